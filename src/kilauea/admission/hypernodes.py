@@ -10,8 +10,8 @@ from typing import Any
 
 from kilauea.admission.review import Denied, Review, Settings
 from kilauea.admission.wording import all_of, invalid
+from kilauea.api.patterns import pattern_of
 from kilauea.api.ports import Obj, View
-from kilauea.engine.model.patterns import pattern_of
 
 # Paths begin with the empty name of the object, which field errors write so.
 _MEMBERS = "[].spec.members"

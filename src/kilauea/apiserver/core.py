@@ -5,12 +5,14 @@ It finds out what a path means and hands the call to the verb; whatever goes wro
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from kilauea.apiserver import status
 from kilauea.apiserver.access import REVIEWS
 from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.deferred import KNOWN, MOST_DEFERRED, Deferred
 from kilauea.apiserver.documents import Documents
 from kilauea.apiserver.heavy import TooHeavy, write_yaml
 from kilauea.apiserver.negotiation import view_of
@@ -138,9 +140,32 @@ class ApiServer:
             answer = await verb(call)
         except ApiFault as fault:
             answer = _in_form(request, fault_response(fault))
+        except Deferred as heavy:
+            answer, call = await self._again(call, verb, heavy.question)
         if call.warnings:
             answer.headers += warning_headers(call.warnings)
         return answer
+
+    async def _again(self, call: Call, verb: Verb, question: bytes) -> tuple[Answer, Call]:
+        """Do a request again until all the heavy work in it is done."""
+        known: dict[bytes, bytes] = {}
+        token = KNOWN.set(known)
+        try:
+            while len(known) < MOST_DEFERRED:
+                try:
+                    known[question] = await self.backend.heavy.run("apply rule", question)
+                except TooHeavy:
+                    known[question] = b""
+                call = dataclasses.replace(call, warnings=[])
+                try:
+                    return await verb(call), call
+                except Deferred as heavy:
+                    question = heavy.question
+                except ApiFault as fault:
+                    return _in_form(call.request, fault_response(fault)), call
+            raise TooHeavy(f"more than {MOST_DEFERRED} validation rules of the object take long to evaluate")
+        finally:
+            KNOWN.reset(token)
 
     def _call(self, request: ApiRequest, info: RequestInfo) -> Call | None:
         """A request with its kind; None if nothing is served there."""

@@ -13,6 +13,7 @@ from typing import Any
 from kilauea.apiserver.crd.shape import check_shape
 from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.schema import apply_defaults, from_openapi, prune, validate
+from kilauea.apiserver.schema.accepting import re2
 from kilauea.apiserver.status import Cause
 
 Raw = Mapping[str, Any]
@@ -148,8 +149,8 @@ def _values(raw: Raw, path: str) -> Iterator[Cause]:
     pattern = raw.get("pattern")
     if pattern:
         try:
-            re.compile(pattern.replace(r"\z", r"\Z"))
-        except re.error as error:
+            re2(pattern)
+        except ValueError as error:
             words = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
             yield invalid_value(f"{path}.pattern", pattern, words)
 

@@ -7,13 +7,17 @@ with less common keywords are left to that module.
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
+from kilauea.api.patterns import Pattern, pattern_of
+from kilauea.api.remembered import remembered
 from kilauea.apiserver.schema.nodes import Schema, derived
+
+log = logging.getLogger(__name__)
 
 Test = Callable[[Any], bool]
 
@@ -31,10 +35,44 @@ _PLAIN_FORMATS = ("", "int32", "int64", "float", "double", "int-or-string")
 _LIMITS = {"int32": 2**31}
 
 
-@lru_cache(maxsize=1024)
-def re2(pattern: str) -> re.Pattern[str]:
-    """A pattern of RE2 as Python has it: its end of text is another letter, and `$` is not before a last line break."""
-    return re.compile(re.sub(r"(?<!\\)\$$", r"\\Z", pattern.replace(r"\z", r"\Z")))
+_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "digit": "0-9",
+    "lower": "a-z",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": r"\w",
+    "xdigit": "0-9A-Fa-f",
+}
+
+
+@remembered(1024)
+def re2(pattern: str) -> Pattern:
+    """A pattern of RE2 as Python has it: its end of text is another letter, and `$` is not before a last line break.
+
+    Raises:
+        ValueError: RE2 does not have it, or it cannot be read here.
+    """
+    text = re.sub(r"\[:(\w+):\]", lambda found: _CLASSES.get(found[1], found[0]), pattern)
+    return pattern_of(re.sub(r"(?<!\\)\$$", r"\\Z", text.replace(r"\z", r"\Z")))
+
+
+class _Anything:
+    """The pattern of a definition from before patterns were checked as they are now."""
+
+    def search(self, _: str, /) -> object:
+        """As for every pattern."""
+        return True
+
+
+def applied(pattern: str) -> Pattern:
+    """The pattern of a stored definition; one that cannot be read allows everything."""
+    try:
+        return re2(pattern)
+    except ValueError as error:
+        log.warning("the pattern %s of a definition is not enforced: %s", pattern, error)
+        return _Anything()
 
 
 def make_tests(checked: Callable[[Schema], Test]) -> Callable[[Schema], Test]:
@@ -48,7 +86,7 @@ def make_tests(checked: Callable[[Schema], Test]) -> Callable[[Schema], Test]:
             and not raw.keys() - PLAIN - {"pattern", "anyOf"}
             and raw.get("anyOf", EITHER) == EITHER
         ):
-            pattern = re2(raw.get("pattern", ""))
+            pattern = applied(raw.get("pattern", ""))
             return lambda value: value.__class__ is int or (value.__class__ is str and bool(pattern.search(value)))
         if not OF_TYPE.get(schema.type, PLAIN).issuperset(raw) or schema.format not in _PLAIN_FORMATS:
             return checked(schema)
@@ -78,12 +116,12 @@ def _scalar_test(schema: Schema) -> Test:
 
 def _string_test(raw: Mapping[str, Any]) -> Test:
     """The test of text that must have a form."""
-    allowed, longest, pattern = raw.get("enum"), raw.get("maxLength", sys.maxsize), re2(raw.get("pattern", ""))
+    allowed, longest, pattern = raw.get("enum"), raw.get("maxLength", sys.maxsize), applied(raw.get("pattern", ""))
     return lambda value: (
         value.__class__ is str
         and (allowed is None or value in allowed)
         and len(value) <= longest
-        and pattern.search(value) is not None
+        and bool(pattern.search(value))
     )
 
 

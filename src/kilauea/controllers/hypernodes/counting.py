@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from kilauea.api.kinds import HYPER_NODES, NODES
+from kilauea.api.patterns import pattern_of
 from kilauea.api.ports import Interest, Key, Obj, Outcome, View
 from kilauea.controllers.objects import (
     NOTHING,
@@ -19,7 +20,6 @@ from kilauea.controllers.objects import (
     status_of,
     status_patch,
 )
-from kilauea.engine.model.patterns import pattern_of
 
 EVERY = Key("", "")
 """Stands for all HyperNodes."""

@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from kilauea.api.patterns import Pattern, pattern_of
 from kilauea.api.selectors import Selector, matches, selector_of
 from kilauea.api.topology import HyperNode
 from kilauea.engine.model.nodes import NodeTable, natural
-from kilauea.engine.model.patterns import Pattern, pattern_of
 from kilauea.engine.model.resources import within
 
 ROOT = "<cluster-top-hypernode>"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.engine.model import patterns
-from kilauea.engine.model.patterns import LONGEST, pattern_of
+from kilauea.api import patterns
+from kilauea.api.patterns import LONGEST, pattern_of
 
 LONGEST_NAME = 253
 

@@ -1,4 +1,4 @@
-"""Regular expressions of HyperNodes, matched in time that is linear in the length of a name.
+"""Regular expressions of HyperNodes and of definitions, matched in time that is linear in the length of a text.
 
 The original's expressions are RE2's, which never tries a name twice. Python's `re` does: `(a+)+$` takes it a minute for
 a name of thirty letters, and twice as long with every further one. Patterns that leave it little choice go to `re` all
@@ -52,7 +52,7 @@ _CLASSES = {
 
 
 class Pattern(Protocol):
-    """A pattern that finds nodes."""
+    """A pattern that finds nodes, or tests a text."""
 
     def search(self, name: str, /) -> object:
         """Something true if the name contains a match."""

@@ -77,9 +77,8 @@ async def create_first_objects(api: ApiServer) -> None:
     Raises:
         RuntimeError: it cannot be stored.
     """
-    own = own_server(api)
     for path, obj in _first_objects():
-        answer = await own.handle(ApiRequest("POST", path, body=msgspec.json.encode(obj), user=SELF))
+        answer = await api.handle(ApiRequest("POST", path, body=msgspec.json.encode(obj), user=SELF))
         check_own(answer, f"{path}/{obj['metadata']['name']}", 201, 409)
 
 

@@ -42,7 +42,7 @@ def _existing(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(found, dict) or found.get("kind", "Config") != "Config":
         raise _not_ours(path, "it has another kind")
-    if not all(isinstance(found.get(part) or [], list) for part in _PARTS):
+    if not all(isinstance(found.get(part), list | None) for part in _PARTS):
         raise _not_ours(path, "its clusters, users or contexts are not lists")
     return found
 

@@ -181,7 +181,7 @@ ATTACKS: dict[str, Attack] = {
     "nested rules": nested_rules,
     "half requests": half_requests,
     "idle watchers": idle_watchers,
-    "a name that is none": send("POST", f"{PODS}/none/binding", b'{"target":{"name":{"a":1}}}'),
+    "a binding to an object": send("POST", f"{PODS}/none/binding", b'{"target":{"name":{"a":1}}}'),
 }
 
 

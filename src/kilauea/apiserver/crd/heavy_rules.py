@@ -25,7 +25,7 @@ _PARTS = re.compile(r"\.\s*(all|exists|exists_one|existsOne|map|filter|find|find
 
 
 class Shape(NamedTuple):
-    """How a rule can grow: the depth of its loops, their number, and whether it is heavy whatever it goes over."""
+    """The growth of a rule: the depth of its loops, their number, and whether it is heavy whatever it goes over."""
 
     depth: int
     loops: int
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
 
 class Outcome(msgspec.Struct):
-    """What came of a rule; `error` if it failed."""
+    """The result of a rule; `error` if it failed."""
 
     holds: bool = False
     error: str = ""

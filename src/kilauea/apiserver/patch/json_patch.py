@@ -23,7 +23,7 @@ MAX_MOVED = 50_000_000
 
 
 class _Work:
-    """What a patch has cost so far."""
+    """The work of a patch so far."""
 
     def __init__(self) -> None:
         self.copied = 0

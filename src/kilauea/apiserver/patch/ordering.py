@@ -43,7 +43,7 @@ class Places:
 
 
 def identity(value: Any) -> Any:
-    """What equal JSON values have in common, and others have not; it can be hashed."""
+    """Return a key that equal JSON values share, and others do not; it can be hashed."""
     if isinstance(value, dict | list):
         return msgspec.json.encode(value, order="sorted")
     return isinstance(value, bool), value

@@ -1,4 +1,4 @@
-"""How large and how deep an object may be."""
+"""The limits of size and depth of objects."""
 
 from __future__ import annotations
 

@@ -187,9 +187,16 @@ def _chunks(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
     """The bytes of a list."""
     head = msgspec.json.encode(_head(call, found, partial))
     pending, size = [head[:-1] + b',"items":['], len(head)
+    resource = call.resource
+    cut = 0 if resource.is_custom or partial else len(resource.head)
     comma = b""
-    for value in _values(call, found, partial):
-        pending.append(comma + value)
+    for stored in found.items:  # as `_values`, without a further copy of each
+        served = resource.served(stored.value)
+        if partial:
+            value = comma + partial_object(served)
+        else:
+            value = comma + b"{" + served[cut:] if cut else comma + served
+        pending.append(value)
         comma = b","
         size += len(value)
         if size >= CHUNK:

@@ -17,7 +17,7 @@ from kilauea.apiserver.storage.records import Durability
 
 NAME = "store.acknowledged"
 ACCEPTED = b"lost"
-"""What users write into the file to go on without what is missing."""
+"""The word that users write into the file to go on without what is missing."""
 _SIZE = 96
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 

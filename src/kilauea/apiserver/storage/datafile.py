@@ -35,7 +35,7 @@ CREATE TABLE compaction (revision INTEGER NOT NULL);  -- one row: up to here onl
 INSERT INTO compaction VALUES (0);
 """
 _CLOSED = 1
-"""Where SQLite keeps how a file is written: 1 for a file of its own, 2 for one with a write-ahead log."""
+"""The value at byte 18 of a file: 1 for a file of its own, 2 for one with a write-ahead log."""
 log = logging.getLogger(__name__)
 START_EMPTY = "restore a copy, or move {folder} away to start with an empty store"
 

@@ -60,11 +60,11 @@ test: install
 	@echo "test: layers"
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: tests"
-	@$(BIN)/pytest -n 2 --ignore=tests/cluster $(PYTEST_FLAGS)
+	@$(BIN)/pytest -n 2 --ignore=tests/cluster --ignore=tests/adversary $(PYTEST_FLAGS)
 
 # COVERAGE_TESTS=tests/api measures a part. Tests of speed are left out: measuring slows what they time.
 coverage: install
-	@$(BIN)/pytest -n 2 --ignore=tests/cluster --cov --cov-report=html --cov-report=term \
+	@$(BIN)/pytest -n 2 --ignore=tests/cluster --ignore=tests/adversary --cov --cov-report=html --cov-report=term \
 		--deselect tests/api/test_validate.py::test_plain_pods_cost_little $(PYTEST_FLAGS) $(COVERAGE_TESTS)
 	@echo "coverage: open build/coverage/index.html"
 
@@ -72,7 +72,7 @@ test-matrix: install
 	@$(BIN)/nox $(NOX_FLAGS)
 
 test-cluster: install
-	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system $(PYTEST_FLAGS)
+	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system tests/adversary $(PYTEST_FLAGS)
 
 test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/compare.py

@@ -9,19 +9,24 @@ import gzip
 import json
 import os
 import signal
+import socket
 import ssl
 import stat
 import subprocess
 import sys
+import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from kilauea.apiserver.http.connections import HEAD_SECONDS, SWEEP_SECONDS
 from support.api_core import MAPS, PODS
 
 SECONDS = 60
@@ -30,11 +35,13 @@ SECONDS = 60
 class Process:
     """`kilauea apiserver` on a free port."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, descriptors: int = 0) -> None:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         command = [sys.executable, "-m", "kilauea", "apiserver", "--listen", "127.0.0.1:0"]
         command += ["--data-dir", str(folder / "data"), "--kubeconfig", str(self.kubeconfig), *arguments]
+        if descriptors:
+            command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.first_line = self.process.stdout.readline()
@@ -92,7 +99,7 @@ def test_it_says_where_it_listens_and_keeps_its_secrets(server: Process) -> None
         assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0, file
 
 
-@pytest.mark.parametrize("authorization", ["", "Bearer wrong", "Basic YTpi", "Bearer"])
+@pytest.mark.parametrize("authorization", ["", "Bearer wrong", "Basic YTpi", "Bearer", "Bearer \xe9"])
 def test_no_one_unknown_is_answered(server: Process, authorization: str) -> None:
     code, body, _ = server.ask("GET", PODS, authorization=authorization)
     assert (code, json.loads(body)["reason"]) == (401, "Unauthorized")
@@ -119,6 +126,42 @@ def test_a_body_beyond_the_limit_is_refused(server: Process) -> None:
         answer = server.ask("POST", MAPS, b" " * (3 * 1024 * 1024 + 1))
     assert answer is None or answer[0] == 413
     assert server.ask("POST", MAPS, b" " * (1024 * 1024))[0] == 400
+
+
+def connected(server: Process) -> ssl.SSLSocket:
+    where = urllib.parse.urlsplit(server.url)
+    plain = socket.create_connection((where.hostname, where.port), timeout=SECONDS)
+    return server.tls().wrap_socket(plain, server_hostname=where.hostname)
+
+
+def test_a_client_may_ask_for_leave_to_send_its_body(server: Process) -> None:
+    body = b'{"metadata":{"name":"expected"}}'
+    head = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\nExpect: 100-continue\r\n"
+    with connected(server) as client:
+        client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+        assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(body)
+        assert client.recv(1000).startswith(b"HTTP/1.1 201 Created")
+
+
+def test_the_body_of_a_client_that_is_not_known_is_not_waited_for(server: Process) -> None:
+    with connected(server) as client:
+        client.sendall(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n".encode())
+        assert client.recv(1000).startswith(b"HTTP/1.1 401 Unauthorized")
+
+
+def test_half_sent_requests_lock_no_client_out(tmp_path: Path) -> None:
+    with Process(tmp_path, descriptors=64) as server, ExitStack() as opened:
+        clients = [opened.enter_context(connected(server)) for _ in range(100)]
+        for client in clients[50:]:
+            client.sendall(b"GET /api HTTP/1.1\r\nHost:")
+        assert server.ask("GET", MAPS)[0] == 200
+        clients[-1].settimeout(SECONDS)
+        start = time.monotonic()
+        with suppress(ConnectionError):
+            assert clients[-1].recv(1000) == b""
+        assert time.monotonic() - start < HEAD_SECONDS + 3 * SWEEP_SECONDS + 10
+        server.stop()
 
 
 def test_large_answers_are_compressed_if_the_client_takes_that(server: Process) -> None:

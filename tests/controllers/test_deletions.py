@@ -88,6 +88,18 @@ def test_an_owner_that_waits_goes_after_its_dependents(kept: Api) -> None:
     wait_until_gone(kept, f"{MAPS}/owner", f"{MAPS}/child")
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_objects_that_own_one_another_in_a_circle_go_in_the_foreground_too(kept: Api, size: int) -> None:
+    made = [kept.create_map(f"m{number}") for number in range(size)]
+    for number, obj in enumerate(made):
+        owner = made[number - 1]["metadata"]
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["name"], "uid": owner["uid"]}
+        change = {"metadata": {"ownerReferences": [{**reference, "blockOwnerDeletion": True}]}}
+        kept.good("PATCH", f"{MAPS}/{obj['metadata']['name']}", change, content_type=MERGE)
+    kept.good("DELETE", f"{MAPS}/m0?propagationPolicy=Foreground")
+    wait_until_gone(kept, *(f"{MAPS}/m{number}" for number in range(size)))
+
+
 def test_orphans_forget_their_owner(kept: Api) -> None:
     owner = kept.create_map("owner")
     own(kept, "child", owner)

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import yaml
+
+from kilauea.api.remembered import remembered
 
 MAX_DEPTH = 100
 """Maximum depth of a document."""
 
 MAX_ALIAS_NODES = 1_000_000
 """Nodes that the aliases of one document may stand for in sum, so that a small file cannot become a huge one."""
+TEXT_OF_A_NODE = 32
+"""Characters of a text that count as a further node."""
 
 
 class TextFault(NamedTuple):
@@ -58,7 +61,7 @@ _YAML_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE
 _STANDARD_TAG = "tag:yaml.org,2002:"
 
 
-@lru_cache(maxsize=16384)
+@remembered(16384, 64)
 def _plain(text: str) -> str | int | float | bool | None:
     """Value of a plain scalar: null, true, false, a plain number, or its text (so `yes` and times are text)."""
     if text in _YAML_NULLS:
@@ -152,9 +155,10 @@ class _Builder:
             value = value if tag in (_STANDARD_TAG + "str", _STANDARD_TAG + "timestamp") else _plain(value)
         elif tag != "!":
             self.fault(event, f"the tag {tag} is not known: leave it out")
-        self.add(event, value, 1)
+        size = 1 + len(event.value) // TEXT_OF_A_NODE
+        self.add(event, value, size)
         if event.anchor is not None:
-            self.anchors[event.anchor] = (value, 1)
+            self.anchors[event.anchor] = (value, size)
 
     def key(self, event: Any, text: str, plain: bool) -> None:
         """A key of the innermost dict; keys are text, however they are written."""

@@ -9,7 +9,7 @@ import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.account_tokens import AUDIENCE
-from kilauea.apiserver.fields import required
+from kilauea.apiserver.fields import invalid_value, required
 from kilauea.apiserver.rbac.authorizer import Action, Authorizer
 from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User
 from kilauea.apiserver.rest.body import read_object
@@ -45,6 +45,23 @@ async def subject_access_review(call: Call) -> ApiResponse:
         )
     user = User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()))
     return _answer(obj, _allowed(call, user, action))
+
+
+async def local_subject_access_review(call: Call) -> ApiResponse:
+    """Answer if another user may do this in the namespace of the review, and in no other."""
+    obj = read_object(call)
+    spec = obj.get("spec") or {}
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    causes = []
+    if path:
+        causes.append(invalid_value("spec.nonResourceAttributes", path, "disallowed on this kind of request"))
+    elif resource and resource.get("namespace") != call.namespace:
+        given = resource.get("namespace") or ""
+        message = "must match metadata.namespace"
+        causes.append(invalid_value("spec.resourceAttributes.namespace", given, message))
+    if causes:
+        raise status.invalid(call.resource.kind, call.resource.group, "", causes)
+    return await subject_access_review(call)
 
 
 def _action(call: Call, obj: Object) -> Action:
@@ -117,7 +134,7 @@ _AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io", "authentication.k8s.io
 REVIEWS: Mapping[tuple[str, str], Review] = {
     (_AUTHORIZATION, "selfsubjectaccessreviews"): self_subject_access_review,
     (_AUTHORIZATION, "subjectaccessreviews"): subject_access_review,
-    (_AUTHORIZATION, "localsubjectaccessreviews"): subject_access_review,
+    (_AUTHORIZATION, "localsubjectaccessreviews"): local_subject_access_review,
     (_AUTHORIZATION, "selfsubjectrulesreviews"): self_subject_rules_review,
     (_AUTHENTICATION, "tokenreviews"): token_review,
     (_AUTHENTICATION, "selfsubjectreviews"): self_subject_review,

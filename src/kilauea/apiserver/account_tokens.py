@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
+from kilauea.api.remembered import remembered
 from kilauea.api.times import SECOND
 from kilauea.apiserver.rbac.impersonation import account_groups
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
@@ -48,7 +48,7 @@ class AccountTokens:
         self._key = loaded
         self._store = store
         self._now = now
-        self._claims = lru_cache(maxsize=1024)(self._verified)
+        self._claims = remembered(1024, 4096)(self._verified)
 
     def issue(
         self,

@@ -35,7 +35,7 @@ class Authenticator:
         if not authorization:
             return None
         scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer":
+        if scheme.lower() != "bearer" or not token.isascii():
             raise status.unauthorized()
         found = None
         for known, user in self._tokens:

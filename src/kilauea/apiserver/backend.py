@@ -13,7 +13,9 @@ from kilauea.api.container_logs import ContainerLog
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission import Admission
+from kilauea.apiserver.heavy import AtOnce, Heavy
 from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -41,6 +43,8 @@ class Backend:
         admission: what looks at every write.
         logs: output of containers; None if nothing runs them.
         accounts: tokens of service accounts; None if there is no key to sign them with.
+        matches: which objects watches select.
+        heavy: does what may take long.
     """
 
     store: Store
@@ -50,6 +54,8 @@ class Backend:
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
     accounts: AccountTokens | None = None
+    matches: Matches = field(default_factory=Matches)
+    heavy: Heavy = field(default_factory=AtOnce)
 
     def timestamp(self) -> str:
         """The time now as metadata has it, in whole seconds."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 from typing import Any
 
 import msgspec
 
+from kilauea.apiserver.admission import Admission
+from kilauea.apiserver.admission.service_addresses import OWN_ADDRESS
 from kilauea.apiserver.core import Answer, ApiServer
 from kilauea.apiserver.rbac.default_roles import default_roles
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
 
+log = logging.getLogger(__name__)
+
 SELF = User("system:apiserver", groups=(GROUP_MASTERS,))
-OWN_ADDRESS = "10.96.0.1"
-"""The first address of services, which is the server's own."""
 _AGENT = {"user-agent": "kube-apiserver/kilauea"}
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -45,33 +49,55 @@ def message_of(answer: Answer) -> str:
     return str(msgspec.json.decode(body)["message"]) if isinstance(body, bytes) and body else str(answer)
 
 
+def check_own(answer: Answer, what: str, *good: int) -> bool:
+    """Return True if the server accepted an object of its own; what it refuses is told, and the rest is served.
+
+    Users can make objects that stand in the way of the server's own. A server that did not start for that could not be
+    asked to remove them.
+
+    Raises:
+        RuntimeError: it cannot be stored.
+    """
+    if isinstance(answer, ApiResponse) and answer.status in good:
+        return True
+    if not isinstance(answer, ApiResponse) or answer.status >= 500:
+        raise RuntimeError(f"{what} cannot be written: {message_of(answer)}")
+    log.warning("%s is not as it should be: %s", what, message_of(answer))
+    return False
+
+
+def own_server(api: ApiServer) -> ApiServer:
+    """The server for its own objects, which no quota and no address in use keeps out."""
+    return ApiServer(dataclasses.replace(api.backend, admission=Admission()))
+
+
 async def create_first_objects(api: ApiServer) -> None:
     """Create what is missing.
 
     Raises:
-        RuntimeError: the server refuses its own objects.
+        RuntimeError: it cannot be stored.
     """
     for path, obj in _first_objects():
         answer = await api.handle(ApiRequest("POST", path, body=msgspec.json.encode(obj), user=SELF))
-        if not isinstance(answer, ApiResponse) or answer.status not in (201, 409):
-            raise RuntimeError(f"{path} cannot be written: {message_of(answer)}")
+        check_own(answer, f"{path}/{obj['metadata']['name']}", 201, 409)
 
 
 async def publish_address(api: ApiServer, port: int) -> None:
     """Tell by the service `kubernetes` where the server is, as in every cluster; nothing routes its address here.
 
     Raises:
-        RuntimeError: the server refuses its own object.
+        RuntimeError: it cannot be stored.
     """
-    path = "/api/v1/namespaces/default/services"
+    own, path = own_server(api), "/api/v1/namespaces/default/services"
     ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]
     labels = {"component": "apiserver", "provider": "kubernetes"}
     metadata = {"name": "kubernetes", "labels": labels}
-    service = {"metadata": metadata, "spec": {"clusterIP": OWN_ADDRESS, "ports": ports}}
-    answer = await api.handle(ApiRequest("POST", path, headers=_AGENT, body=msgspec.json.encode(service), user=SELF))
+    address = {"clusterIP": OWN_ADDRESS, "clusterIPs": [OWN_ADDRESS]}
+    families = {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
+    service = {"metadata": metadata, "spec": {**address, **families, "ports": ports}}
+    answer = await own.handle(ApiRequest("POST", path, headers=_AGENT, body=msgspec.json.encode(service), user=SELF))
     if isinstance(answer, ApiResponse) and answer.status == 409:
         change = msgspec.json.encode({"spec": {"ports": ports}})
         headers = {**_AGENT, "content-type": "application/merge-patch+json"}
-        answer = await api.handle(ApiRequest("PATCH", f"{path}/kubernetes", headers=headers, body=change, user=SELF))
-    if not isinstance(answer, ApiResponse) or answer.status not in (200, 201):
-        raise RuntimeError(f"{path} cannot be written: {message_of(answer)}")
+        answer = await own.handle(ApiRequest("PATCH", f"{path}/kubernetes", headers=headers, body=change, user=SELF))
+    check_own(answer, f"{path}/kubernetes", 200, 201)

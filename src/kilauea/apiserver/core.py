@@ -5,14 +5,17 @@ It finds out what a path means and hands the call to the verb; whatever goes wro
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from kilauea.apiserver import status
 from kilauea.apiserver.access import REVIEWS
 from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.deferred import KNOWN, MOST_DEFERRED, Deferred
 from kilauea.apiserver.documents import Documents
-from kilauea.apiserver.negotiation import as_media, view_of
+from kilauea.apiserver.heavy import TooHeavy, write_yaml
+from kilauea.apiserver.negotiation import view_of
 from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
 from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, TextStream, WatchStream, parse_path
@@ -22,11 +25,13 @@ from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.create import create
 from kilauea.apiserver.rest.deleting import delete, delete_collection
 from kilauea.apiserver.rest.eviction import evict
+from kilauea.apiserver.rest.extent import too_deep
 from kilauea.apiserver.rest.finalize import finalize
 from kilauea.apiserver.rest.get import get
 from kilauea.apiserver.rest.listing import list_objects
 from kilauea.apiserver.rest.logs import read_log
 from kilauea.apiserver.rest.patching import patch
+from kilauea.apiserver.rest.reading_ahead import LIGHT, read_ahead
 from kilauea.apiserver.rest.scale import get_scale, patch_scale, update_scale
 from kilauea.apiserver.rest.streams import refuse_stream
 from kilauea.apiserver.rest.token import create_token
@@ -82,6 +87,20 @@ class ApiServer:
 
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
+        answer = await self._answer(request)
+        if isinstance(answer, ApiResponse) and answer.content_type == YAML:
+            try:
+                answer.body = await self._in_yaml(answer.body)
+            except TooHeavy as fault:
+                return fault_response(status.too_many_requests(str(fault), (), 1))
+        return answer
+
+    async def _in_yaml(self, body: bytes | Iterable[bytes]) -> bytes:
+        """JSON as YAML; what is large is written elsewhere."""
+        whole = body if isinstance(body, bytes) else b"".join(body)
+        return write_yaml(whole) if len(whole) <= LIGHT else await self.backend.heavy.run("write yaml", whole)
+
+    async def _answer(self, request: ApiRequest) -> Answer:
         try:
             info = parse_path(request.method, request.path, request.flag("watch") is True)
             if request.user is not None:
@@ -89,9 +108,15 @@ class ApiServer:
                 self._authorizer.check(request.user, action_of(request.method, request.path, info))
             elif request.path not in PUBLIC:
                 raise status.unauthorized()
+            if len(request.body) > LIGHT or b"&" in request.body:  # aliases of YAML make much of little
+                await read_ahead(request, self.backend.heavy)
             return await self._route(request, info)
         except ApiFault as fault:
             return _in_form(request, fault_response(fault))
+        except TooHeavy as fault:
+            return fault_response(status.too_many_requests(str(fault), (), 1))
+        except RecursionError:
+            return _in_form(request, fault_response(too_deep()))
         except StorageError as error:
             return fault_response(status.internal(str(error)))
         except Exception as error:
@@ -115,14 +140,37 @@ class ApiServer:
             answer = await verb(call)
         except ApiFault as fault:
             answer = _in_form(request, fault_response(fault))
+        except Deferred as heavy:
+            answer, call = await self._again(call, verb, heavy.question)
         if call.warnings:
             answer.headers += warning_headers(call.warnings)
         return answer
 
+    async def _again(self, call: Call, verb: Verb, question: bytes) -> tuple[Answer, Call]:
+        """Do a request again until all the heavy work in it is done."""
+        known: dict[bytes, bytes] = {}
+        token = KNOWN.set(known)
+        try:
+            while len(known) < MOST_DEFERRED:
+                try:
+                    known[question] = await self.backend.heavy.run("apply rule", question)
+                except TooHeavy:
+                    known[question] = b""
+                call = dataclasses.replace(call, warnings=[])
+                try:
+                    return await verb(call), call
+                except Deferred as heavy:
+                    question = heavy.question
+                except ApiFault as fault:
+                    return _in_form(call.request, fault_response(fault)), call
+            raise TooHeavy(f"more than {MOST_DEFERRED} validation rules of the object take long to evaluate")
+        finally:
+            KNOWN.reset(token)
+
     def _call(self, request: ApiRequest, info: RequestInfo) -> Call | None:
         """A request with its kind; None if nothing is served there."""
         resource = self.backend.registry.find(info.group, info.version, info.resource)
-        if resource is None or (info.namespace and not resource.namespaced and info.resource != "namespaces"):
+        if resource is None or (info.in_namespace and not resource.namespaced):
             return None
         if info.name and resource.namespaced and not info.namespace:
             return None
@@ -156,8 +204,8 @@ def fault_response(fault: ApiFault) -> ApiResponse:
 
 def _in_form(request: ApiRequest, response: ApiResponse) -> ApiResponse:
     """A refusal in YAML, if that is what was asked for."""
-    if media_type(request.headers.get("accept", "")) == YAML and isinstance(response.body, bytes):
-        response.body, response.content_type = as_media(response.body, YAML), YAML
+    if media_type(request.headers.get("accept", "")) == YAML:
+        response.content_type = YAML
     return response
 
 

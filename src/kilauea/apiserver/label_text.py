@@ -7,9 +7,9 @@ written `>` and `<`.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from kilauea.api.names import label_value_problems, qualified_name_problems
+from kilauea.api.remembered import remembered
 from kilauea.api.selectors import Requirement, Selector
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import invalid_value
@@ -24,7 +24,7 @@ class _Fault(Exception):
     """An error in a selector."""
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def parse_labels(text: str) -> Selector:
     """The conditions of a label selector, sorted.
 

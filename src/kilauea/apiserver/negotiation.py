@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import asyncio
 from typing import Any, NamedTuple
 
 import msgspec
-import yaml
 
+from kilauea.api.remembered import remembered
 from kilauea.apiserver import status
 from kilauea.apiserver.request import JSON, YAML, ApiResponse
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.tables.columns import TableForm
 from kilauea.apiserver.tables.table import table_of
 
+TURN = 200
+"""Rows of a table that are made before others have their turn."""
 TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 _FORMS = (TABLE, PARTIAL, f"{PARTIAL}List")
@@ -30,7 +32,7 @@ class View(NamedTuple):
     version: str = ""
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def negotiate(accept: str) -> View:
     """The first form of an Accept header that can be had; JSON if there is no header.
 
@@ -67,21 +69,14 @@ def view_of(call: Call) -> View:
 
 
 def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:
-    """The answer of one stored object in the form asked for."""
+    """The answer of one stored object in the form asked for; JSON that is to be YAML is changed at the very end."""
     view = view_of(call)
     value = call.resource.served(value)
     if view.form == TABLE:
         value = encode_table(call, [value], {"resourceVersion": header_of(value).metadata.resource_version})
     elif view.form == PARTIAL:
         value = partial_object(value, view.version)
-    return ApiResponse(code, as_media(value, view.media), view.media)
-
-
-def as_media(value: bytes, media: str) -> bytes:
-    """JSON bytes in the media type asked for."""
-    if media == YAML:
-        return yaml.safe_dump(msgspec.json.decode(value), default_flow_style=False).encode()
-    return value
+    return ApiResponse(code, value, view.media)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -118,12 +113,27 @@ def encode_table(
     call: Call, values: list[bytes], metadata: dict[str, Any], *, columns: bool = True, form: TableForm | None = None
 ) -> bytes:
     """A `Table` of stored objects; watches leave the columns out after the first."""
+    table = _table(call, values, form)
+    if not columns:
+        table["columnDefinitions"] = None
+    table["metadata"] = metadata
+    return msgspec.json.encode(table)
+
+
+async def encode_long_table(call: Call, values: list[bytes], metadata: dict[str, Any]) -> bytes:
+    """The same of many objects; others have their turn meanwhile."""
+    table = _table(call, values[:TURN], None)
+    for start in range(TURN, len(values), TURN):
+        await asyncio.sleep(0)
+        table["rows"] += _table(call, values[start : start + TURN], None)["rows"]
+    table["metadata"] = metadata
+    return msgspec.json.encode(table)
+
+
+def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str, Any]:
     include = call.request.first("includeObject") or "Metadata"
     objects = [partial_object(value) if include == "Metadata" else value for value in values]
     table = table_of(call.resource, [msgspec.json.decode(value) for value in values], call.backend.now(), form)
     for row, value in zip(table["rows"], objects, strict=True):
         row["object"] = None if include == "None" else msgspec.Raw(value)
-    if not columns:
-        table["columnDefinitions"] = None
-    table["metadata"] = metadata
-    return msgspec.json.encode(table)
+    return table

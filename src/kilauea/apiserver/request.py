@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from kilauea.apiserver.rest.parsing import Parsed
+
 JSON = "application/json"
 YAML = "application/yaml"
 GROUP_AUTHENTICATED = "system:authenticated"
@@ -33,7 +35,10 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials."""
+    """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials.
+
+    A large body has been read before: `parsed`.
+    """
 
     method: str
     path: str
@@ -41,6 +46,7 @@ class ApiRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     user: User | None = None
+    parsed: Parsed | None = None
 
     def first(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""
@@ -107,7 +113,10 @@ class TextStream:
 
 @dataclass(slots=True)
 class RequestInfo:
-    """The parsed path and method of a resource request; `group` is empty for the core group."""
+    """The parsed path and method of a resource request; `group` is empty for the core group.
+
+    `in_namespace` is true of `/namespaces/NAME/PLURAL...`: only kinds of namespaces have such a path.
+    """
 
     verb: str
     group: str
@@ -117,6 +126,7 @@ class RequestInfo:
     name: str = ""
     subresource: str = ""
     is_watch_path: bool = False
+    in_namespace: bool = False
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
@@ -151,14 +161,14 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
     watch_path = rest[0] == "watch" and len(rest) > 1
     if watch_path:
         rest = rest[1:]
-    namespace = ""
+    namespace, in_namespace = "", False
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
-        if len(rest) > 2 and rest[2] not in _OF_A_NAMESPACE:
-            rest = rest[2:]
+        in_namespace = len(rest) > 2 and rest[2] not in _OF_A_NAMESPACE
+        rest = rest[2:] if in_namespace else rest
     resource, name, subresource = rest[0], "/".join(rest[1:2]), "/".join(rest[2:])
     verb = _verb(method, name, watch or watch_path)
-    return RequestInfo(verb, group, version, resource, namespace, name, subresource, watch_path)
+    return RequestInfo(verb, group, version, resource, namespace, name, subresource, watch_path, in_namespace)
 
 
 def _verb(method: str, name: str, watch: bool) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
+from kilauea.api.remembered import remembered
 from kilauea.api.selectors import Selector, matches
 from kilauea.apiserver import status
 from kilauea.apiserver.label_text import parse_labels
 from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.storage import Stored
 
+MOST_MATCHES = 8192
+"""Answers that are remembered; then it begins again."""
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 _FIELD = re.compile(r"((?:[^\\=!,]|\\.)+)(==|=|!=)((?:[^\\,=]|\\.)*)")
 
@@ -27,7 +30,7 @@ class FieldTerm(NamedTuple):
     value: str
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def parse_fields(text: str) -> tuple[FieldTerm, ...]:
     """A field selector such as `spec.nodeName=a,status.phase!=Failed`.
 
@@ -115,7 +118,21 @@ def _not_selectable(resource: ResourceType, path: str) -> str:
     return f'"{path}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"'
 
 
-@lru_cache(maxsize=8192)
-def matches_once(selection: Selection, key: str, value: bytes) -> bool:
-    """`Selection.matches`, remembered: many watchers with equal selections see the same events."""
-    return selection.matches(key, value)
+class Matches:
+    """`Selection.matches`, remembered: many watchers with equal selections see the same events.
+
+    An object at a revision is always the same, so the revision stands for the object, which is not held on to.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Selection, str, int], bool] = {}
+
+    def matches(self, selection: Selection, stored: Stored) -> bool:
+        """Return True if an object is selected."""
+        question = selection, stored.key, stored.revision
+        known = self._known.get(question)
+        if known is None:
+            if len(self._known) >= MOST_MATCHES:
+                self._known.clear()
+            known = self._known[question] = selection.matches(stored.key, stored.value)
+        return known

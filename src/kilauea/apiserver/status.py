@@ -133,6 +133,11 @@ def too_large(limit: int) -> ApiFault:
     return ApiFault(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
+def timeout(message: str) -> ApiFault:
+    """A request that took too long."""
+    return ApiFault(504, "Timeout", f"Timeout: {message}", {})
+
+
 def unsupported_media_type(accepted: Sequence[str]) -> ApiFault:
     """A body of a form that is not read."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 MOST = 4096
 """Characters of all warnings of an answer; if there are more, each is cut, and those at the end are left out."""
 CUT = 256
+MOST_HEADERS = 50
+"""Warnings of an answer: common clients refuse one with more than a hundred headers."""
 
 
 def warning_headers(texts: Sequence[str]) -> list[tuple[str, str]]:
     """The headers for some warnings, each told once."""
-    told = list(dict.fromkeys(texts))
+    told = list(dict.fromkeys(texts))[:MOST_HEADERS]
     if sum(map(len, told)) > MOST:
         told = [text[:CUT] for text in told]
     headers, total = [], 0

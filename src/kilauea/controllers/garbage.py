@@ -100,7 +100,7 @@ class GarbageCollector:
             return Outcome(_collected(view, kinds, uid, dependents))
         if ORPHAN in _finalizers(owner.obj):
             return Outcome(_orphaned(owner, dependents))
-        return Outcome(_deleted_first(owner, dependents))
+        return Outcome(_deleted_first(owner, dependents, _ancestors(view, kinds, owner.obj)))
 
 
 def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> Sequence[Operation]:
@@ -140,13 +140,31 @@ def _absent(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -
     return absent
 
 
-def _deleted_first(owner: Found, dependents: Sequence[Found]) -> Sequence[Operation]:
-    """Delete the dependents of an owner; let it go when none is left that blocks it."""
+def _ancestors(view: View, kinds: Sequence[Resource], obj: Obj) -> set[str]:
+    """The uids of the owners of an object, of their owners and so on; in a circle, its own is among them."""
+    found: set[str] = set()
+    waiting = [each["uid"] for each in _owners(obj)]
+    while waiting:
+        uid = waiting.pop()
+        if uid not in found:
+            found.add(uid)
+            waiting += [
+                each["uid"] for kind in kinds for above in view.indexed(kind, UID, uid) for each in _owners(above)
+            ]
+    return found
+
+
+def _deleted_first(owner: Found, dependents: Sequence[Found], ancestors: set[str]) -> Sequence[Operation]:
+    """Delete the dependents of an owner; let it go when none is left that blocks it.
+
+    Those that are also its owners, at whatever distance, wait for it in turn, so they do not block it.
+    """
     chains = [[_deleted(each, "Foreground")] for each in dependents if not is_going(each.obj)]
     uid = uid_of(owner.obj)
     blocked = any(
         reference["uid"] == uid and reference.get("blockOwnerDeletion")
         for each in dependents
+        if not (is_going(each.obj) and uid_of(each.obj) in ancestors)
         for reference in _owners(each.obj)
     )
     released = [] if blocked else without_finalizer(owner.resource, owner.obj, FOREGROUND)

@@ -10,7 +10,8 @@ import pytest
 
 from kilauea.api import cel
 from kilauea.apiserver.crd import rules
-from kilauea.apiserver.crd.rules import RuleNode, apply_rules, check_rules, escaped, rules_of
+from kilauea.apiserver.crd.rules import RuleNode, apply_rules, check_rules, rules_of
+from kilauea.apiserver.crd.values import escaped
 
 pytest.importorskip("cel", reason="the extra [cel] is not installed")
 

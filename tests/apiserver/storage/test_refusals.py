@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import apsw
@@ -114,7 +115,7 @@ def test_a_byte_that_changed_is_noticed_unless_it_means_nothing(
 
 
 @given(data=st.data())
-def test_of_a_torn_write_ahead_log_the_whole_writes_at_its_beginning_are_there(
+def test_a_damaged_write_ahead_log_is_refused_unless_everything_is_there(
     crashed: Path, closed: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("torn") / "data"
@@ -127,9 +128,68 @@ def test_of_a_torn_write_ahead_log_the_whole_writes_at_its_beginning_are_there(
     else:
         content[place] ^= data.draw(st.integers(1, 255))
     log.write_bytes(content)
-    found = asyncio.run(read(folder))
-    assert found == asyncio.run(read(closed))[: len(found)]
+    try:
+        found, told = asyncio.run(read(folder)), ""
+    except StorageError as error:
+        found, told = [], str(error)
+    if told:
+        assert "acknowledged writes are missing: the newest acknowledged is 120" in told
+        assert log.read_bytes() == content, "the damaged log was changed"
+        (folder / "store.acknowledged").write_text("lost\n")
+        left = asyncio.run(read(folder))
+        assert left == asyncio.run(read(closed))[: len(left)]
+        assert len(left) < WRITES
+        assert asyncio.run(read(folder)) == left, "a loss is accepted once"
+    else:
+        assert found == asyncio.run(read(closed))
     shutil.rmtree(folder.parent)
+
+
+@pytest.mark.parametrize("others", [[], ["store.acknowledged"]])
+def test_a_copy_of_the_main_file_alone_is_refused(crashed: Path, others: list[str], tmp_path: Path) -> None:
+    for name in ["store.db", *others]:
+        shutil.copy(crashed / name, tmp_path / name)
+    message = refusal(tmp_path)
+    assert "missing" in message
+    assert message.endswith(f"accept the loss: echo lost > {tmp_path / 'store.acknowledged'}, and start again")
+    (tmp_path / "store.acknowledged").write_text("lost\n")
+    assert len(asyncio.run(read(tmp_path))) < WRITES
+
+
+def test_a_copy_of_a_store_that_was_closed_needs_the_main_file_alone(closed: Path, tmp_path: Path) -> None:
+    shutil.copy(closed / "store.db", tmp_path / "store.db")
+    assert asyncio.run(read(tmp_path)) == asyncio.run(read(closed))
+
+
+def test_a_write_ahead_log_that_is_gone_is_missed(crashed: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(crashed, tmp_path / "data")
+    (folder / "store.db-wal").unlink()
+    assert "acknowledged writes are missing" in refusal(folder)
+
+
+@pytest.mark.parametrize(("durability", "boot", "starts"), [("normal", "earlier", True), ("full", "earlier", False)])
+def test_what_a_loss_of_power_may_take_is_only_told(
+    crashed: Path, tmp_path: Path, durability: str, boot: str, starts: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = shutil.copytree(crashed, tmp_path / "data")
+    (folder / "store.db-wal").unlink()
+    text = f"{WRITES} {durability} {boot}"
+    (folder / "store.acknowledged").write_text(f"{text} {zlib.crc32(text.encode())}\n")
+    if starts:
+        asyncio.run(read(folder))
+        assert "a loss of power took writes" in caplog.text
+    else:
+        assert "acknowledged writes are missing" in refusal(folder)
+
+
+def test_a_store_of_an_earlier_version_is_read(closed: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(closed, tmp_path / "data")
+    (folder / "store.acknowledged").unlink()
+    connection = apsw.Connection(str(folder / "store.db"))
+    connection.pragma("user_version", 1)
+    connection.pragma("journal_mode", "wal")
+    connection.close()
+    assert asyncio.run(read(folder)) == asyncio.run(read(closed))
 
 
 def test_after_a_crash_all_writes_are_there(crashed: Path, closed: Path, tmp_path: Path) -> None:
@@ -153,10 +213,10 @@ def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -
 
 def test_a_file_of_a_newer_format_is_refused(folder: Path) -> None:
     connection = apsw.Connection(str(folder / "store.db"))
-    connection.pragma("user_version", 2)
+    connection.pragma("user_version", 3)
     connection.close()
     assert refusal(folder) == (
-        f"{folder / 'store.db'}: written by a newer Kilauea (format 2, this one reads up to 1); "
+        f"{folder / 'store.db'}: written by a newer Kilauea (format 3, this one reads up to 2); "
         "use that version or another folder"
     )
 

@@ -355,7 +355,7 @@ def test_the_data_is_for_its_owner_alone(durability: str, tmp_path: Path) -> Non
         store = await Store.open(tmp_path / "data", durability)  # type: ignore[arg-type]
         await put(store, POD)
         modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "data").iterdir()}
-        assert modes == dict.fromkeys(["store.db", "store.db-wal", "store.lock"], "0o600")
+        assert modes == dict.fromkeys(["store.acknowledged", "store.db", "store.db-wal", "store.lock"], "0o600")
         await store.close()
 
     asyncio.run(body())

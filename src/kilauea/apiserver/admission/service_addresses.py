@@ -16,6 +16,8 @@ from kilauea.apiserver.fields import invalid_value
 
 NETWORK, SIZE = (10 << 24) + (96 << 16), 1 << 20
 """10.96.0.0/12, the usual range of services."""
+OWN_ADDRESS = "10.96.0.1"
+"""The first address of services, which is the server's own."""
 FIRST_PORT, LAST_PORT = 30000, 32767
 _WITH_NODE_PORTS = ("LoadBalancer", "NodePort")
 
@@ -59,13 +61,18 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dic
         address = _random_address(attributes)
         while address in taken:
             address = _random_address(attributes)
-    elif address != "None" and address in taken:
+    elif address != "None" and (address in taken or (address == OWN_ADDRESS and not _is_own(attributes))):
         message = "failed to allocate IP " + address + ": provided IP is already allocated"
         raise status.invalid("Service", "", attributes.name, [invalid_value("spec.clusterIPs", [address], message)])
     spec["clusterIP"] = address
     spec["clusterIPs"] = spec.get("clusterIPs") or [address]
     spec.setdefault("ipFamilies", ["IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
+
+
+def _is_own(attributes: Attributes) -> bool:
+    """Return True for the service of the server itself."""
+    return (attributes.namespace, attributes.name) == ("default", "kubernetes")
 
 
 def _random_address(attributes: Attributes) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from kilauea.api.cel import CelError, CelUnsupportedError, Program, compiled
+from kilauea.apiserver.crd.heavy_rules import evaluate_elsewhere, is_heavy, may_be_heavy
+from kilauea.apiserver.crd.values import as_cel
 from kilauea.apiserver.fields import invalid_value, not_supported, required
 from kilauea.apiserver.schema.validation import type_name
 from kilauea.apiserver.status import Cause
@@ -22,11 +23,6 @@ Raw = Mapping[str, Any]
 
 REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _OLD = re.compile(r"\boldSelf\b")
-_RESERVED = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var void "
-    "while".split()
-)
-_ESCAPES = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 _MISSING = object()
 
 
@@ -72,7 +68,8 @@ def _rule(raw: Raw, name: str) -> ValidationRule:
     text = raw["rule"].strip()
     try:
         program = compiled(text) if not raw.get("optionalOldSelf") else None
-        message = compiled(raw["messageExpression"]) if raw.get("messageExpression") else None
+        words = raw.get("messageExpression") or ""
+        message = compiled(words) if words and not may_be_heavy(words) else None
     except CelError as error:
         log.warning("%s: a rule is not enforced: %s", name, error)
         program = message = None
@@ -134,7 +131,10 @@ def _apply(node: RuleNode, value: Any, old: Any, path: str) -> Iterator[Cause]:
         seen = as_cel(node.raw, value)
         seen_old = _MISSING if old is _MISSING or old is None else as_cel(node.raw, old)
         for rule in node.rules:
-            yield from _evaluate(rule, seen, seen_old, value, path)
+            if is_heavy(rule.text, [value, None if old is _MISSING else old]):
+                yield from _evaluate_elsewhere(rule, node.raw, value, old, path)
+            else:
+                yield from _evaluate(rule, seen, seen_old, value, path)
     if isinstance(value, dict):
         for key, below in value.items():
             child = node.properties.get(key) or (node.each if key not in node.raw.get("properties", {}) else None)
@@ -154,6 +154,24 @@ def _counterpart(raw: Raw, item: Any, old: Any) -> Any:
     identity = [item.get(key) for key in keys]
     same = (each for each in old if isinstance(each, dict) and [each.get(key) for key in keys] == identity)
     return next(same, _MISSING)
+
+
+def _evaluate_elsewhere(rule: ValidationRule, raw: Raw, value: Any, old: Any, path: str) -> Iterator[Cause]:
+    """Evaluate a rule that may take long; its message is the plain one."""
+    has_old = old is not _MISSING and old is not None
+    if rule.program is None or (rule.is_transition and not has_old):
+        return
+    outcome = evaluate_elsewhere(rule.text, raw, value, old, has_old=has_old)
+    message = rule.message or rule.text
+    if outcome is None:
+        words = f"no further validation rules will be run due to call cost exceeds limit for rule: {message}"
+        yield Cause(path, "FieldValueInvalid", f'Invalid value: "{type_name(value)}": {words}')
+    elif outcome.error:
+        words = f'Invalid value: "{type_name(value)}": {outcome.error} evaluating rule: {message}'
+        yield Cause(path, "FieldValueInvalid", words)
+    elif not outcome.holds:
+        plain = replace(rule, message_program=None)
+        yield _cause(plain, {}, value, path)
 
 
 def _evaluate(rule: ValidationRule, seen: Any, old: Any, value: Any, path: str) -> Iterator[Cause]:
@@ -191,41 +209,3 @@ def _message(rule: ValidationRule, variables: Raw) -> str:
         if isinstance(made, str) and made.strip() and "\n" not in made:
             return made
     return rule.message or f"failed rule: {rule.text}"
-
-
-# --- values as rules see them
-
-
-def as_cel(raw: Raw, value: Any) -> Any:
-    """A value with times as times, and fields under names that expressions can hold."""
-    if isinstance(value, dict):
-        described = raw.get("properties", {})
-        others = raw.get("additionalProperties")
-        others = others if isinstance(others, dict) else {}
-        return {
-            (escaped(key) if key in described else key): as_cel(described.get(key, others), each)
-            for key, each in value.items()
-        }
-    if isinstance(value, list):
-        items = raw.get("items") or {}
-        return [as_cel(items, each) for each in value]
-    if isinstance(value, str) and raw.get("format") == "date-time":
-        return _time(value)
-    return value
-
-
-def _time(text: str) -> datetime | str:
-    """A time; text that is invalid, which an older schema may have let in, stays text."""
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return text
-
-
-def escaped(name: str) -> str:
-    """The name of a field in expressions: `a-b` is `a__dash__b`, `namespace` is `__namespace__`."""
-    if name in _RESERVED:
-        return f"__{name}__"
-    for text, escape in _ESCAPES:
-        name = name.replace(text, escape) if text == "__" or text in name else name
-    return name

@@ -16,6 +16,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from kilauea.apiserver import status
 from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.core import Answer, ApiServer, fault_response
+from kilauea.apiserver.http.connections import HEAD_SECONDS, Connections, SeldomOutOfDescriptors, raise_limit
 from kilauea.apiserver.request import ApiRequest, ApiResponse, TextStream, User, WatchStream
 from kilauea.apiserver.status import ApiFault
 
@@ -26,6 +27,9 @@ COMPRESSED_FROM = 128 * 1024
 """Bytes of an answer from which it is compressed, if the client takes that."""
 PATIENCE = 30.0
 """Seconds that a client may take nothing of an answer before it is dropped."""
+BODY_SECONDS = 60.0
+"""Seconds for the body of a request to come, as in Kubernetes."""
+_SELDOM = SeldomOutOfDescriptors()
 _GZIP = 16 + zlib.MAX_WBITS
 _SHARED = {"Cache-Control": "no-cache, private"}
 
@@ -48,14 +52,16 @@ class Transport:
         self._api = api
         self._authenticator = authenticator
         self._tls = tls
-        server = web.Server(
+        self._connections = Connections(
             self._answer,
+            most=raise_limit(),
             access_log=None,
             logger=log,
             max_line_size=LARGEST_HEAD,
             max_field_size=LARGEST_HEAD,
         )
-        self._runner = web.ServerRunner(server, shutdown_timeout=2.0)
+        self._runner = web.ServerRunner(self._connections, shutdown_timeout=2.0)
+        self._listening: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which the system picks if 0 was given.
@@ -64,22 +70,34 @@ class Transport:
             OSError: the address cannot be had.
         """
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, ssl_context=self._tls, backlog=512)
-        await site.start()
-        found: int = self._runner.addresses[0][1]
+        logging.getLogger("asyncio").addFilter(_SELDOM)
+        self._listening = await asyncio.get_running_loop().create_server(
+            self._connections, host, port, ssl=self._tls, backlog=128, ssl_handshake_timeout=HEAD_SECONDS
+        )
+        found: int = self._listening.sockets[0].getsockname()[1]
         return found
 
     async def close(self) -> None:
         """End all connections."""
+        if self._listening is not None:
+            self._listening.close()
         await self._runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request from its bytes to its answer."""
+        with self._connections.at_work(request.protocol):
+            return await self._answer_at_work(request)
+
+    async def _answer_at_work(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             user = self._user_of(request)
+            if user is None and request.body_exists:  # nothing is kept for a client that is not known
+                raise status.unauthorized()
             body = await _body_of(request) if request.body_exists else b""
         except ApiFault as fault:
             return _plain(fault_response(fault))
+        except TimeoutError:
+            return _plain(fault_response(status.timeout(f"the body did not come within {BODY_SECONDS:g} seconds")))
         except ConnectionError:  # the client has gone before its body was whole; there is no client left to answer
             return _plain(fault_response(status.bad_request("the body is incomplete")))
         path, _, query = request.path_qs.partition("?")
@@ -109,19 +127,26 @@ class Transport:
 
 
 async def _body_of(request: web.BaseRequest) -> bytes:
-    """The body, up to the limit.
+    """The body, up to the limit; a client that waits for leave to send it gets that.
 
     Raises:
         ApiFault: there is more (413).
+        TimeoutError: it does not come in time.
     """
     if (request.content_length or 0) > LARGEST_BODY:
         raise status.too_large(LARGEST_BODY)
-    body = await request.content.read(LARGEST_BODY + 1)
-    while not request.content.at_eof() and len(body) <= LARGEST_BODY:
-        body += await request.content.read(LARGEST_BODY + 1 - len(body))
-    if len(body) > LARGEST_BODY:
-        raise status.too_large(LARGEST_BODY)
-    return body
+    if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    parts: list[bytes] = []
+    size = 0
+    async with asyncio.timeout(BODY_SECONDS):
+        while size <= LARGEST_BODY:
+            part = await request.content.read(LARGEST_BODY + 1 - size)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            size += len(part)
+    raise status.too_large(LARGEST_BODY)
 
 
 def _plain(answer: ApiResponse) -> web.Response:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import msgspec
+
+from kilauea.api.remembered import remembered
 
 FieldSet = dict[str, Any]
 """A node, and all that is below; typed loosely as it is JSON."""
@@ -199,7 +200,7 @@ def order_of(step: str) -> tuple[Any, ...]:
     return _order_of_parsed(step) if step[0] in "kv" else (step,)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _order_of_parsed(step: str) -> tuple[Any, ...]:
     """Sorting key of a step that holds JSON."""
     content = json.loads(step[2:])

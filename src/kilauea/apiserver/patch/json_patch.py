@@ -10,10 +10,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kilauea.apiserver.patch.values import ABSENT, copied, json_type, same
+import msgspec
+
+from kilauea.apiserver.patch.values import ABSENT, json_type, same
 from kilauea.apiserver.status import ApiFault, bad_request
 
 MAX_OPERATIONS = 10_000
+MAX_COPIED = 3 * 1024 * 1024
+"""Bytes of JSON that the copies of one patch may amount to, as in the real server: each can double an object."""
+MAX_MOVED = 50_000_000
+"""Items of lists that the operations of one patch may have to make room for, or close up, in sum."""
+
+
+class _Work:
+    """The work of a patch so far."""
+
+    def __init__(self) -> None:
+        self.copied = 0
+        self.moved = 0
+
+    def copy(self, value: Any) -> Any:
+        """A copy of a value, unless the copies together become too large."""
+        text = msgspec.json.encode(value)
+        self.copied += len(text)
+        if self.copied > MAX_COPIED:
+            raise _Inapplicable
+        return msgspec.json.decode(text)
+
+    def move(self, items: list[Any]) -> None:
+        """An item goes into a list or out of it."""
+        self.moved += len(items)
+        if self.moved > MAX_MOVED:
+            raise _Inapplicable
 
 
 class _Inapplicable(Exception):
@@ -27,9 +55,10 @@ def json_patch(document: Any, operations: Any) -> Any:
         ApiFault: 400 if these are not operations, 413 for more than 10,000, 422 if one does not fit the document.
     """
     _check_form(operations)
+    work = _Work()
     try:
         for operation in operations:
-            document = _apply(document, operation)
+            document = _apply(document, operation, work)
     except _Inapplicable:
         raise unprocessable() from None
     return document
@@ -60,12 +89,12 @@ def _check_form(operations: Any) -> None:
             )
 
 
-def _apply(document: Any, operation: dict[str, Any]) -> Any:
+def _apply(document: Any, operation: dict[str, Any], work: _Work) -> Any:
     """One operation; gives the document."""
     act = _OPERATIONS.get(operation.get("op") or "")
     if act is None:
         raise _Inapplicable
-    return act(document, operation)
+    return act(document, operation, work)
 
 
 # --- pointers
@@ -115,7 +144,7 @@ def _get(holder: Any, step: str) -> Any:
 # --- operations
 
 
-def _put(document: Any, steps: list[str], value: Any) -> Any:
+def _put(document: Any, steps: list[str], value: Any, work: _Work) -> Any:
     """Set a key, or insert into a list before an index."""
     holder, step = _locate(document, steps)
     if isinstance(holder, dict):
@@ -123,30 +152,32 @@ def _put(document: Any, steps: list[str], value: Any) -> Any:
     elif step == "-":
         holder.append(value)
     else:
+        work.move(holder)
         holder.insert(_index(step, len(holder) + 1), value)
     return document
 
 
-def _take(document: Any, steps: list[str]) -> Any:
+def _take(document: Any, steps: list[str], work: _Work) -> Any:
     """Remove what stands at a pointer, and give it."""
     holder, step = _locate(document, steps)
     if isinstance(holder, list):
+        work.move(holder)
         return holder.pop(_index(step, len(holder)))
     if step not in holder:
         raise _Inapplicable
     return holder.pop(step)
 
 
-def _add(document: Any, operation: dict[str, Any]) -> Any:
-    return _put(document, _pointer(operation), operation.get("value"))
+def _add(document: Any, operation: dict[str, Any], work: _Work) -> Any:
+    return _put(document, _pointer(operation), operation.get("value"), work)
 
 
-def _remove(document: Any, operation: dict[str, Any]) -> Any:
-    _take(document, _pointer(operation))
+def _remove(document: Any, operation: dict[str, Any], work: _Work) -> Any:
+    _take(document, _pointer(operation), work)
     return document
 
 
-def _replace(document: Any, operation: dict[str, Any]) -> Any:
+def _replace(document: Any, operation: dict[str, Any], _: _Work) -> Any:
     steps, value = _pointer(operation), operation.get("value")
     if not steps:
         if not isinstance(value, dict | list):
@@ -160,17 +191,17 @@ def _replace(document: Any, operation: dict[str, Any]) -> Any:
     return document
 
 
-def _move(document: Any, operation: dict[str, Any]) -> Any:
-    value = _take(document, _pointer(operation, "from"))
-    return _put(document, _pointer(operation), value)
+def _move(document: Any, operation: dict[str, Any], work: _Work) -> Any:
+    value = _take(document, _pointer(operation, "from"), work)
+    return _put(document, _pointer(operation), value, work)
 
 
-def _copy(document: Any, operation: dict[str, Any]) -> Any:
+def _copy(document: Any, operation: dict[str, Any], work: _Work) -> Any:
     value = _get(*_locate(document, _pointer(operation, "from")))
-    return _put(document, _pointer(operation), None if value is ABSENT else copied(value))
+    return _put(document, _pointer(operation), None if value is ABSENT else work.copy(value), work)
 
 
-def _test(document: Any, operation: dict[str, Any]) -> Any:
+def _test(document: Any, operation: dict[str, Any], _: _Work) -> Any:
     steps, expected = _pointer(operation), operation.get("value")
     found = _get(*_locate(document, steps)) if steps else document
     if not same(None if found is ABSENT else found, expected):
@@ -178,7 +209,7 @@ def _test(document: Any, operation: dict[str, Any]) -> Any:
     return document
 
 
-_OPERATIONS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+_OPERATIONS: dict[str, Callable[[Any, dict[str, Any], _Work], Any]] = {
     "add": _add,
     "remove": _remove,
     "replace": _replace,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from typing import Any
 
 from kilauea.apiserver.patch.fieldset import SELF, FieldSet
@@ -37,19 +38,22 @@ def _merged_items(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any
     """Items in the order of the applied list; those that are only live stay between their neighbours."""
     ours = [shape.item_step(item) for item in live]
     wanted = {shape.item_step(item): item for item in applied}
-    single = {step: item for step, item in zip(ours, live, strict=True) if ours.count(step) == 1}
-    shared = [step for step in wanted if step in ours]
+    counts = Counter(ours)
+    single = {step: item for step, item in zip(ours, live, strict=True) if counts[step] == 1}
+    order = list(wanted)
+    places = {step: at for at, step in enumerate(order)}
+    shared = deque(step for step in order if step in counts)
     out: list[Any] = []
-    rest = list(wanted)
+    done = 0
     for step, item in zip(ours, live, strict=True):
         if step not in wanted:
             out.append(item)
         elif shared and step == shared[0]:
-            until = rest.index(step) + 1
-            out += [merged(shape.items, single.get(each, ABSENT), wanted[each]) for each in rest[:until]]
-            rest = rest[until:]
-            shared = shared[1:]
-    return out + [merged(shape.items, single.get(each, ABSENT), wanted[each]) for each in rest]
+            until = places[step] + 1
+            out += [merged(shape.items, single.get(each, ABSENT), wanted[each]) for each in order[done:until]]
+            done = until
+            shared.popleft()
+    return out + [merged(shape.items, single.get(each, ABSENT), wanted[each]) for each in order[done:]]
 
 
 def pruned(shape: Shape, value: Any, fields: FieldSet) -> Any:

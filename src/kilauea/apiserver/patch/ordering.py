@@ -8,17 +8,45 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.apiserver.patch.values import ABSENT, go_text, go_type, same
+import msgspec
+
+from kilauea.apiserver.patch.values import ABSENT, go_text, go_type
 from kilauea.apiserver.status import ApiFault
 
 
-def position(items: list[Any], item: Any, key: str) -> int:
-    """Index of the item of the same merge key (of the same value, without a key), or -1."""
-    wanted = item.get(key, ABSENT) if key else item
-    for at, each in enumerate(items):
-        if wanted is not ABSENT and same(each.get(key, ABSENT) if key else each, wanted):
-            return at
-    return -1
+class Places:
+    """The places of the items of a list, by merge key (by value, without a key): the first of equal ones counts.
+
+    A list is searched once for each item of a patch, and both may hold a hundred thousand; so places are looked up.
+    """
+
+    def __init__(self, items: list[Any], key: str) -> None:
+        self._key = key
+        self._places: dict[Any, int] = {}
+        self._count = 0
+        for item in items:
+            self.add(item)
+
+    def add(self, item: Any) -> None:
+        """Note the next item of the list."""
+        self._places.setdefault(self._identity(item), self._count)
+        self._count += 1
+
+    def of(self, item: Any) -> int:
+        """Index of the item of the same merge key, or -1."""
+        wanted = self._identity(item)
+        return -1 if wanted is ABSENT else self._places.get(wanted, -1)
+
+    def _identity(self, item: Any) -> Any:
+        value = item.get(self._key, ABSENT) if self._key else item
+        return value if value is ABSENT else identity(value)
+
+
+def identity(value: Any) -> Any:
+    """Return a key that equal JSON values share, and others do not; it can be hashed."""
+    if isinstance(value, dict | list):
+        return msgspec.json.encode(value, order="sorted")
+    return isinstance(value, bool), value
 
 
 def in_patch_order(items: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
@@ -31,7 +59,8 @@ def in_patch_order(items: list[Any], order: list[Any], before: list[Any], key: s
         key: the merge key; empty for plain values.
     """
     _check_keys(key, items, order)
-    places = [position(order, each, key) for each in items]
+    wanted = Places(order, key)
+    places = [wanted.of(each) for each in items]
     named = [items[at] for at in sorted((at for at, place in enumerate(places) if place >= 0), key=places.__getitem__)]
     others = [each for each, place in zip(items, places, strict=True) if place < 0]
     return _woven(others, named, before, key)
@@ -40,10 +69,10 @@ def in_patch_order(items: list[Any], order: list[Any], before: list[Any], key: s
 def _woven(others: list[Any], named: list[Any], before: list[Any], key: str) -> list[Any]:
     """Two rows as one; `others` go before the first of `named` that they stood before."""
     woven: list[Any] = []
-    waiting = list(reversed(others))
+    waiting, stood = list(reversed(others)), Places(before, key)
     for item in named:
-        place = position(before, item, key)
-        while waiting and place >= 0 and 0 <= position(before, waiting[-1], key) < place:
+        place = stood.of(item)
+        while waiting and place >= 0 and 0 <= stood.of(waiting[-1]) < place:
             woven.append(waiting.pop())
         woven.append(item)
     return woven + waiting[::-1]
@@ -55,7 +84,8 @@ def check_order(items: list[Any], order: list[Any], key: str) -> None:
     if not order:
         return
     _check_keys(key, wanted, order)
-    places = [position(order, each, key) for each in wanted]
+    ordered = Places(order, key)
+    places = [ordered.of(each) for each in wanted]
     if -1 in places or places != sorted(places):
         raise ApiFault(
             500,

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from kilauea.apiserver.patch.json_patch import unprocessable
-from kilauea.apiserver.patch.ordering import check_order, in_patch_order, position
-from kilauea.apiserver.patch.values import go_text, go_type, json_type, same
+from kilauea.apiserver.patch.ordering import Places, check_order, identity, in_patch_order
+from kilauea.apiserver.patch.values import go_text, go_type, json_type
 from kilauea.apiserver.schema.nodes import Schema
 from kilauea.apiserver.status import ApiFault, bad_request
 
@@ -141,7 +141,8 @@ def _delete_from(current: dict[str, Any], field: str, values: Any) -> None:
     """Take plain values out of a list."""
     before = current.get(field)
     if isinstance(before, list) and isinstance(values, list):
-        current[field] = [each for each in before if not any(same(each, value) for value in values)]
+        gone = set(map(identity, values))
+        current[field] = [each for each in before if identity(each) not in gone]
 
 
 def _merge_lists(current: list[Any], patch: list[Any], schema: Schema) -> list[Any]:
@@ -149,33 +150,35 @@ def _merge_lists(current: list[Any], patch: list[Any], schema: Schema) -> list[A
     if not current and not patch:
         return current
     if not _check_items(current, patch):
-        merged = list(current)
-        merged += [each for each in patch if position(merged, each, "") < 0]
-        return in_patch_order(_distinct(merged), patch, current, "")
+        return in_patch_order(_distinct([*current, *patch]), patch, current, "")
     key = schema.merge_key
     if not key:
         raise failure(f"cannot merge lists without merge key for {schema.name}")
     current, patch = _follow_directives(current, patch, key)
-    merged = list(current)
+    merged, places = list(current), Places(current, key)
     for item in patch:
-        _merge_item(merged, item, key, schema.items)
+        _merge_item(merged, places, item, key, schema.items)
     return in_patch_order(merged, patch, current, key)
 
 
-def _merge_item(merged: list[Any], item: dict[str, Any], key: str, schema: Schema | None) -> None:
+def _merge_item(merged: list[Any], places: Places, item: dict[str, Any], key: str, schema: Schema | None) -> None:
     """Merge an item into the one with the same key, or append it."""
     if key not in item:
         raise failure(f"map: {go_text(item)} does not contain declared merge key: {key}")
-    at = position(merged, item, key)
+    at = places.of(item)
     if at < 0:
         merged.append(item)
+        places.add(item)
     else:
         merged[at] = _merge_objects(merged[at], item, schema)
 
 
 def _distinct(values: list[Any]) -> list[Any]:
     """Values without repetitions."""
-    return [each for at, each in enumerate(values) if position(values, each, "") == at]
+    first: dict[Any, Any] = {}
+    for each in values:
+        first.setdefault(identity(each), each)
+    return list(first.values())
 
 
 def _check_items(*lists: list[Any]) -> bool:
@@ -191,19 +194,21 @@ def _check_items(*lists: list[Any]) -> bool:
 def _follow_directives(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """The list without the items that the patch deletes, and the items of the patch that are not directives."""
     plain = [item for item in patch if DIRECTIVE not in item]
-    replace = False
+    replace, gone = False, set()
     for item in patch:
         directive = item.get(DIRECTIVE)
         if directive == "delete":
             if key not in item:
                 raise failure(f"map: {go_text(item)} does not contain declared merge key: {key}")
-            current = [each for each in current if key not in each or not same(each[key], item[key])]
+            gone.add(identity(item[key]))
         elif directive == "merge":
             raise failure("merging lists cannot yet be specified in the patch")
         elif directive == "replace":
             replace = True
         elif DIRECTIVE in item:
             raise failure(f"unknown patch type: {go_text(directive)} in map: {go_text(item)}")
+    if gone:
+        current = [each for each in current if key not in each or identity(each[key]) not in gone]
     return (plain, []) if replace else (current, plain)
 
 

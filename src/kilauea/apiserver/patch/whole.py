@@ -16,6 +16,8 @@ from kilauea.apiserver.patch.shape import ANY, Shape, Sort
 LEAF: FieldSet = {}
 MOST = 4096
 """Nodes that a shape remembers; then it begins again."""
+WIDEST = 512
+"""Fields of a node that is remembered: wider ones are seldom seen again, and take memory."""
 
 
 def whole(shape: Shape, value: Any) -> FieldSet:
@@ -48,7 +50,8 @@ def _of_object(shape: Shape, value: dict[str, Any]) -> FieldSet:
     if all(below.leaf for below in shapes):
         if len(shape.flat) >= MOST:
             shape.flat.clear()
-        shape.flat[tuple(value)] = node
+        if len(value) <= WIDEST:
+            shape.flat[tuple(value)] = node
     return node
 
 
@@ -85,5 +88,6 @@ def _remembered(shape: Shape, signature: tuple[Any, ...], nodes: dict[str, Field
     if len(shape.made) >= MOST:
         shape.made.clear()
     node = in_order({SELF: LEAF, **nodes} if itself else nodes)
-    shape.made[signature] = node
+    if len(signature) <= WIDEST:
+        shape.made[signature] = node
     return node

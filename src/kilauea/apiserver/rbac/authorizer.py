@@ -108,7 +108,7 @@ def _is_meant(subject: Subject, user: User, namespace: str) -> bool:
         return subject.name in user.groups
     if subject.kind == "ServiceAccount":
         return user.name == f"system:serviceaccount:{subject.namespace or namespace}:{subject.name}"
-    return subject.kind == "User" and subject.name in (user.name, _ANY)
+    return subject.kind == "User" and subject.name == user.name
 
 
 def _described(subject: Subject, namespace: str) -> str:
@@ -122,7 +122,7 @@ def allows(rule: PolicyRule, action: Action) -> bool:
     if action.verb not in rule.verbs and _ANY not in rule.verbs:
         return False
     if action.path:
-        return any(_is_below(action.path, pattern) for pattern in rule.non_resource_urls)
+        return any(is_below(action.path, pattern) for pattern in rule.non_resource_urls)
     return (
         (action.group in rule.api_groups or _ANY in rule.api_groups)
         and _has_resource(rule, action)
@@ -137,7 +137,8 @@ def _has_resource(rule: PolicyRule, action: Action) -> bool:
     return bool(action.subresource) and f"{_ANY}/{action.subresource}" in resources
 
 
-def _is_below(path: str, pattern: str) -> bool:
+def is_below(path: str, pattern: str) -> bool:
+    """Return True if a path is one that a rule names, which may end in a star."""
     if pattern.endswith(_ANY):
         return path.startswith(pattern[:-1])
     return path == pattern

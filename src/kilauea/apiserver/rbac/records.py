@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
+
+from kilauea.api.remembered import remembered
 
 
 class PolicyRule(msgspec.Struct, frozen=True, rename="camel"):
@@ -51,7 +51,16 @@ class Binding(msgspec.Struct, frozen=True, rename="camel"):
     subjects: tuple[Subject, ...] | None = None
 
 
-role_of = lru_cache(maxsize=4096)(msgspec.json.Decoder(Role).decode)
-"""The role in stored bytes."""
-binding_of = lru_cache(maxsize=4096)(msgspec.json.Decoder(Binding).decode)
-"""The binding in stored bytes."""
+_role_of, _binding_of = msgspec.json.Decoder(Role).decode, msgspec.json.Decoder(Binding).decode
+
+
+@remembered(2048, 16 * 1024)
+def role_of(value: bytes) -> Role:
+    """The role in stored bytes."""
+    return _role_of(value)
+
+
+@remembered(2048, 16 * 1024)
+def binding_of(value: bytes) -> Binding:
+    """The binding in stored bytes."""
+    return _binding_of(value)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import not_supported, required
 from kilauea.apiserver.request import ApiResponse
-from kilauea.apiserver.rest.body import check_kind, read_document
+from kilauea.apiserver.rest.body import read_typed
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.objects import metadata_of
 from kilauea.apiserver.rest.pods import change_pod, pod_call
+from kilauea.apiserver.schema import builtin_schema
 from kilauea.apiserver.status import ApiFault
 
 
 async def bind(call: Call) -> ApiResponse:
     """Answer a create of a pod's `binding`, or of a Binding that names the pod."""
-    body = read_document(call, "Binding")
-    check_kind(body, "v1", "Binding")
+    body = read_typed(call, builtin_schema("", "v1", "Binding"), "v1", "Binding")
     metadata = metadata_of(body)
     name = call.info.name or metadata.get("name", "")
     if metadata.get("name", name) != name:

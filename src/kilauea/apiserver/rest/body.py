@@ -7,18 +7,21 @@ said about them is up to `fieldValidation`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from kilauea.api.yamltext import TextError, YamlDocument, YamlError, read_documents
+from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML
 from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.parsing import MOST_REPEATED, read_yaml
 from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 from kilauea.apiserver.schema import (
     DecodeError,
+    Schema,
     definition_name,
     fields_in_order,
     is_known_kind,
@@ -37,7 +40,6 @@ _ANSWERED = frozenset(
 _SHOWN = 30
 """Bytes of a body that a message repeats."""
 GO_KINDS = {list: "array", str: "string", bool: "bool", dict: "object"}
-_TWICE = "is given twice: keep one of them"
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
@@ -58,7 +60,7 @@ def read_document(call: Call, expected: str) -> Object:
         raise status.unsupported_media_type(READABLE)
     if form == PROTOBUF:
         return _read_protobuf(call.request.body)
-    document = parse(call.request.body, form, expected)
+    document = parse(call, form, expected)
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -72,6 +74,30 @@ def read_document(call: Call, expected: str) -> Object:
             words = f"{_NO_KIND}: json: cannot unmarshal {kind} into Go struct field .{field} of type string"
             raise _unrecognised(expected, call.request.body, words)
     return document
+
+
+def read_typed(call: Call, schema: Schema, api_version: str, kind: str) -> Object:
+    """The body as a kind that is not the one of the path: typed, without unknown fields.
+
+    Raises:
+        ApiFault: it is of another kind, or a value is of the wrong type (400).
+    """
+    obj = read_document(call, kind)
+    check_kind(obj, api_version, kind)
+    typed(schema, obj, kind)
+    return obj
+
+
+def typed(schema: Schema, obj: Object, kind: str) -> None:
+    """Reduce an object, in place, to what Go's type of its kind holds.
+
+    Raises:
+        ApiFault: a value is of the wrong type (400).
+    """
+    try:
+        read_builtin(schema, obj)
+    except DecodeError as error:
+        raise _misread(kind, str(obj.get("apiVersion") or "v1").rpartition("/")[2], str(error)) from error
 
 
 def _read_protobuf(body: bytes) -> Object:
@@ -96,28 +122,20 @@ def message_name(api_version: str, kind: str) -> str:
     return definition_name(group, version, kind)
 
 
-def parse(body: bytes, form: str, expected: str) -> Any:
+def parse(call: Call, form: str, expected: str) -> Any:
     """JSON or YAML as plain values; of keys given twice the last counts."""
+    body, parsed = call.request.body, call.request.parsed
+    if parsed is not None:
+        if parsed.error:
+            raise _unrecognised(expected, body, f"{_NO_KIND}: {parsed.error}" if form == JSON else parsed.error)
+        return msgspec.json.decode(parsed.value)
     try:
-        return msgspec.json.decode(body) if form == JSON else read_yaml(body)
+        return msgspec.json.decode(body) if form == JSON else read_yaml(body)[0]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         words = f"{_NO_KIND}: {json_syntax_error(body, str(error))}"
         raise _unrecognised(expected, body, words) from error
     except YamlError as error:
         raise _unrecognised(expected, body, yaml_syntax_error(body, str(error))) from error
-
-
-def read_yaml(body: bytes) -> Any:
-    """The first document of a YAML text that is not empty."""
-    for part in read_documents(body.removeprefix(b"\xef\xbb\xbf")):
-        if isinstance(part, TextError):
-            raise YamlError(part.line, part.column, part.message)
-        for fault in part.faults:
-            if fault.message != _TWICE:
-                raise YamlError(fault.line, fault.column, fault.message)
-        if part.value is not None:
-            return part.value
-    return None
 
 
 def _unrecognised(expected: str, body: bytes, why: str) -> ApiFault:
@@ -136,13 +154,15 @@ def read_object(call: Call) -> Object:
     obj = read_document(call, call.resource.kind)
     twice = call.field_validation() != "Ignore" and _has_repeated_keys(call, obj)
     check_kind(obj, call.resource.api_version, call.resource.kind)
-    strip(call, obj, call.request.body if twice else b"")
+    strip(call, obj, twice=twice)
     return obj
 
 
 def _has_repeated_keys(call: Call, obj: Object) -> bool:
     """Return True if a key may be duplicated, found without parsing the body again: then quotes are missing."""
     body, form = call.request.body, media_type(call.request.headers.get("content-type", "")) or JSON
+    if call.request.parsed is not None:
+        return bool(call.request.parsed.repeated)
     if form == JSON:
         return body.count(b'"') != _encode(obj).count(b'"') or b"\\u0022" in body
     return form == YAML
@@ -168,32 +188,34 @@ _SCHEME = "pkg/runtime/scheme.go:111"
 """The name that the real server's list of kinds gives itself."""
 
 
-def strip(call: Call, obj: Object, body: bytes = b"") -> None:
+def strip(call: Call, obj: Object, *, twice: bool = False) -> None:
     """Take out what the kind does not know, and say so as asked; refuse values of the wrong type.
 
     Args:
         call: tells the kind.
         obj: is changed in place.
-        body: the text of the object, if keys may be there twice.
+        twice: True if keys may be in the body twice.
     """
     resource = call.resource
     try:
         unknown = read_custom(resource.schema, obj) if resource.is_custom else read_builtin(resource.schema, obj)
     except DecodeError as error:
         raise _unfit(call, str(error)) from error
-    if unknown or body:
-        _tell(call, list(_field_messages(unknown, body)))
+    if unknown or twice:
+        _tell(call, list(islice(_field_messages(call, unknown, twice), MOST_REPEATED)))
 
 
-def _field_messages(unknown: list[str], body: bytes) -> Iterator[str]:
-    """Messages about unknown fields and duplicate keys, in the order of the body."""
-    if not body:
+def _field_messages(call: Call, unknown: list[str], twice: bool) -> Iterator[str]:
+    """Messages about unknown fields and duplicate keys, in the order of the body unless that is large."""
+    body, parsed = call.request.body, call.request.parsed
+    if not twice or parsed is not None:
+        yield from parsed.repeated if parsed is not None and twice else ()
         yield from (f'unknown field "{path}"' for path in unknown)
         return
     try:
         occurrences = list(fields_in_order(body))
     except (ValueError, RecursionError):  # YAML
-        yield from _repeated_yaml(body)
+        yield from read_yaml(body)[1]
         yield from (f'unknown field "{path}"' for path in sorted(unknown))
         return
     left = set(unknown)
@@ -205,15 +227,11 @@ def _field_messages(unknown: list[str], body: bytes) -> Iterator[str]:
             yield f'unknown field "{path}"'
 
 
-def _repeated_yaml(body: bytes) -> Iterator[str]:
-    for part in read_documents(body):
-        for fault in part.faults if isinstance(part, YamlDocument) else ():
-            yield f'line {fault.line}: key "{fault.path[-1]}" already set in map'
-
-
 def _unfit(call: Call, why: str) -> ApiFault:
-    resource = call.resource
-    version, kind = resource.version, resource.kind
+    return _misread(call.resource.kind, call.resource.version, why)
+
+
+def _misread(kind: str, version: str, why: str) -> ApiFault:
     return status.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 

@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import invalid_value, not_supported
-from kilauea.apiserver.rest.body import read_document
+from kilauea.apiserver.rest.body import read_document, typed
 from kilauea.apiserver.rest.call import Call, is_dry_run
+from kilauea.apiserver.schema import definition
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 _POLICIES: tuple[Propagation, ...] = ("Foreground", "Background", "Orphan")
+_SCHEMA = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _NAMED = (*_POLICIES, "nil")
 
 
@@ -60,6 +62,7 @@ def options_document(call: Call) -> dict[str, Any]:
         given = read_document(call, "DeleteOptions")
         if given.get("kind", "DeleteOptions") != "DeleteOptions":
             raise status.bad_request(f"decoded object cannot be converted to DeleteOptions: it is a {given['kind']}")
+        typed(definition(_SCHEMA), given, "DeleteOptions")
         return given
     given = {key: value for key in ("propagationPolicy",) if (value := call.request.first(key))}
     grace, orphan = call.request.first("gracePeriodSeconds"), call.request.flag("orphanDependents")

@@ -6,7 +6,7 @@ from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, write_admitted
 from kilauea.apiserver.negotiation import object_response
-from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.request import ApiResponse, TextStream
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions, read_delete_options
 from kilauea.apiserver.rest.list_options import read_options
@@ -38,7 +38,7 @@ def status_response(details: dict[str, str]) -> ApiResponse:
     return ApiResponse(200, status.encode(status.status("Success", 0, details=details)))
 
 
-async def delete_collection(call: Call) -> ApiResponse:
+async def delete_collection(call: Call) -> ApiResponse | TextStream:
     """Answer a deletecollection: all objects of a selection, each on its own."""
     options = read_delete_options(call)
     selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
@@ -53,7 +53,7 @@ async def delete_collection(call: Call) -> ApiResponse:
                 raise
             continue
         deleted.append(Stored(stored.key, value, stored.revision, stored.created))
-    return list_response(call, Found(deleted, call.backend.store.revision))
+    return await list_response(call, Found(deleted, call.backend.store.revision))
 
 
 async def delete_object(

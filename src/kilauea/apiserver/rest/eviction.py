@@ -12,7 +12,7 @@ from kilauea.api.selectors import matches, selector_of
 from kilauea.apiserver import status
 from kilauea.apiserver.patch import track_update
 from kilauea.apiserver.request import ApiResponse
-from kilauea.apiserver.rest.body import read_document
+from kilauea.apiserver.rest.body import read_typed
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions
 from kilauea.apiserver.rest.deleting import delete_object
@@ -38,7 +38,7 @@ _BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 async def evict(call: Call) -> ApiResponse:
     """Answer a create of a pod's `eviction`."""
-    body = read_document(call, "Eviction")
+    body = read_typed(call, builtin_schema("policy", "v1", "Eviction"), "policy/v1", "Eviction")
     name = metadata_of(body).get("name") or call.info.name
     if name != call.info.name:
         raise status.bad_request(f"name in URL does not match name in Eviction object: {name}")

@@ -7,14 +7,14 @@ holds up the loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.negotiation import PARTIAL, TABLE, as_media, encode_table, partial_object, view_of
-from kilauea.apiserver.request import YAML, ApiResponse
+from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_long_table, partial_object, view_of
+from kilauea.apiserver.request import YAML, ApiResponse, TextStream
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options
 from kilauea.apiserver.selection import Selection, selection_of
@@ -23,8 +23,10 @@ from kilauea.apiserver.storage import Expired, Page, Stored, TooNew
 AHEAD_SECONDS = 3.0
 """Seconds for which a list waits for a future revision."""
 CHUNK = 256 * 1024
-TURN = 500
-"""Objects that are tested against a selector before others have their turn."""
+PART = 64 * 1024
+"""Bytes of JSON that are written as YAML in one go."""
+TURN = 0.01
+"""Seconds for which objects are tested against a selector before others have their turn."""
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -53,25 +55,44 @@ class Found:
         return out
 
 
-async def list_objects(call: Call) -> ApiResponse:
+async def list_objects(call: Call) -> ApiResponse | TextStream:
     """Answer a list."""
     options = read_options(call)
     selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
     view_of(call)
     await wait_for_revision(call, options.revision or 0)
-    return list_response(call, await find(call, options, selection))
+    return await list_response(call, await find(call, options, selection))
 
 
-def list_response(call: Call, found: Found) -> ApiResponse:
+async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:
     """The answer of a page of objects in the form asked for."""
     view = view_of(call)
     if view.form == TABLE:
-        body = encode_table(call, [each.value for each in found.items], found.metadata())
-        return ApiResponse(200, as_media(body, view.media), view.media)
-    chunks = _chunks(call, found, view.form == PARTIAL)
-    if view.media == YAML:
-        return ApiResponse(200, as_media(b"".join(chunks), YAML), YAML)
-    return ApiResponse(200, chunks)
+        body = await encode_long_table(call, [each.value for each in found.items], found.metadata())
+        return ApiResponse(200, body, view.media)
+    partial = view.form == PARTIAL
+    if view.media != YAML:
+        return ApiResponse(200, _chunks(call, found, partial))
+    if sum(len(each.value) for each in found.items) > CHUNK:
+        return TextStream(_in_yaml(call, found, partial), YAML)
+    return ApiResponse(200, b"".join(_chunks(call, found, partial)), YAML)
+
+
+async def _in_yaml(call: Call, found: Found, partial: bool) -> AsyncGenerator[bytes, None]:
+    """A list in YAML, some items at a time, its keys in their order."""
+    head = _head(call, found, partial)
+    yield f"apiVersion: {head['apiVersion']}\nitems:\n".encode()
+    pending, size = [], 0
+    for value in _values(call, found, partial):
+        pending.append(value)
+        size += len(value)
+        if size >= PART:
+            yield await call.backend.heavy.run("write yaml", b"[%b]" % b",".join(pending))
+            pending, size = [], 0
+    if pending:
+        yield await call.backend.heavy.run("write yaml", b"[%b]" % b",".join(pending))
+    rest = {"kind": head["kind"], "metadata": head["metadata"]}
+    yield await call.backend.heavy.run("write yaml", msgspec.json.encode(rest))
 
 
 async def wait_for_revision(call: Call, asked: int) -> None:
@@ -114,9 +135,12 @@ async def _selected(call: Call, options: ListOptions, selection: Selection, pref
     """Objects that pass a selection; reads on until there are enough."""
     page = _page(call, options, prefix, options.after_key, 0)
     items: list[Stored] = []
-    for number, stored in enumerate(page.items):
-        if number % TURN == TURN - 1:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + TURN
+    for stored in page.items:
+        if loop.time() >= end:
             await asyncio.sleep(0)
+            end = loop.time() + TURN
         if selection.matches(stored.key, stored.value):
             if options.limit and len(items) == options.limit:
                 return Found(items, page.revision, encode_token(page.revision, items[-1].key, prefix))
@@ -139,17 +163,34 @@ def _page(call: Call, options: ListOptions, prefix: str, after_key: str, limit: 
         raise status.revision_ahead(error.asked, error.current) from error
 
 
-def _chunks(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
-    """The bytes of a list; of built-in kinds the items leave out apiVersion and kind, as the real server does."""
-    resource = call.resource
-    kind, version = resource.kind_of_list, resource.api_version
+def _head(call: Call, found: Found, partial: bool) -> dict[str, Any]:
+    """A list without its items."""
+    kind, version = call.resource.kind_of_list, call.resource.api_version
     if partial:
         kind, version = f"{PARTIAL}List", "meta.k8s.io/v1"
-    head = msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": found.metadata()})
+    return {"kind": kind, "apiVersion": version, "metadata": found.metadata()}
+
+
+def _values(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
+    """The items of a list; of built-in kinds they leave out apiVersion and kind, as the real server does."""
+    resource = call.resource
+    cut = 0 if resource.is_custom or partial else len(resource.head)
+    for stored in found.items:
+        served = resource.served(stored.value)
+        if partial:
+            yield partial_object(served)
+        else:
+            yield b"{" + served[cut:] if cut else served
+
+
+def _chunks(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
+    """The bytes of a list."""
+    head = msgspec.json.encode(_head(call, found, partial))
     pending, size = [head[:-1] + b',"items":['], len(head)
+    resource = call.resource
     cut = 0 if resource.is_custom or partial else len(resource.head)
     comma = b""
-    for stored in found.items:
+    for stored in found.items:  # as `_values`, without a further copy of each
         served = resource.served(stored.value)
         if partial:
             value = comma + partial_object(served)

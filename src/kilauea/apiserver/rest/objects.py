@@ -20,6 +20,7 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.patch import FieldSet, fields, track_update
 from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.extent import check_extent
 from kilauea.apiserver.schema import apply_defaults
 from kilauea.apiserver.status import ApiFault, Cause
 from kilauea.apiserver.strategies.base import keep
@@ -53,7 +54,9 @@ def encode(obj: Object, revision: int) -> bytes:
         metadata["resourceVersion"] = str(revision)
     else:
         metadata.pop("resourceVersion", None)
-    return _encode({"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata, **obj})
+    value = _encode({"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata, **obj})
+    check_extent(value, obj["kind"], metadata)
+    return value
 
 
 def encoder(call: Call, obj: Object) -> Callable[[int], bytes]:

@@ -13,13 +13,13 @@ from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.patch import json_patch, merge_patch, server_side_apply, strategic_merge
 from kilauea.apiserver.request import ApiResponse
-from kilauea.apiserver.rest.body import GO_KINDS, check_kind, media_type, read_yaml, strip
+from kilauea.apiserver.rest.body import GO_KINDS, check_kind, media_type, strip
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
+from kilauea.apiserver.rest.parsing import parse_json, read_yaml
 from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 from kilauea.apiserver.rest.update import change_object, check_body_name
-from kilauea.apiserver.schema import repeated_fields
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -63,6 +63,11 @@ def patch_form(call: Call) -> str:
 
 def parse_patch(call: Call) -> Any:
     """The patch in the body."""
+    parsed = call.request.parsed
+    if parsed is not None:
+        if parsed.error:
+            raise status.bad_request(f"error decoding patch: {parsed.error}")
+        return msgspec.json.decode(parsed.value)
     try:
         return msgspec.json.decode(call.request.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -71,10 +76,10 @@ def parse_patch(call: Call) -> Any:
 
 def _check_repeated(call: Call, document: Any) -> None:
     """Warn of keys that are there twice in a patch, or refuse it, as asked."""
-    mode = call.field_validation()
+    mode, parsed = call.field_validation(), call.request.parsed
     if mode == "Ignore" or _encode(document) == call.request.body:  # a text that can be got back has lost no key
         return
-    found = [f'duplicate field "{path}"' for path in repeated_fields(call.request.body)]
+    found = parse_json(call.request.body).repeated if parsed is None else parsed.repeated
     if mode == "Warn":
         call.warnings += found
     elif found:
@@ -160,7 +165,7 @@ def _strip_parts(call: Call, obj: Object, names: Iterable[str]) -> None:
 
 async def _apply(call: Call) -> ApiResponse:
     """Server-side apply: creates what is not there."""
-    applied = _parse_applied(call.request.body)
+    applied = _parse_applied(call)
     if (applied.get("apiVersion"), applied.get("kind")) != (call.resource.api_version, call.resource.kind):
         group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
         raise status.bad_request(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
@@ -173,13 +178,19 @@ async def _apply(call: Call) -> ApiResponse:
     return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
 
 
-def _parse_applied(body: bytes) -> Object:
+def _parse_applied(call: Call) -> Object:
     """Parse the applied object: JSON, which is YAML, or other YAML."""
-    try:
-        applied = read_yaml(body)
-    except YamlError as error:
-        message = f"error converting YAML to JSON: {yaml_syntax_error(body, str(error))}"
-        raise status.bad_request(f"error decoding YAML: {message}") from error
+    body, parsed, error = call.request.body, call.request.parsed, ""
+    applied: Any = None
+    if parsed is None:
+        try:
+            applied = read_yaml(body)[0]
+        except YamlError as fault:
+            error = yaml_syntax_error(body, str(fault))
+    else:
+        applied, error = msgspec.json.decode(parsed.value), parsed.error
+    if error:
+        raise status.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}")
     if not isinstance(applied, dict):
         kind = GO_KINDS.get(type(applied), "number")
         message = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"

@@ -10,10 +10,10 @@ import msgspec
 from kilauea.api.ages import age
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import check_not_negative
-from kilauea.apiserver.negotiation import TABLE, as_media, encode_table, view_of
+from kilauea.apiserver.negotiation import TABLE, encode_table, view_of
 from kilauea.apiserver.patch import json_patch, merge_patch, strategic_merge
 from kilauea.apiserver.request import ApiResponse
-from kilauea.apiserver.rest.body import check_kind, read_document
+from kilauea.apiserver.rest.body import check_kind, read_document, typed
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.objects import decode, metadata_of
@@ -60,10 +60,9 @@ async def _change(call: Call, change: Callable[[Object], Object]) -> ApiResponse
 
     def changed(obj: Object) -> Object:
         scale = change(scale_of(call, obj))
+        typed(builtin_schema("autoscaling", "v1", KIND), scale, KIND)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         causes = check_not_negative("spec.replicas", replicas)
-        if not isinstance(replicas, int):
-            raise status.bad_request("spec.replicas: expected a whole number")
         if causes:
             raise status.invalid(KIND, "autoscaling", call.info.name, causes)
         obj["metadata"]["resourceVersion"] = metadata_of(scale).get("resourceVersion") or ""
@@ -92,7 +91,7 @@ def _response(call: Call, obj: Object) -> ApiResponse:
     if view.form == TABLE:
         version = {"resourceVersion": scale["metadata"]["resourceVersion"]}
         return ApiResponse(200, encode_table(call, [value], version, form=_FORM))
-    return ApiResponse(200, as_media(value, view.media), view.media)
+    return ApiResponse(200, value, view.media)
 
 
 def _cells(scale: Object, now: int) -> list[Any]:

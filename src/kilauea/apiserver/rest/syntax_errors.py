@@ -9,6 +9,8 @@ import re
 
 import yaml
 
+from kilauea.api.yamltext import MAX_DEPTH
+
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _END = "unexpected end of JSON input"
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -166,8 +168,11 @@ def yaml_syntax_error(body: bytes, otherwise: str) -> str:
     Go counts lines from 0 for faults of the grammar, from 1 for those of the characters, and tells of no first line.
     """
     try:
-        for _ in yaml.parse(body, Loader=_LOADER):
-            pass
+        depth = 0
+        for event in yaml.parse(body, Loader=_LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:  # libyaml takes a time that grows with the square of the depth
+                return otherwise
         yaml.compose(body, Loader=_LOADER)
     except yaml.composer.ComposerError as error:
         place = error.problem_mark

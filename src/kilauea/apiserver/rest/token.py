@@ -11,10 +11,11 @@ from kilauea.apiserver import status
 from kilauea.apiserver.account_tokens import AUDIENCE
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.request import ApiResponse
-from kilauea.apiserver.rest.body import read_document
+from kilauea.apiserver.rest.body import read_typed
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.schema import builtin_schema
 from kilauea.apiserver.status import Cause
 
 _GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
@@ -25,7 +26,7 @@ _BOUND = {"Pod": "pods", "Secret": "secrets"}
 async def create_token(call: Call) -> ApiResponse:
     """Answer a create of a service account's `token`."""
     account = decode(read_stored(call).value)["metadata"]
-    body = read_document(call, _KIND)
+    body = read_typed(call, builtin_schema(_GROUP, "v1", _KIND), f"{_GROUP}/v1", _KIND)
     spec = body.get("spec") or {}
     seconds = spec.get("expirationSeconds", _USUAL)
     audiences = spec.get("audiences") or [AUDIENCE]

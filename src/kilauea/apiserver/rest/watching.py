@@ -18,7 +18,7 @@ from kilauea.apiserver.request import Frame, WatchStream
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import ListOptions, read_options
 from kilauea.apiserver.rest.listing import CHUNK, find, wait_for_revision
-from kilauea.apiserver.selection import Selection, matches_once, selection_of
+from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Event, Expired, Stored, Watcher
 
 SHORTEST_DEFAULT = 1800.0
@@ -93,8 +93,7 @@ async def _events(
                 return
             next_bookmark = loop.time() + BOOKMARK_SECONDS
             continue
-        batch = [frame for frame in map(frames.event, events) if frame is not None]
-        if batch:
+        for batch in _batched(frame for frame in map(frames.event, events) if frame is not None):
             yield batch
 
 
@@ -118,6 +117,7 @@ class _Frames:
     def __init__(self, call: Call, selection: Selection) -> None:
         self._call = call
         self._selection = selection
+        self._matches = call.backend.matches.matches
         self._view = view_of(call)
         self._everything = selection.is_everything
         self._columns_sent = False
@@ -131,8 +131,8 @@ class _Frames:
         now, before = event.now, event.before
         is_in, was_in = event.kind != "deleted", before is not None
         if not self._everything:
-            is_in = is_in and matches_once(self._selection, now.key, now.value)
-            was_in = before is not None and matches_once(self._selection, now.key, before.value)
+            is_in = is_in and self._matches(self._selection, now)
+            was_in = before is not None and self._matches(self._selection, before)
         if is_in:
             return Frame("MODIFIED" if was_in else "ADDED", self._form(now.value), now.revision)
         if was_in and before is not None:

@@ -7,12 +7,15 @@ with less common keywords are left to that module.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kilauea.api.patterns import pattern_of
+from kilauea.api.patterns import Found, Pattern, pattern_of
 from kilauea.apiserver.schema.nodes import Schema, derived
+
+log = logging.getLogger(__name__)
 
 Test = Callable[[Any], bool]
 
@@ -30,6 +33,26 @@ _PLAIN_FORMATS = ("", "int32", "int64", "float", "double", "int-or-string")
 _LIMITS = {"int32": 2**31}
 
 
+class _Anything:
+    """The pattern of a definition from before patterns were checked as they are now."""
+
+    def search(self, _: str, /) -> Found | None:
+        """As for every pattern."""
+        return _ANYTHING
+
+
+_ANYTHING = pattern_of("").search("")
+
+
+def applied(pattern: str) -> Pattern:
+    """The pattern of a stored definition; one that cannot be read allows everything."""
+    try:
+        return pattern_of(pattern)
+    except ValueError as error:
+        log.warning("the pattern %s of a definition is not enforced: %s", pattern, error)
+        return _Anything()
+
+
 def make_tests(checked: Callable[[Schema], Test]) -> Callable[[Schema], Test]:
     """The tests of nodes; `checked` makes those of nodes with keywords that are not known here."""
 
@@ -41,7 +64,7 @@ def make_tests(checked: Callable[[Schema], Test]) -> Callable[[Schema], Test]:
             and not raw.keys() - PLAIN - {"pattern", "anyOf"}
             and raw.get("anyOf", EITHER) == EITHER
         ):
-            pattern = pattern_of(raw.get("pattern", ""))
+            pattern = applied(raw.get("pattern", ""))
             return lambda value: value.__class__ is int or (value.__class__ is str and bool(pattern.search(value)))
         if not OF_TYPE.get(schema.type, PLAIN).issuperset(raw) or schema.format not in _PLAIN_FORMATS:
             return checked(schema)
@@ -71,12 +94,12 @@ def _scalar_test(schema: Schema) -> Test:
 
 def _string_test(raw: Mapping[str, Any]) -> Test:
     """The test of text that must have a form."""
-    allowed, longest, pattern = raw.get("enum"), raw.get("maxLength", sys.maxsize), pattern_of(raw.get("pattern", ""))
+    allowed, longest, pattern = raw.get("enum"), raw.get("maxLength", sys.maxsize), applied(raw.get("pattern", ""))
     return lambda value: (
         value.__class__ is str
         and (allowed is None or value in allowed)
         and len(value) <= longest
-        and pattern.search(value) is not None
+        and bool(pattern.search(value))
     )
 
 

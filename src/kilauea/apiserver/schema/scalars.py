@@ -10,8 +10,9 @@ import base64
 import binascii
 import re
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
+
+from kilauea.api.remembered import remembered
 
 QUANTITY_WORDS = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 LARGEST_QUANTITY = 2**63 - 1
@@ -29,7 +30,7 @@ def quantity(value: Any) -> str:
     return _quantity(value if isinstance(value, str) else repr(value))
 
 
-@lru_cache(maxsize=16384)
+@remembered(16384, 64)
 def _quantity(text: str) -> str:
     found = _QUANTITY.fullmatch(text)
     if found is None:
@@ -106,7 +107,7 @@ def time(value: Any) -> str:
     return _time_in_seconds(value)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096, 64)
 def _time_in_seconds(value: str) -> str:
     """The same moment stands in many objects, and several times in each."""
     return _time(value, "2006-01-02T15:04:05Z07:00", _SECONDS).strftime("%Y-%m-%dT%H:%M:%SZ")

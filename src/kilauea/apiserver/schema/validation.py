@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.patterns import pattern_of
-from kilauea.apiserver.schema.accepting import PLAIN, Test, make_tests
+from kilauea.apiserver.schema.accepting import PLAIN, Test, applied, make_tests
 from kilauea.apiserver.schema.formats import matches_format
 from kilauea.apiserver.schema.nodes import RESOURCE_FIELDS, Schema
 from kilauea.apiserver.status import Cause
@@ -170,7 +169,7 @@ def _check_string(raw: Raw, value: str, path: str) -> Iterator[Cause]:
         yield Cause(path, "FieldValueTooLong", f"Too long: may not be more than {longest} bytes")
     if shortest is not None and len(value) < shortest:
         yield _invalid(path, value, f"should be at least {shortest} chars long")
-    if pattern and not pattern_of(pattern).search(value):
+    if pattern and not applied(pattern).search(value):
         yield _invalid(path, value, f"should match '{pattern}'")
     form = raw.get("format")
     if form and not matches_format(form, value):

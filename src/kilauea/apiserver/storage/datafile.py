@@ -7,19 +7,21 @@ short was damaged later.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import struct
 from pathlib import Path
 
 import apsw
 
+from kilauea.apiserver.storage.acknowledged import way_out
 from kilauea.apiserver.storage.errors import StorageError
 from kilauea.apiserver.storage.records import Durability
 
 NAME = "store.db"
 LOCK = "store.lock"
 APPLICATION = 0x4B494C41  # "KILA", where SQLite keeps the kind of a file
-FORMAT = 1
+FORMAT = 2  # since 2 a store that is closed leaves no write-ahead log, which its header says
 SCHEMA = """
 CREATE TABLE log (
     revision INTEGER PRIMARY KEY,  -- of this write
@@ -32,6 +34,9 @@ CREATE TABLE log (
 CREATE TABLE compaction (revision INTEGER NOT NULL);  -- one row: up to here only what was current is left
 INSERT INTO compaction VALUES (0);
 """
+_CLOSED = 1
+"""The value at byte 18 of a file: 1 for a file of its own, 2 for one with a write-ahead log."""
+log = logging.getLogger(__name__)
 START_EMPTY = "restore a copy, or move {folder} away to start with an empty store"
 
 
@@ -86,24 +91,40 @@ def open_folder(folder: Path) -> FolderLock:
         raise StorageError(f"{error.filename or folder}: {error.strerror}; the data folder must be writable") from error
 
 
-def connect(folder: Path, durability: Durability) -> apsw.Connection:
-    """Open the file of a locked folder, made if there is none.
+def prepare(folder: Path, *, marked: bool) -> None:
+    """Make the file of a locked folder if there is none, and look at its header.
+
+    Args:
+        folder: where the file is.
+        marked: True if the folder says up to where writes were acknowledged, or that a loss is accepted.
 
     Raises:
-        StorageError: the file is not ours, newer than this program, or damaged.
+        StorageError: the file is not ours, newer than this program, damaged, or a copy without its log.
     """
     path = folder / NAME
     if not path.exists():
         _create(path)
-    _check_header(path)
+    _check_header(path, marked=marked)
+
+
+def connect(folder: Path, durability: Durability) -> apsw.Connection:
+    """Open the file of a folder that was prepared. Closing it leaves all files as they are.
+
+    Raises:
+        StorageError: the file is damaged, or another program has it open.
+    """
+    path = folder / NAME
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # a log that is refused is not to be changed
         # One connection in one process: the index of the write-ahead log needs no shared memory.
         connection.pragma("locking_mode", "exclusive")
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full" if durability == "full" else "normal")
         connection.pragma("fullfsync", durability == "full")  # macOS: fsync alone does not reach the disk
         found = connection.pragma("quick_check", 1)
+        if found == "ok" and connection.pragma("user_version") != FORMAT:
+            connection.pragma("user_version", FORMAT)
     except apsw.BusyError as error:
         connection.close()
         raise StorageError(f"{path}: another program has this file open; close it there") from error
@@ -122,7 +143,17 @@ def damaged(path: Path, reason: str) -> StorageError:
     return StorageError(f"{path}: the file is damaged ({reason}); {START_EMPTY.format(folder=path.parent)}")
 
 
-def _check_header(path: Path) -> None:
+def disconnect(connection: apsw.Connection) -> None:
+    """Write everything into the main file and close it; its header then says that it needs no other file."""
+    try:
+        connection.pragma("journal_mode", "delete")
+    except apsw.Error:
+        log.warning("the write-ahead log could not be written into the main file; the next start reads both")
+    finally:
+        connection.close()
+
+
+def _check_header(path: Path, *, marked: bool) -> None:
     with path.open("rb") as file:
         header = file.read(100)
     if len(header) < 100:
@@ -135,6 +166,11 @@ def _check_header(path: Path) -> None:
         raise StorageError(
             f"{path}: written by a newer Kilauea (format {version}, this one reads up to {FORMAT}); "
             "use that version or another folder"
+        )
+    if version > 1 and header[18] != _CLOSED and not marked and not path.with_name(path.name + "-wal").exists():
+        raise StorageError(
+            f"{path}: this is a copy of a running server's file without its write-ahead log, so the newest writes are "
+            f"missing; {way_out(path.parent)}"
         )
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import apsw
 
 from kilauea.apiserver.storage import datafile
+from kilauea.apiserver.storage.acknowledged import Mark
 from kilauea.apiserver.storage.errors import StorageError
 from kilauea.apiserver.storage.records import Durability
 
@@ -53,9 +54,13 @@ class RevisionLog:
         """
         datafile.check_library(apsw.sqlite_lib_version())
         self._path = folder / datafile.NAME
+        self._is_complete = False
         with ExitStack() as opened:  # closed again if the rest does not succeed
             self._lock = opened.enter_context(closing(datafile.open_folder(folder)))
             try:
+                self._mark = opened.enter_context(closing(Mark(folder, durability)))
+                datafile.prepare(folder, marked=self._mark.is_there)
+                self._mark.begin()
                 self._connection = opened.enter_context(closing(datafile.connect(folder, durability)))
                 self.compacted = self._read_compacted()
             except (OSError, apsw.Error) as error:
@@ -93,6 +98,16 @@ class RevisionLog:
         """
         slots = ",".join(["(?,?,?,?,?,?)"] * len(rows))
         self._connection.execute(f"INSERT INTO log VALUES {slots}", [value for row in rows for value in row])
+        self._mark.write(rows[-1].revision)
+
+    def check_complete(self, newest: int) -> None:
+        """Compare the newest revision found with what was acknowledged; from now on the log may be written.
+
+        Raises:
+            StorageError: acknowledged writes are missing.
+        """
+        self._mark.check(newest)
+        self._is_complete = True
 
     def compact(self, floor: int) -> None:
         """Go one step nearer to `floor`, in one transaction.
@@ -115,10 +130,14 @@ class RevisionLog:
         return datafile.damaged(self._path, reason)
 
     def close(self) -> None:
-        """Write everything into the main file and give the folder free."""
+        """Write everything into the main file, unless the log was refused, and give the folder free."""
         try:
-            self._connection.close()
+            if self._is_complete:
+                datafile.disconnect(self._connection)
+            else:
+                self._connection.close()
         finally:
+            self._mark.close()
             self._lock.close()
 
     def _read_compacted(self) -> int:

@@ -129,6 +129,7 @@ class Store:
         objects, history = Objects(), History(retention, clock, log.compacted)
         try:
             _load(log, objects, history)
+            log.check_complete(history.revision)
         except BaseException:
             log.close()
             raise

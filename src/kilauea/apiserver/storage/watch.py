@@ -14,6 +14,7 @@ from kilauea.apiserver.storage.history import History
 from kilauea.apiserver.storage.records import Event, covers, resource_of, scopes_of
 
 BATCH = 1000  # events at most; more come with the next batch
+BATCH_BYTES = 1 << 20  # of values, from which on more come with the next batch
 
 
 class Watchers:
@@ -105,11 +106,23 @@ class Watcher:
     def _take(self) -> list[Event]:
         events = self._ring.after(self._seen, BATCH)
         self._more = len(events) == BATCH
+        if len(events) > 1:
+            self._limit(events)
         if events:
             self._seen = events[-1].revision
         if self._whole_resource:
             return events
         return [event for event in events if covers(self.prefix, event.key)]
+
+    def _limit(self, events: list[Event]) -> None:
+        """Leave out what comes after a batch's share of bytes: who does not go on holds on to the batch."""
+        size = 0
+        for count, event in enumerate(events, 1):
+            size += len(event.now.value)
+            if size >= BATCH_BYTES and count < len(events):
+                del events[count:]
+                self._more = True
+                return
 
     async def _rest(self) -> None:
         self._waiting = waiting = asyncio.get_running_loop().create_future()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from kilauea.api.names import qualified_name_problems
 from kilauea.api.quantity import QuantityError, parse_milli, parse_size
+from kilauea.api.remembered import remembered
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.status import Cause
 
 NEGATIVE = "must be greater than or equal to 0"
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096, 64)
 def amount(text: str) -> Fraction | None:
     """The number that a quantity stands for, to a thousandth where it is not too large for that; None if it is none."""
     try:

@@ -31,6 +31,7 @@ from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Durability, StorageError, Store
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.in_process import Definitions, standalone
+from kilauea.runtime.cluster.workers import Workers
 from kilauea.runtime.daemon import StartError, cannot_listen
 from kilauea.runtime.tasks import collect_seldom
 
@@ -81,7 +82,9 @@ async def serve(
         store = await _open_store(options)
         ending.push_async_callback(store.close)
         rng = Random(secrets.randbits(256) if options.seed is None else f"{options.seed} {store.revision}")
-        api = ApiServer(Backend(store, Registry(builtin_types()), _now, rng, admission_steps()))
+        workers = Workers()
+        ending.push_async_callback(workers.close)
+        api = ApiServer(Backend(store, Registry(builtin_types()), _now, rng, admission_steps(), heavy=workers))
         try:
             await create_first_objects(api)
             await install_bundled(api)

@@ -7,6 +7,7 @@ of any cluster. Their whole state is in the objects, so a new process continues 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -59,6 +60,13 @@ EVENTS = 200
 RENEW_SECONDS = 20
 """Seconds between two heartbeats of a node, which are most of the work of an idle cluster."""
 LOOK_SECONDS = 0.01
+PATIENCE_SECONDS = 60
+"""Seconds after which the server listens although the cluster is not complete: else it could not be repaired."""
+_NOT_READY = (
+    "the cluster is not complete after %d seconds, but the server listens: kinds that it needs may be missing or "
+    "replaced (kubectl get crds), or nodes may be refused (kubectl get events -A)"
+)
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -144,11 +152,19 @@ async def _components(
         await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
 
     async with _running(work, stop):
+        beginning = asyncio.ensure_future(begin())
         try:
-            await _unless(stop, begin())
+            await _unless(stop, _ended(beginning, PATIENCE_SECONDS))
+            if beginning.done():
+                beginning.result()
+            elif not stop.is_set():
+                log.warning(_NOT_READY, PATIENCE_SECONDS)
+            yield
         except ManifestError as error:
             raise StartError(str(error)) from error
-        yield
+        finally:
+            beginning.cancel()
+            await asyncio.gather(beginning, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -170,6 +186,11 @@ async def _running(work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Even
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(result, Exception):
                 raise result
+
+
+async def _ended(task: asyncio.Future[None], seconds: float) -> None:
+    """Wait until a task has ended, but only so long."""
+    await asyncio.wait((task,), timeout=seconds)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:

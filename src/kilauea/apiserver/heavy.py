@@ -1,0 +1,56 @@
+"""Work on bytes that can take seconds: done elsewhere, so that no request holds up the others.
+
+Reading YAML, saying where JSON is broken and writing YAML are functions from bytes to bytes. What is small is done at
+once; what is not is given to `Backend.heavy`, which has other processes for it (`kilauea.runtime.cluster.workers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+import msgspec
+import yaml
+
+from kilauea.apiserver.crd.heavy_rules import apply_heavy_rule
+from kilauea.apiserver.rest.parsing import parse_json, parse_yaml
+
+Task = Literal["apply rule", "parse json", "parse yaml", "write yaml"]
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def write_yaml(value: bytes) -> bytes:
+    """JSON as YAML."""
+    return yaml.dump(msgspec.json.decode(value), Dumper=_DUMPER, default_flow_style=False).encode()
+
+
+TASKS: Mapping[Task, Callable[[bytes], bytes]] = {
+    "apply rule": apply_heavy_rule,
+    "parse json": lambda body: msgspec.json.encode(parse_json(body)),
+    "parse yaml": lambda body: msgspec.json.encode(parse_yaml(body)),
+    "write yaml": write_yaml,
+}
+
+
+class TooHeavy(Exception):
+    """Work that took longer than it may, or for which too much other work waits."""
+
+
+class Heavy(Protocol):
+    """Does tasks that may take long."""
+
+    async def run(self, task: Task, data: bytes) -> bytes:
+        """Return the result of a task.
+
+        Raises:
+            TooHeavy: it took too long, or too many wait.
+        """
+        ...
+
+
+class AtOnce:
+    """Does each task at once, in this process: for tests and tools that serve one client."""
+
+    async def run(self, task: Task, data: bytes) -> bytes:
+        """As for all."""
+        return TASKS[task](data)

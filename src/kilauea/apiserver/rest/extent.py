@@ -1,0 +1,52 @@
+"""The limits of size and depth of objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kilauea.apiserver import status
+
+LARGEST = 1536 * 1024
+"""Bytes of one object; the limit of a usual etcd, and so that of the real server."""
+DEEPEST = 200
+"""Levels of lists and objects within one another. The code that looks at objects follows them level by level."""
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_OTHER = bytes(each for each in range(256) if each not in b"[]{}")
+
+
+def check_extent(value: bytes, kind: str, metadata: Mapping[str, Any]) -> None:
+    """Refuse an object, in JSON, that is too large or too deep to be stored.
+
+    Raises:
+        ApiFault: 413 or 400.
+    """
+    if len(value) > LARGEST:
+        name = metadata.get("name", "")
+        raise status.ApiFault(
+            413,
+            "RequestEntityTooLarge",
+            f'{kind} "{name}" is too large: it would take {len(value)} bytes, the limit is {LARGEST}: '
+            "split it, or keep large data elsewhere",
+        )
+    if is_deep(value):
+        raise too_deep()
+
+
+def is_deep(value: bytes) -> bool:
+    """Return True if JSON has too many levels; nearly all has so few brackets that it need not be looked at."""
+    if value.count(b"{") + value.count(b"[") <= DEEPEST:
+        return False
+    brackets = _TEXT.sub(b"", value).translate(None, _OTHER)
+    for _ in range(DEEPEST):
+        inner = brackets.replace(b"{}", b"").replace(b"[]", b"")
+        if len(inner) == len(brackets):
+            break
+        brackets = inner
+    return bool(brackets)
+
+
+def too_deep() -> status.ApiFault:
+    """The refusal of what nests too deep."""
+    return status.bad_request(f"the object is nested too deep: use at most {DEEPEST} levels")

@@ -1,0 +1,78 @@
+"""Texts of requests, JSON or YAML, read with all that is to be said about them: errors, and keys given twice."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from kilauea.api.yamltext import TextError, YamlError, read_documents
+from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
+from kilauea.apiserver.schema.repeated import repeated_fields
+
+MOST_REPEATED = 100
+"""Keys given twice that are told of one body, as in the real server."""
+_TWICE = "is given twice: keep one of them"
+
+
+class Parsed(msgspec.Struct):
+    """A body that was read: its value as JSON, or the syntax error; and messages about keys that are given twice."""
+
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    error: str = ""
+    repeated: list[str] = []
+
+
+def parse_json(body: bytes) -> Parsed:
+    """Read JSON; of keys given twice the last counts."""
+    try:
+        value = msgspec.json.encode(msgspec.json.decode(body))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return Parsed(error=json_syntax_error(body, str(error)))
+    return Parsed(msgspec.Raw(value), "", [f'duplicate field "{path}"' for path in _repeated(body)])
+
+
+def _repeated(body: bytes) -> list[str]:
+    try:
+        return repeated_fields(body)[:MOST_REPEATED]
+    except (ValueError, RecursionError):
+        return []
+
+
+def parse_yaml(body: bytes) -> Parsed:
+    """Read YAML: the first document that is not empty."""
+    try:
+        value, lines = read_yaml(body)
+    except YamlError as error:
+        return Parsed(error=yaml_syntax_error(body, str(error)))
+    return Parsed(msgspec.Raw(_encoded(value)), "", lines)
+
+
+def read_yaml(body: bytes) -> tuple[Any, list[str]]:
+    """The first document of a YAML text that is not empty, and messages about its keys that are given twice.
+
+    Raises:
+        YamlError: it is not YAML.
+    """
+    repeated: list[str] = []
+    for part in read_documents(body.removeprefix(b"\xef\xbb\xbf")):
+        if isinstance(part, TextError):
+            raise YamlError(part.line, part.column, part.message)
+        for fault in part.faults:
+            if fault.message != _TWICE:
+                raise YamlError(fault.line, fault.column, fault.message)
+        again = islice(part.faults, MOST_REPEATED - len(repeated))
+        repeated += [f'line {fault.line}: key "{fault.path[-1]}" already set in map' for fault in again]
+        if part.value is not None:
+            return part.value, repeated
+    return None, repeated
+
+
+def _encoded(value: Any) -> bytes:
+    """A value as JSON, also with numbers of more than 64 bits."""
+    try:
+        return msgspec.json.encode(value)
+    except OverflowError:
+        return json.dumps(value).encode()

@@ -1,0 +1,123 @@
+"""Worker processes for what takes long: `kilauea.apiserver.heavy`, in processes that can be ended.
+
+A worker is started when there is work for it, and gets one task after another over a pipe. It ends with this process,
+when it takes too long, or when it takes too much memory. `python -m kilauea.runtime.cluster.workers` is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import sys
+from contextlib import suppress
+from struct import Struct
+from typing import BinaryIO
+
+from kilauea.apiserver.heavy import TASKS, Task, TooHeavy
+
+MOST_WORKERS = 2
+SECONDS = 10.0
+"""The time that a task may take."""
+MOST_WAITING = 64
+"""Tasks that may wait for a worker."""
+MEMORY = 1 << 30
+"""Bytes of address space that a worker may take."""
+_HEAD = Struct(">BI")
+"""Number of the task, or 1 for a result and 0 for a failure; and the number of bytes that follow."""
+_NAMES: tuple[Task, ...] = tuple(TASKS)
+
+
+class Workers:
+    """Worker processes that are started on demand."""
+
+    def __init__(self, most: int = MOST_WORKERS, seconds: float = SECONDS, most_waiting: int = MOST_WAITING) -> None:
+        self._seconds = seconds
+        self._most_waiting = most_waiting
+        self._waiting = 0
+        self._free = asyncio.Semaphore(most)
+        self._idle: list[asyncio.subprocess.Process] = []
+
+    async def run(self, task: Task, data: bytes) -> bytes:
+        """Return the result of a task.
+
+        Raises:
+            TooHeavy: it took too long or too much memory, or too many wait.
+        """
+        if self._waiting >= self._most_waiting:
+            raise TooHeavy("too many large requests are being read: try again later")
+        self._waiting += 1
+        try:
+            async with self._free:
+                return await self._run(task, data)
+        finally:
+            self._waiting -= 1
+
+    async def _run(self, task: Task, data: bytes) -> bytes:
+        worker = self._idle.pop() if self._idle else await _start()
+        try:
+            async with asyncio.timeout(self._seconds):
+                result = await _ask(worker, task, data)
+        except (TimeoutError, OSError, EOFError) as error:
+            await _end(worker)
+            raise TooHeavy(
+                f"the request takes more than {self._seconds:g} seconds or too much memory to {task}: "
+                "send or ask for less at a time"
+            ) from error
+        except BaseException:
+            await _end(worker)
+            raise
+        self._idle.append(worker)
+        return result
+
+    async def close(self) -> None:
+        """End all workers that have no work."""
+        while self._idle:
+            await _end(self._idle.pop())
+
+
+async def _start() -> asyncio.subprocess.Process:
+    """Start a worker; a signal to this process group, such as Ctrl-C, does not reach it."""
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", __spec__.name, stdin=pipe, stdout=pipe, stderr=nothing, start_new_session=True
+    )
+
+
+async def _ask(worker: asyncio.subprocess.Process, task: Task, data: bytes) -> bytes:
+    """Have a worker do a task."""
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    worker.stdin.write(_HEAD.pack(_NAMES.index(task), len(data)))
+    worker.stdin.write(data)
+    await worker.stdin.drain()
+    good, size = _HEAD.unpack(await worker.stdout.readexactly(_HEAD.size))
+    result = await worker.stdout.readexactly(size)
+    if not good:
+        raise EOFError(result.decode(errors="replace"))
+    return result
+
+
+async def _end(worker: asyncio.subprocess.Process) -> None:
+    """End a worker, whatever it does."""
+    with suppress(ProcessLookupError):
+        worker.kill()
+    await asyncio.shield(worker.wait())
+
+
+def work(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Do tasks until there are no more."""
+    while head := requests.read(_HEAD.size):
+        number, size = _HEAD.unpack(head)
+        try:
+            good, result = 1, TASKS[_NAMES[number]](requests.read(size))
+        except (Exception, MemoryError) as error:
+            good, result = 0, f"{type(error).__name__}: {error}".encode()
+        answers.write(_HEAD.pack(good, len(result)) + result)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with suppress(BrokenPipeError):
+        work(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,218 @@
+"""An adversary with an account: whatever it sends, every other client is answered within a second.
+
+Each attack once held the server for ten seconds or more, took gigabytes, or kept its folder from starting again.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apiserver.test_transport import Process, connected
+from support.api_core import MAPS, PODS
+
+PATIENCE = 1.0
+"""Seconds within which every other client is answered."""
+MEMORY = 700 << 20
+"""Bytes that the server may take after all attacks."""
+AT_ONCE = 4
+YAML = "application/yaml"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TREES = "/apis/example.com/v1/trees"
+Attack = Callable[[Process], Any]
+
+
+class Bystander(threading.Thread):
+    """Another client, which reads and writes all the time, and notes how long the slowest answer took."""
+
+    def __init__(self, server: Process) -> None:
+        super().__init__(daemon=True)
+        self._server = server
+        self._done = threading.Event()
+        self.slowest = 0.0
+        self.answers = 0
+
+    def run(self) -> None:
+        """Ask until it is told to end."""
+        where = urllib.parse.urlsplit(self._server.url)
+        head = {"Authorization": f"Bearer {self._server.token}", "Content-Type": "application/merge-patch+json"}
+        connection = http.client.HTTPSConnection(where.hostname or "", where.port, context=self._server.tls())
+        while not self._done.wait(0.01):
+            body = json.dumps({"data": {"count": str(self.answers)}})
+            for method, sent in (("GET", None), ("PATCH", body)):
+                start = time.monotonic()
+                connection.request(method, f"{MAPS}/bystander", sent, head)
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == 200
+                self.slowest = max(self.slowest, time.monotonic() - start)
+                self.answers += 1
+        connection.close()
+
+    def end(self) -> None:
+        """End it."""
+        self._done.set()
+        self.join()
+
+
+@contextmanager
+def watched_by_a_bystander(server: Process) -> Iterator[None]:
+    """Fail if another client has to wait meanwhile."""
+    bystander = Bystander(server)
+    bystander.start()
+    try:
+        yield
+    finally:
+        bystander.end()
+    assert bystander.answers > 0
+    assert bystander.slowest < PATIENCE, f"an answer took {bystander.slowest:.2f} s"
+
+
+def send(method: str, path: str, body: bytes, content_type: str = "application/json") -> Attack:
+    """An attack that is one request; it may be refused, but not be an error of the server."""
+
+    def attack(server: Process) -> None:
+        code, text, _ = server.ask(method, path, body, content_type=content_type)
+        assert code < 500, text[:300]
+
+    return attack
+
+
+def copies() -> bytes:
+    return json.dumps(
+        [{"op": "copy", "from": "/metadata", "path": f"/metadata/x{number}"} for number in range(40)]
+    ).encode()
+
+
+def role() -> bytes:
+    names = [f"n{number}" for number in range(300)]
+    rule = {"verbs": names, "apiGroups": names, "resources": names}
+    return json.dumps({"metadata": {"generateName": "wide-"}, "rules": [rule]}).encode()
+
+
+def merged_lists(server: Process) -> None:
+    def finalizers(start: int) -> bytes:
+        names = [f"example.com/f{number}" for number in range(start, start + 5000)]
+        return json.dumps({"metadata": {"name": "long", "finalizers": names}}).encode()
+
+    server.ask("POST", MAPS, finalizers(0))
+    merge = "application/strategic-merge-patch+json"
+    assert server.ask("PATCH", f"{MAPS}/long", finalizers(2500), content_type=merge)[0] in (200, 409)
+
+
+def terms(server: Process) -> None:
+    text = ",".join(f"key{number}!=b" for number in range(20_000))
+    assert server.ask("GET", f"{MAPS}?labelSelector={text}")[0] == 200
+
+
+def lists_in_yaml(server: Process) -> None:
+    for number in range(60):
+        body = {"metadata": {"name": f"y{number}"}, "data": {f"k{each}": "v" * 20 for each in range(200)}}
+        assert server.ask("POST", MAPS, json.dumps(body).encode())[0] in (201, 409)
+    assert server.ask("GET", MAPS, accept=YAML)[0] == 200
+
+
+def nested_rules(server: Process) -> None:
+    rule = {"rule": "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"}
+    numbers = {"type": "array", "items": {"type": "integer"}, "maxItems": 1000, "x-kubernetes-validations": [rule]}
+    text = {"type": "string", "pattern": "^(a+)+$"}
+    schema = {"type": "object", "properties": {"numbers": numbers, "text": text}}
+    definition = {
+        "metadata": {"name": "trees.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "trees", "singular": "tree", "kind": "Tree", "listKind": "TreeList"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    assert server.ask("POST", DEFINITIONS, json.dumps(definition).encode())[0] in (201, 409)
+    end = time.monotonic() + 30
+    while server.ask("GET", TREES)[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    for spec in ({"numbers": [1] * 800}, {"text": "a" * 40 + "!"}):
+        body = {"apiVersion": "example.com/v1", "kind": "Tree", "metadata": {"generateName": "t-"}, **spec}
+        assert server.ask("POST", TREES, json.dumps(body).encode())[0] == 422
+
+
+def half_requests(server: Process) -> None:
+    with ExitStack() as opened:
+        for _ in range(50):
+            opened.enter_context(connected(server)).sendall(b"GET /api HTTP/1.1\r\nHost:")
+
+
+def idle_watchers(server: Process) -> None:
+    """Watchers that read nothing while much is written."""
+    with ExitStack() as opened:
+        for _ in range(10):
+            client = opened.enter_context(connected(server))
+            head = f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n\r\n"
+            client.sendall(head.encode())
+        for number in range(60):
+            body = {"data": {"text": f"{number}" + "x" * 500_000}}
+            if server.ask("PATCH", f"{MAPS}/large", json.dumps(body).encode(), content_type=MERGE)[0] == 404:
+                server.ask("POST", MAPS, json.dumps({"metadata": {"name": "large"}}).encode())
+
+
+MERGE = "application/merge-patch+json"
+ATTACKS: dict[str, Attack] = {
+    "deep YAML": send("POST", MAPS, b"a: " + b"[" * 2_900_000, content_type=YAML),
+    "YAML with a key given often": send("POST", MAPS, b"a: 1\n" * 500_000, content_type=YAML),
+    "many documents": send("POST", MAPS, b"---\n" * 700_000, content_type=YAML),
+    "aliases": send("POST", MAPS, b"a: &a [x]\nb: [" + b"*a," * 900_000 + b"]", content_type=YAML),
+    "broken JSON": send("POST", MAPS, b'{"data":[' + b"1," * 1_300_000),
+    "deep JSON": send("POST", MAPS, b"[" * 2_900_000),
+    "copies": send("PATCH", f"{MAPS}/bystander", copies(), content_type="application/json-patch+json"),
+    "a wide role": send("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", role()),
+    "long lists": merged_lists,
+    "many terms": terms,
+    "lists in YAML": lists_in_yaml,
+    "nested rules": nested_rules,
+    "half requests": half_requests,
+    "idle watchers": idle_watchers,
+    "a binding to an object": send("POST", f"{PODS}/none/binding", b'{"target":{"name":{"a":1}}}'),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    with Process(tmp_path_factory.mktemp("adversary")) as process:
+        assert process.ask("POST", MAPS, b'{"metadata":{"name":"bystander"}}')[0] == 201
+        yield process
+        process.process.kill()
+        process.process.communicate()
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_attack_keeps_another_client_waiting(server: Process, name: str) -> None:
+    with watched_by_a_bystander(server), ThreadPoolExecutor(AT_ONCE) as pool:
+        for done in [pool.submit(ATTACKS[name], server) for _ in range(AT_ONCE)]:
+            done.result(timeout=120)
+
+
+def test_all_attacks_leave_the_memory_as_it_should_be(server: Process) -> None:
+    status = Path(f"/proc/{server.process.pid}/status")
+    if not status.exists():
+        pytest.skip("this system does not tell the memory of a process in /proc")
+    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    assert int(lines["VmRSS"].split()[0]) * 1024 < MEMORY
+
+
+def test_the_folder_starts_again_after_all_attacks(server: Process) -> None:
+    server.process.kill()
+    server.process.communicate()
+    with Process(server.folder) as again:
+        assert again.ask("GET", f"{MAPS}/bystander")[0] == 200
+        again.process.kill()
+        again.process.communicate()

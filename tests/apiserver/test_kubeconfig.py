@@ -1,0 +1,54 @@
+"""The kubeconfig that a server writes: beside what is in the file already."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kilauea.apiserver.http.credentials import Credentials, load_credentials
+from kilauea.apiserver.http.kubeconfig import write_kubeconfig
+
+URL = "https://127.0.0.1:1"
+
+
+@pytest.fixture
+def credentials(tmp_path: Path) -> Credentials:
+    return load_credentials(tmp_path / "credentials", "127.0.0.1", datetime.datetime.now(datetime.UTC))
+
+
+def test_other_clusters_of_the_file_stay(tmp_path: Path, credentials: Credentials) -> None:
+    file = tmp_path / "config"
+    other = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "preferences": {"colors": True},
+        "clusters": [{"name": "production", "cluster": {"server": "https://prod"}}, {"name": "kilauea", "cluster": {}}],
+        "users": [{"name": "me", "user": {"token": "secret"}}],
+        "contexts": [{"name": "production", "context": {"cluster": "production", "user": "me"}}],
+        "current-context": "production",
+    }
+    file.write_text(yaml.safe_dump(other))
+    for _ in range(2):
+        write_kubeconfig(file, URL, credentials)
+    found = yaml.safe_load(file.read_text())
+    assert [(each["name"], each["cluster"]["server"]) for each in found["clusters"]] == [
+        ("kilauea", URL),
+        ("production", "https://prod"),
+    ]
+    assert [each["name"] for each in found["users"]] == ["kubernetes-admin", "me"]
+    assert [each["name"] for each in found["contexts"]] == ["kilauea", "production"]
+    assert (found["current-context"], found["preferences"]) == ("kilauea", {"colors": True})
+
+
+@pytest.mark.parametrize("text", ["a: [", "- a", "kind: Pod", "kind: Config\nclusters: {}"])
+def test_a_file_that_is_not_a_kubeconfig_is_not_written_over(
+    tmp_path: Path, credentials: Credentials, text: str
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+    with pytest.raises(OSError, match="not a kubeconfig"):
+        write_kubeconfig(file, URL, credentials)
+    assert file.read_text() == text

@@ -1,0 +1,91 @@
+"""Memory that clients can have the server take: bounded by what the docs state, however they behave."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from collections.abc import Callable
+
+from kilauea.apiserver.request import WatchStream, make_request
+from kilauea.apiserver.rest.listing import CHUNK
+from kilauea.apiserver.storage.watch import BATCH_BYTES
+from support.api_core import ADMIN, MAPS, Api
+
+TEXT = "x" * 200_000
+
+
+def grown_by(work: Callable[[], object]) -> int:
+    """Bytes that are held after some work and were not before."""
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    kept = work()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    del kept
+    return after - before
+
+
+def test_what_a_watch_selects_is_remembered_without_the_objects(api: Api) -> None:
+    start = api.backend.store.revision
+    api.create_map("a", text=TEXT)
+    for number in range(50):
+        change = {"metadata": {"labels": {"a": "b"}}, "data": {"text": f"{number}{TEXT}"}}
+        api.good("PATCH", f"{MAPS}/a", change, content_type="application/merge-patch+json")
+    watch = api.watch(f"{MAPS}?labelSelector=a=b&resourceVersion={start}")
+    for _ in range(50):
+        watch.next()
+    watch.close()
+    remembered = api.backend.matches._known
+    assert len(remembered) >= 50
+    assert not any(isinstance(part, bytes) for question in remembered for part in question)
+
+
+def test_a_watcher_gets_a_batch_of_moderate_size_however_many_events_there_are(api: Api) -> None:
+    start = api.backend.store.revision
+    for number in range(20):
+        api.create_map(f"m{number}", text=TEXT)
+    path = f"{MAPS}?watch=true&resourceVersion={start}"
+    answer = api.run(api.server.handle(make_request("GET", path, user=ADMIN)))
+    assert isinstance(answer, WatchStream)
+
+    async def batches() -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        while sum(count for count, _ in found) < 20:
+            batch = await asyncio.wait_for(anext(answer.batches), 5)
+            found.append((len(batch), sum(len(frame.object) for frame in batch)))
+        await answer.batches.aclose()
+        return found
+
+    found = api.run(batches())
+    assert sum(count for count, _ in found) == 20
+    assert max(size for _, size in found) <= CHUNK + 2 * len(TEXT)
+
+
+def test_a_batch_of_the_store_holds_a_mebibyte_and_the_rest_follows(api: Api) -> None:
+    store = api.backend.store
+    watcher = store.watch("/core/configmaps/", store.revision)
+    for number in range(20):
+        api.create_map(f"m{number}", text=TEXT)
+
+    async def batches() -> list[list[str]]:
+        found: list[list[str]] = []
+        while sum(map(len, found)) < 20:
+            found.append([event.key for event in await anext(watcher)])
+        return found
+
+    found = api.run(batches())
+    assert [key for batch in found for key in batch] == sorted(
+        (f"/core/configmaps/default/m{number}" for number in range(20)), key=lambda key: int(key.rpartition("m")[2])
+    )
+    assert max(map(len, found)) * len(TEXT) <= BATCH_BYTES + 2 * len(TEXT)
+
+
+def test_long_texts_of_clients_are_not_remembered(api: Api) -> None:
+    def selectors() -> None:
+        for number in range(30):
+            text = ",".join(f"key{number}x{each}!=value" for each in range(3000))
+            assert api.ask("GET", f"{MAPS}?labelSelector={text}").code == 200
+            assert api.ask("GET", MAPS, accept=f"application/json;q={'0' * 300_000}{number}").code == 200
+
+    selectors()
+    assert grown_by(selectors) < 2_000_000

@@ -1,0 +1,54 @@
+"""Worker processes for what takes long: the loop goes on meanwhile, and nothing takes longer than it may."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+import pytest
+
+from kilauea.apiserver.heavy import TooHeavy
+from kilauea.runtime.cluster.workers import Workers
+
+LONG = b"- a\n" * 400_000
+
+
+def test_the_loop_goes_on_while_a_large_text_is_read() -> None:
+    async def run() -> tuple[float, int]:
+        workers = Workers()
+        reading = asyncio.create_task(workers.run("parse yaml", b"---\n" * 100_000 + LONG[:400_000]))
+        longest, start = 0.0, time.monotonic()
+        while not reading.done():
+            await asyncio.sleep(0.001)
+            longest, start = max(longest, time.monotonic() - start), time.monotonic()
+        size = len(msgspec.json.decode(await reading)["value"])
+        await workers.close()
+        return longest, size
+
+    longest, size = asyncio.run(run())
+    assert size == 100_000
+    assert longest < 0.5  # it is some milliseconds on a machine that does nothing else
+
+
+def test_a_task_that_takes_too_long_ends_and_the_next_one_is_done() -> None:
+    async def run() -> bytes:
+        workers = Workers(seconds=1.0)
+        with pytest.raises(TooHeavy, match=r"takes more than 1 seconds or too much memory to parse yaml"):
+            await workers.run("parse yaml", LONG * 4)
+        done = await workers.run("write yaml", b'{"b":1,"a":[true]}')
+        await workers.close()
+        return done
+
+    assert asyncio.run(run()) == b"a:\n- true\nb: 1\n"
+
+
+def test_only_so_many_tasks_wait() -> None:
+    async def run() -> list[object]:
+        workers = Workers(most=1, most_waiting=2)
+        tasks = [workers.run("parse yaml", b"a: 1") for _ in range(4)]
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        await workers.close()
+        return [type(each) for each in answers]
+
+    assert asyncio.run(run()) == [bytes, bytes, TooHeavy, TooHeavy]

@@ -257,7 +257,7 @@ _EITHER: Mapping[str, tuple[int, int, str]] = {
     f"{_EXTENSIONS}JSONSchemaPropsOrBool": (2, 1, "bool"),
     f"{_EXTENSIONS}JSONSchemaPropsOrStringArray": (1, 2, "string"),
 }
-"""Where a schema stands in a message, and where else what, of which kind."""
+"""Messages with a schema or something else: the field of the schema, the field of the other, and its type."""
 _SPECIAL: Mapping[str, Callable[[Wire], Any]] = {
     f"{_MACHINERY}api.resource.Quantity": _quantity,
     f"{_MACHINERY}apis.meta.v1.Time": _time,

@@ -290,8 +290,8 @@ def _claims(plan: Plan, wide: bool) -> list[str]:
     """The volumes of the claims of pods that start."""
     given = _volumes(plan)
     shown = given if wide else given[:REASONS_SHOWN]
-    rows = [[v["claim"], v["volume"] or f"a new one of class {v['storageClass']}", v["pod"], v["node"]] for v in shown]
-    lines = table(["CLAIM", "GETS VOLUME", "FOR POD", "NODE"], rows)
+    rows = [[v["claim"], v["pod"], v["node"], v["volume"] or f"a new one of class {v['storageClass']}"] for v in shown]
+    lines = table(["CLAIM", "FOR POD", "ON NODE", "VOLUME"], rows)
     more = len(given) - len(shown)
     return [*lines, f"... and {plural(more, 'more claim')}; -o wide shows every claim"] if more else lines
 
@@ -305,7 +305,7 @@ def _shared_cards(plan: Plan) -> list[str]:
         more = f" and {len(parts) - CARDS_SHOWN} more" if len(parts) > CARDS_SHOWN else ""
         rows += [[bind.pod, bind.node, shown + more]] if parts else []
     table_rows = rows[:REASONS_SHOWN]
-    lines = table(["POD WITH CARDS", "NODE", "CARDS"], table_rows)
+    lines = table(["POD WITH CARDS", "ON NODE", "CARDS"], table_rows)
     more_pods = len(rows) - len(table_rows)
     return [*lines, f"... and {plural(more_pods, 'more pod')}; -o json shows all"] if more_pods else lines
 

@@ -43,8 +43,8 @@ def test_the_table_names_claim_volume_pod_and_node() -> None:
     lines = [line.split("   ")[0].strip() for line in planned(EXAMPLE).splitlines()]
     rows = [" ".join(line.split()) for line in planned(EXAMPLE).splitlines()]
     assert "CLAIM" in lines
-    assert "default/cache a new one of class fast default/serving-server-0 node-1" in rows
-    assert "default/training-worker-0-data disk-of-node-0 default/training-worker-0 node-0" in rows
+    assert "default/cache default/serving-server-0 node-1 a new one of class fast" in rows
+    assert "default/training-worker-0-data default/training-worker-0 node-0 disk-of-node-0" in rows
 
 
 def test_programs_get_the_same() -> None:

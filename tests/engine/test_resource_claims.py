@@ -9,8 +9,10 @@ import pytest
 
 from kilauea.api.core import PodClaimStatus
 from kilauea.api.meta import Object
+from kilauea.engine.events import Changed, Gone
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
+from kilauea.engine.state import ClusterState
 from support.builders import (
     NAMESPACE,
     Data,
@@ -18,6 +20,7 @@ from support.builders import (
     binds,
     codes,
     conf,
+    flat,
     gang,
     group,
     node,
@@ -38,6 +41,7 @@ from support.device_objects import (
     given,
     pods_with_own,
     slice_,
+    taint_rule,
     way,
 )
 from support.probes import inside
@@ -515,3 +519,78 @@ def test_a_claim_keeps_its_devices_while_its_pod_waits_for_its_gang() -> None:
         claiming("p-w-0", "c", cpu=1), pod("p-w-1", cpu=64),
     )  # fmt: skip
     assert (binds(found), freed(found)) == ({}, [])
+
+
+# --- binding conditions
+
+PREPARED: Data = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Failed"]}
+
+
+def test_an_allocation_names_the_conditions_on_which_its_pod_is_bound() -> None:
+    got = plan(ONE, slice_("n1", device("a", **PREPARED)), pods_with_own("p"))
+    (allocation,) = [each.allocation for bind in got.binds for each in bind.claims]
+    assert allocation is not None
+    (result,) = allocation.devices.results or []
+    assert (result.binding_conditions, result.binding_failure_conditions) == (["Attached"], ["Failed"])
+
+
+def test_devices_that_need_no_preparation_are_preferred() -> None:
+    local, shared = slice_("n1", device("a", **PREPARED), device("b")), slice_("", "c")
+    assert given(plan(ONE, local, pods_with_own("p"))) == {"p-c": ["g=n1/b"]}
+    mixed = plan(ONE, slice_("n1", device("a", **PREPARED)), shared, pods_with_own("p", "q"))
+    assert given(mixed) == {"p-c": ["g=shared/c"], "q-c": ["g=n1/a"]}
+
+
+@pytest.mark.parametrize("binds_to_node", [True, False])
+def test_a_device_that_binds_to_its_node_makes_the_claim_available_there_only(binds_to_node: bool) -> None:
+    fabric = slice_("", device("a", bindsToNode=binds_to_node, **PREPARED))
+    nodes = [node("n1", cpu="1"), node("n2", cpu="4")]
+    shared = [claim("c"), claiming("p", "c"), claiming("q", "c")]
+    got = plan(nodes, device_class(), group(minimum=1), fabric, shared)
+    places = binds(got)
+    allocation = got.binds[0].claims[0].allocation
+    assert allocation is not None
+    assert (allocation.node_selector is not None) == binds_to_node
+    if allocation.node_selector is not None:
+        (term,) = allocation.node_selector.node_selector_terms or []
+        (field,) = term.match_fields or []
+        assert [field.values] == [[place] for place in dict.fromkeys(places.values())]
+
+
+# --- rules for taints
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        (None, {"p-c": ["g=n1/a"], "q-c": ["g=n1/b"]}),
+        ({}, {}),
+        ({"device": "a"}, {"p-c": ["g=n1/b"]}),
+        ({"driver": DRIVER, "pool": "n1", "device": "b"}, {"p-c": ["g=n1/a"]}),
+        ({"pool": "n1"}, {}),
+        ({"driver": "other.example.com"}, {"p-c": ["g=n1/a"], "q-c": ["g=n1/b"]}),
+    ],
+)
+def test_a_rule_taints_the_devices_that_it_selects(selector: Data | None, expected: dict[str, list[str]]) -> None:
+    got = plan(ONE, slice_("n1", "a", "b"), taint_rule("r", selector), pods_with_own("p", "q"))
+    assert given(got) == expected
+
+
+def test_a_claim_that_tolerates_the_taint_of_a_rule_gets_the_device() -> None:
+    tolerant = ask(tolerations=[{"key": "broken", "operator": "Exists"}])
+    got = plan(ONE, slice_("n1", "a"), taint_rule("r", {}, "NoExecute"), pods_with_own("p", requests=[tolerant]))
+    assert given(got) == {"p-c": ["g=n1/a"]}
+
+
+def test_a_rule_without_effect_on_scheduling_excludes_no_device() -> None:
+    got = plan(ONE, slice_("n1", "a"), taint_rule("r", {}, "None"), pods_with_own("p"))
+    assert given(got) == {"p-c": ["g=n1/a"]}
+
+
+def test_a_rule_that_is_deleted_excludes_no_device_any_more() -> None:
+    state = ClusterState()
+    for obj in flat([node("n1"), slice_("n1", "a"), taint_rule("r", {})]):
+        state.apply(Changed(obj))
+    assert state.resource_claims.inventory(state.nodes).devices[0].taints
+    state.apply(Gone("DeviceTaintRule", "r"))
+    assert not state.resource_claims.inventory(state.nodes).devices[0].taints

@@ -14,6 +14,7 @@ from kilauea.engine.plan import Plan
 from support.builders import NAMESPACE, Data, Objects, at, conf, flat, pod
 
 DRIVER = "gpu.example.com"
+CONDITIONS = ("bindsToNode", "bindingConditions", "bindingFailureConditions")
 DEVICES = conf("allocate, backfill", ["gang"], ["predicates"])
 
 
@@ -24,7 +25,15 @@ def build(data: Data) -> Object:
 
 def device(name: str, *, capacity: Mapping[str, Any] | None = None, **fields: Any) -> Data:
     """A device: fields that its type has, and attributes by any other name."""
-    known = ("consumesCounters", "taints", "nodeName", "nodeSelector", "allNodes", "allowMultipleAllocations")
+    known = (
+        "consumesCounters",
+        "taints",
+        "nodeName",
+        "nodeSelector",
+        "allNodes",
+        "allowMultipleAllocations",
+        *CONDITIONS,
+    )
     own = {key: fields.pop(key) for key in known if key in fields}
     kinds = {str: "string", bool: "bool", int: "int"}
     attributes = {
@@ -96,6 +105,15 @@ def claim(
         status["allocation"] = {"devices": {"results": results}} | ({"nodeSelector": selector} if node else {})
         status["reservedFor"] = [{"resource": "pods", "name": each, "uid": f"{NAMESPACE}/{each}"} for each in by]
     return build({"kind": "ResourceClaim", "metadata": metadata, "spec": spec, "status": status})
+
+
+def taint_rule(name: str, selector: Data | None, effect: str = "NoSchedule") -> Object:
+    """A rule that puts the taint `broken` on devices."""
+    spec: Data = {"taint": {"key": "broken", "effect": effect}}
+    if selector is not None:
+        spec["deviceSelector"] = selector
+    body = {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule", "metadata": {"name": name}}
+    return build(body | {"spec": spec})
 
 
 def template(name: str, *requests: Data) -> Object:

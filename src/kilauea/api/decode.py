@@ -51,6 +51,7 @@ KINDS: dict[str, type[Object]] = {
     "VolumeAttachment": storage.VolumeAttachment,
     "DeviceClass": dynamic.DeviceClass,
     "ResourceSlice": dynamic.ResourceSlice,
+    "DeviceTaintRule": dynamic.DeviceTaintRule,
     "ResourceClaim": dynamic.ResourceClaim,
     "ResourceClaimTemplate": dynamic.ResourceClaimTemplate,
     "NodeMetrics": metrics.NodeMetrics,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from kilauea.api.core import NodeSelector, Taint, Toleration
-from kilauea.api.meta import Object, ObjectMeta, ResourceMap, Wire
+from kilauea.api.meta import Condition, Object, ObjectMeta, ResourceMap, Wire
 
 EXACT_COUNT, ALL = "ExactCount", "All"
 """Modes of allocation."""
@@ -134,6 +134,18 @@ class Allocation(Wire):
 
     devices: AllocatedDevices = msgspec.field(default_factory=AllocatedDevices)
     node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+    """When the devices were allocated; the time that binding conditions have starts then."""
+
+
+class AllocatedDeviceStatus(Wire):
+    """What a driver reports about a device of a claim."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    conditions: list[Condition] | None = None
 
 
 class Consumer(Wire):
@@ -150,6 +162,7 @@ class ResourceClaimStatus(Wire):
 
     allocation: Allocation | None = None
     reserved_for: list[Consumer] | None = None
+    devices: list[AllocatedDeviceStatus] | None = None
 
 
 class ResourceClaim(Object):
@@ -251,6 +264,9 @@ class BasicDevice(Wire):
     all_nodes: bool | None = None
     taints: list[Taint] | None = None
     allow_multiple_allocations: bool | None = None
+    binds_to_node: bool | None = None
+    binding_conditions: list[str] | None = None
+    binding_failure_conditions: list[str] | None = None
 
 
 class Device(BasicDevice):
@@ -285,3 +301,24 @@ class ResourceSlice(Object):
     """Devices that a driver offers on a node, or on several."""
 
     spec: ResourceSliceSpec = msgspec.field(default_factory=ResourceSliceSpec)
+
+
+class DeviceTaintSelector(Wire):
+    """Devices by the names of their driver, pool and device, as far as they are stated."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Wire):
+    """`spec` of a rule for taints."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: Taint = msgspec.field(default_factory=Taint)
+
+
+class DeviceTaintRule(Object):
+    """A taint that an administrator puts on devices."""
+
+    spec: DeviceTaintRuleSpec = msgspec.field(default_factory=DeviceTaintRuleSpec)

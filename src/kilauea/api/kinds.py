@@ -63,6 +63,8 @@ DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False)
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
 CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+TAINT_RULES = Resource("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", False)
+"""Kubernetes serves it in beta and alpha versions only."""
 
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
@@ -123,7 +125,7 @@ SCHEDULING = {
         *(PODS, NODES, NAMESPACES, RESOURCE_QUOTAS, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),
         *(POD_GROUPS, QUEUES, PRIORITY_CLASSES, BUDGETS, HYPER_NODES, VOLUMES, CLAIMS, STORAGE_CLASSES, CSI_NODES),
         *(CSI_DRIVERS, CSI_CAPACITIES, VOLUME_ATTACHMENTS, NODE_METRICS, NUMA_TOPOLOGIES, NODE_SHARDS, CONFIG_MAPS),
-        *DYNAMIC,
+        *(*DYNAMIC, TAINT_RULES),
     )
 }
 """The kinds that scheduling reads, by kind."""

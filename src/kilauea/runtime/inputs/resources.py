@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kilauea.api.decode import KINDS
-from kilauea.api.kinds import DYNAMIC, SCHEDULING
+from kilauea.api.kinds import DYNAMIC, SCHEDULING, TAINT_RULES
 from kilauea.api.meta import Object
 from kilauea.api.ports import Resource
 
@@ -21,9 +21,15 @@ DYNAMIC_KINDS = frozenset(each.kind for each in DYNAMIC)
 """The kinds of dynamic resource allocation."""
 DYNAMIC_VERSIONS = ("v1", "v1beta2", "v1beta1")
 """Their versions, served by Kubernetes from 1.34, 1.33 and 1.32 on; the fields that scheduling writes are the same."""
-OPTIONAL = DYNAMIC_KINDS | frozenset(
-    "HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment Numatopology "
-    "NodeShard".split()
+TAINT_RULE_VERSIONS = ("v1beta2", "v1alpha3")
+"""Versions of DeviceTaintRules."""
+OPTIONAL = (
+    DYNAMIC_KINDS
+    | frozenset((TAINT_RULES.kind,))
+    | frozenset(
+        "HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment Numatopology "
+        "NodeShard".split()
+    )
 )
 """Kinds that a cluster may lack: small servers leave them out, and older releases of Volcano have no HyperNodes."""
 
@@ -55,9 +61,10 @@ DECODERS: dict[str, msgspec.json.Decoder[Object]] = {kind: msgspec.json.Decoder(
 
 def versions_of(resource: Resource) -> tuple[Resource, ...]:
     """A kind in the versions in which a cluster may serve it, the newest first."""
-    if resource.kind not in DYNAMIC_KINDS:
+    versions = TAINT_RULE_VERSIONS if resource.kind == TAINT_RULES.kind else DYNAMIC_VERSIONS
+    if resource.kind not in DYNAMIC_KINDS and resource.kind != TAINT_RULES.kind:
         return (resource,)
-    return tuple(resource._replace(version=version) for version in DYNAMIC_VERSIONS)
+    return tuple(resource._replace(version=version) for version in versions)
 
 
 def reference(kind: str, key: str, uid: str = "", namespace: str = "") -> dict[str, object]:

@@ -7,15 +7,23 @@ claims, in the version that the cluster serves.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from kilauea.api.dynamic import FINALIZER, MOST_CONSUMERS
+from kilauea.api.dynamic import FINALIZER, MOST_CONSUMERS, ResourceClaim
 from kilauea.api.ports import Api, ApiError, Key, Resource
+from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.engine.model.claims.table import ClaimAllocation
 from kilauea.engine.plan import Release
 
+OF_ALLOCATION = ("allocation", "reservedFor", "devices")
+"""Fields of the status that a claim without devices does not have."""
+NOT_BOUND = "DevicesNotBound"
+"""Reason of an error: the binding conditions of devices failed, or were not true in time."""
+BINDING_TIMEOUT = 600
+"""Seconds that binding conditions have to become true, as in Kubernetes' own scheduler."""
 TRIES = 5
 """Attempts to write a claim that others write at the same time."""
 
@@ -27,8 +35,17 @@ def consumer_of(pod: str, uid: str) -> dict[str, str]:
     return {"resource": "pods", "name": pod.partition("/")[2], "uid": uid}
 
 
-async def reserve(api: Api, kind: Resource, claim: ClaimAllocation, consumer: dict[str, str]) -> str:
-    """Give a claim its devices and reserve it for a pod; returns the version of the claim that shows it.
+async def reserve(
+    api: Api, kind: Resource, claim: ClaimAllocation, consumer: dict[str, str], now: int
+) -> ResourceClaim:
+    """Give a claim its devices and reserve it for a pod; returns the claim as it is then.
+
+    Args:
+        api: the cluster.
+        kind: that of claims.
+        claim: the claim and its devices.
+        consumer: the entry for the pod.
+        now: the time of the allocation, from which on binding conditions have time to become true.
 
     Raises:
         ApiError: it cannot be written, or has other devices or none by now.
@@ -37,34 +54,35 @@ async def reserve(api: Api, kind: Resource, claim: ClaimAllocation, consumer: di
     for attempt in range(TRIES):
         body = await api.get(kind, key)
         try:
-            return await _reserve(api, kind, body, claim, consumer)
+            return msgspec.convert(await _reserve(api, kind, body, claim, consumer, now), ResourceClaim)
         except ApiError as error:
             if error.code != 409 or error.reason != "Conflict" or attempt == TRIES - 1:
                 raise
     raise AssertionError("unreachable")
 
 
-async def _reserve(api: Api, kind: Resource, body: Body, claim: ClaimAllocation, consumer: dict[str, str]) -> str:
+async def _reserve(
+    api: Api, kind: Resource, body: Body, claim: ClaimAllocation, consumer: dict[str, str], now: int
+) -> Body:
     metadata, status = body["metadata"], body.get("status") or {}
     if claim.uid and metadata.get("uid") != claim.uid:
         raise _refused(f"resourceclaim {claim.claim} was replaced by another of its name")
     if metadata.get("deletionTimestamp"):
         raise _refused(f"resourceclaim {claim.claim} is being deleted")
-    allocation = _allocation(claim, status)
+    allocation = _allocation(claim, status, now)
     reserved = list(status.get("reservedFor") or ())
     if any(each.get("uid") == consumer["uid"] for each in reserved):
-        return str(metadata.get("resourceVersion", ""))
+        return body
     if len(reserved) >= MOST_CONSUMERS:
         raise _refused(f"resourceclaim {claim.claim} is in use by {MOST_CONSUMERS} pods already")
     if FINALIZER not in (metadata.get("finalizers") or ()):
         kept = {**metadata, "finalizers": [*(metadata.get("finalizers") or ()), FINALIZER]}
         body = await api.update(kind, {**body, "metadata": kept})
     written = {**status, "allocation": allocation, "reservedFor": [*reserved, consumer]}
-    body = await api.update(kind, {**body, "status": written}, "status")
-    return str(body["metadata"].get("resourceVersion", ""))
+    return await api.update(kind, {**body, "status": written}, "status")
 
 
-def _allocation(claim: ClaimAllocation, status: Body) -> Body:
+def _allocation(claim: ClaimAllocation, status: Body, now: int) -> Body:
     """The devices that a claim is to have.
 
     Raises:
@@ -78,6 +96,8 @@ def _allocation(claim: ClaimAllocation, status: Body) -> Body:
     decided: Body = msgspec.to_builtins(claim.allocation)
     if stored is not None and _devices(stored) != _devices(decided):
         raise _refused(f"resourceclaim {claim.claim} was given other devices")
+    if any(each.get("bindingConditions") for each in decided["devices"].get("results") or ()):
+        decided["allocationTimestamp"] = format_time(now // SECOND * SECOND)
     return stored or decided
 
 
@@ -102,16 +122,18 @@ async def deallocate(api: Api, kind: Resource, decided: Release, uid: str) -> No
         same = [each[1:] for each in _devices(status.get("allocation") or {})] == [tuple(d) for d in decided.devices]
         if body["metadata"].get("uid") != decided.uid or not same or any(each != uid for each in users):
             return
-        dropped = ("allocation", "reservedFor", "devices")
-        kept = {name: value for name, value in status.items() if name not in dropped}
+        kept = {name: value for name, value in status.items() if name not in OF_ALLOCATION}
         await api.update(kind, {**body, "status": kept}, "status")
     except ApiError:
         return
 
 
-async def release(api: Api, kind: Resource, claim: ClaimAllocation, consumer: dict[str, str]) -> None:
+async def release(
+    api: Api, kind: Resource, claim: ClaimAllocation, consumer: dict[str, str], *, failed: bool = False
+) -> None:
     """Undo `reserve` for a pod that could not be bound; devices that no other pod has go back.
 
+    A claim that had its devices before keeps them, unless it is their binding conditions that `failed`.
     Best effort: what cannot be written is undone by the controller of resource claims once the pod is gone.
     """
     try:
@@ -121,9 +143,85 @@ async def release(api: Api, kind: Resource, claim: ClaimAllocation, consumer: di
         kept = [each for each in reserved if each.get("uid") != consumer["uid"]]
         if body["metadata"].get("uid") != (claim.uid or body["metadata"].get("uid")) or len(kept) == len(reserved):
             return
-        status = {name: value for name, value in status.items() if name not in ("allocation", "reservedFor")}
-        if kept or claim.allocation is None:
-            status |= {"allocation": body["status"].get("allocation"), "reservedFor": kept}
+        if kept or (claim.allocation is None and not failed):
+            status = {**status, "reservedFor": kept}
+        else:
+            status = {name: value for name, value in status.items() if name not in OF_ALLOCATION}
         await api.update(kind, {**body, "status": status}, "status")
     except ApiError:
         return
+
+
+# --- until devices are prepared
+
+
+def is_prepared(claim: ResourceClaim) -> bool:
+    """Return True if the binding conditions of all devices of a claim are true.
+
+    Raises:
+        ApiError: one of its binding failure conditions is true, or it has no devices any more.
+    """
+    status = claim.status
+    if status is None or status.allocation is None:
+        raise _refused(f"resourceclaim {claim.key} lost its devices before the pod was bound")
+    reported = {(each.driver, each.pool, each.device, each.share_id): each for each in status.devices or ()}
+    prepared = True
+    for result in status.allocation.devices.results or ():
+        if not result.binding_conditions:
+            continue
+        found = reported.get((result.driver, result.pool, result.device, result.share_id))
+        true = {each.type: each for each in (found.conditions if found else None) or () if each.status == "True"}
+        for name in result.binding_failure_conditions or ():
+            if name in true:
+                why = f'reason={true[name].reason}, message="{true[name].message}"'
+                raise ApiError(409, NOT_BOUND, f"claim {claim.name} binding failed: {why}")
+        prepared = prepared and all(name in true for name in result.binding_conditions)
+    return prepared
+
+
+def deadline(claim: ResourceClaim, now: int) -> int:
+    """The time until which the binding conditions of a claim must be true: some minutes from its allocation on."""
+    allocation = claim.status.allocation if claim.status else None
+    start = now
+    if allocation is not None and allocation.allocation_timestamp:
+        try:
+            start = parse_time(allocation.allocation_timestamp)
+        except ValueError:
+            start = now
+    return start + BINDING_TIMEOUT * SECOND
+
+
+async def all_prepared(
+    shown: Mapping[str, ResourceClaim],
+    waiting: Mapping[str, ResourceClaim],
+    now: Callable[[], int],
+    more_time: Callable[[], Awaitable[bool]],
+) -> None:
+    """Return when the watch shows that the devices of claims are prepared.
+
+    Args:
+        shown: the claims that the watch shows.
+        waiting: the claims as they were reserved, by key.
+        now: the time.
+        more_time: waits a little; False if the pod is not to be bound any more.
+
+    Raises:
+        ApiError: a device cannot be prepared, or time is up.
+    """
+    ends = {key: deadline(claim, now()) for key, claim in waiting.items()}
+    left = dict(waiting)
+    while left:
+        if not await more_time():
+            raise _refused("the pod is not bound any more")
+        left = {key: claim for key, claim in left.items() if not is_prepared(_newer(claim, shown.get(key)))}
+        late = [f'"{claim.name}"' for key, claim in left.items() if now() >= ends[key]]
+        if late:
+            raise ApiError(409, NOT_BOUND, f"device binding timeout: conditions of resourceclaim {', '.join(late)}")
+
+
+def _newer(reserved: ResourceClaim, shown: ResourceClaim | None) -> ResourceClaim:
+    """A claim as the watch shows it, once it shows what was reserved."""
+    if shown is None or shown.metadata.uid != reserved.metadata.uid:
+        return reserved
+    one, other = (each.metadata.resource_version or "" for each in (shown, reserved))
+    return reserved if one.isdigit() and other.isdigit() and int(one) < int(other) else shown

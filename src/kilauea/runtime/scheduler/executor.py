@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from kilauea.api.dynamic import Consumer
+from kilauea.api.dynamic import Consumer, ResourceClaim
 from kilauea.api.kinds import RESOURCE_CLAIMS
 from kilauea.api.ports import Api, ApiError, Clock, Key, Record
 from kilauea.api.times import SECOND, format_time
@@ -29,7 +29,8 @@ from kilauea.engine.model.volumes import ClaimVolume
 from kilauea.engine.plan import Bind, Eviction, Release
 from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler.assumed import Failures, Placed
-from kilauea.runtime.scheduler.claims import consumer_of, deallocate, release, reserve
+from kilauea.runtime.scheduler.claims import NOT_BOUND as NOT_PREPARED
+from kilauea.runtime.scheduler.claims import all_prepared, consumer_of, deallocate, is_prepared, release, reserve
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.node_locks import NodeLocks
 from kilauea.runtime.scheduler.volumes import NOT_BOUND, all_bound
@@ -74,6 +75,8 @@ class PodOperation:
     """Volume claims to bind before the pod."""
     bound: bool = False
     """True once these are bound."""
+    prepared: bool = False
+    """True once the binding conditions of the devices of its resource claims are true."""
     locks: tuple[str, ...] = ()
     """Annotations that lock the node from the bind until its device plugins have given the pod its cards."""
 
@@ -259,19 +262,18 @@ class Executor:
         try:
             await all_bound(self._feed, written, operation.node, more_time)
         except ApiError as error:
-            if operation.locks:
-                await self._locks.release(operation.node, operation.locks)
-            if self._is_assumed(operation):
-                self._failed(operation, error)
+            await self._give_up(operation, error)
             return
         self._pool.add(lambda: self._carry_out(replace(operation, bound=True)))
 
     async def _bind(self, operation: PodOperation) -> None:
         started = self._clock.monotonic()
         self._metrics.task_latency("PreBound", operation.created, self._clock.now())
-        for claim in operation.claims:
-            version = await reserve(self._api, self.claims, claim, consumer_of(operation.pod, operation.uid))
-            self._feed.assumed.claims.written(claim.claim, operation.pod, version)
+        if operation.claims and not operation.prepared:
+            waiting = await self._reserve_claims(operation)
+            if waiting:
+                self._later(self._bind_prepared(operation, waiting))
+                return
         target = {"apiVersion": "v1", "kind": "Node", "name": operation.node}
         metadata: dict[str, Any] = {
             "name": operation.key.name,
@@ -287,6 +289,42 @@ class Executor:
         self._metrics.bound(operation.created, self._clock.now(), took)
         message = f"Successfully assigned {operation.pod} to {operation.node}"
         self._record(Record(operation.about, "Normal", "Scheduled", message))
+
+    async def _reserve_claims(self, operation: PodOperation) -> dict[str, ResourceClaim]:
+        """Write the resource claims of a pod; returns those of which devices must be prepared before it is bound."""
+        waiting = {}
+        for given in operation.claims:
+            consumer, now = consumer_of(operation.pod, operation.uid), self._clock.now()
+            claim = await reserve(self._api, self.claims, given, consumer, now)
+            version = claim.metadata.resource_version or ""
+            self._feed.assumed.claims.written(given.claim, operation.pod, version)
+            if not is_prepared(claim):
+                waiting[given.claim] = claim
+        return waiting
+
+    async def _bind_prepared(self, operation: PodOperation, waiting: Mapping[str, ResourceClaim]) -> None:
+        """Wait for the binding conditions of devices, without occupying a worker; then bind the pod."""
+        message = f"waiting for binding conditions for device on node {operation.node}"
+        self._record(Record(operation.about, "Normal", "BindingConditionsPending", message))
+        pauses = (min(POLL[0] * 2**times, POLL[1]) for times in count())
+
+        async def more_time() -> bool:
+            await self._clock.sleep(next(pauses))
+            return self._is_assumed(operation)
+
+        try:
+            await all_prepared(self._feed.claims, waiting, self._clock.now, more_time)
+        except ApiError as error:
+            await self._give_up(operation, error)
+            return
+        self._pool.add(lambda: self._carry_out(replace(operation, prepared=True)))
+
+    async def _give_up(self, operation: PodOperation, error: ApiError) -> None:
+        """Note that what a bind waited for did not come."""
+        if operation.locks:
+            await self._locks.release(operation.node, operation.locks)
+        if self._is_assumed(operation):
+            self._failed(operation, error)
 
     async def _evict(self, operation: PodOperation) -> None:
         """Write the reason to the pod's conditions, then delete it, so that its last version states the reason."""
@@ -355,7 +393,8 @@ class Executor:
             feed.reconsider_volumes(assumed.volumes.drop_pod(operation.pod))
         if operation.claims:
             for claim in operation.claims:
-                await release(self._api, self.claims, claim, consumer_of(operation.pod, operation.uid))
+                consumer = consumer_of(operation.pod, operation.uid)
+                await release(self._api, self.claims, claim, consumer, failed=error.reason == NOT_PREPARED)
             await feed.thawed()
             if not self._is_assumed(operation):
                 return

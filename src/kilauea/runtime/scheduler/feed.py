@@ -44,7 +44,7 @@ from kilauea.runtime.scheduler.assumed_volumes import Place
 
 _WAKING = DYNAMIC_KINDS | frozenset(
     "PriorityClass HyperNode Numatopology PersistentVolume PersistentVolumeClaim StorageClass CSINode "
-    "CSIDriver CSIStorageCapacity NodeShard".split()
+    "CSIDriver CSIStorageCapacity NodeShard DeviceTaintRule".split()
 )
 """Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
 

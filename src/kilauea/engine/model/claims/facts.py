@@ -219,6 +219,17 @@ class Reach:
         return cls("", node_terms_of(part.node_selector), part.node_selector)
 
 
+class Binding(NamedTuple):
+    """Conditions that a driver sets on a device of a claim before a pod is bound."""
+
+    conditions: tuple[str, ...]
+    """All of them must be true."""
+    failures: tuple[str, ...]
+    """None of them may be true."""
+    to_node: bool
+    """The claim is available on the chosen node only, although other nodes reach the device."""
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """A device of a slice."""
@@ -234,6 +245,8 @@ class Device:
     taints: tuple[TaintKey, ...]
     shared: dict[str, Shared] | None = None
     """Capacities by `domain/name`, of a device that several claims share; None for others."""
+    binding: Binding | None = None
+    """None for a device that needs no preparation before pods are bound."""
 
     @property
     def view(self) -> dict[str, Any]:
@@ -291,6 +304,25 @@ def slice_of(obj: wire.ResourceSlice) -> Slice:
     )
 
 
+class TaintRule(NamedTuple):
+    """A taint for devices of some driver, pool and name; None for any."""
+
+    names: tuple[str | None, str | None, str | None]
+    taint: TaintKey
+
+    def concerns(self, device: DeviceId) -> bool:
+        """Return True if a device gets the taint."""
+        return all(name is None or name == own for name, own in zip(self.names, device, strict=True))
+
+
+def taint_rule_of(obj: wire.DeviceTaintRule) -> TaintRule | None:
+    """Read a rule for taints; None for one that excludes no device."""
+    of = obj.spec.device_selector
+    if of is None or obj.spec.taint.effect not in HARD_EFFECTS:
+        return None
+    return TaintRule((of.driver, of.pool, of.device), taint_of(obj.spec.taint))
+
+
 def _amounts(name: str, counters: dict[str, wire.Counter] | None) -> list[tuple[str, int]]:
     return [(f"{name}/{counter}", parse_milli(of.value)) for counter, of in sorted((counters or {}).items())]
 
@@ -316,7 +348,15 @@ def _device(spec: wire.ResourceSliceSpec, device: wire.Device) -> Device:
         tuple(taken),
         tuple(taint_of(t) for t in facts.taints or () if t.effect in HARD_EFFECTS),
         {full(name): shared_of(name, amount) for name, amount in amounts} if facts.allow_multiple_allocations else None,
+        _binding(facts),
     )
+
+
+def _binding(facts: wire.BasicDevice) -> Binding | None:
+    if not facts.binding_conditions and not facts.binds_to_node:
+        return None
+    conditions, failures = facts.binding_conditions or (), facts.binding_failure_conditions or ()
+    return Binding(tuple(conditions), tuple(failures), bool(facts.binds_to_node))
 
 
 def _value(attribute: wire.DeviceAttribute) -> Any:

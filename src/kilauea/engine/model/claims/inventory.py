@@ -1,13 +1,15 @@
 """The devices of all slices as columns, and which of them match a request.
 
 Devices stand in the order in which they are tried: those of one node before those of several, then by driver, pool and
-slice, then as the slice lists them. Devices of equal content are judged once by each selector.
+slice, then as the slice lists them. Devices with binding conditions are tried after all others that a node reaches.
+Devices of equal content are judged once by each selector.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from kilauea.api.cel import CelError
 from kilauea.api.device_selectors import device_matcher
 from kilauea.api.selectors import node_term_matches, tolerates
-from kilauea.engine.model.claims.facts import Ask, Class, Device, DeviceId, Fault, Grant, Slice, full_name
+from kilauea.engine.model.claims.facts import Ask, Class, Device, DeviceId, Fault, Grant, Slice, TaintRule, full_name
 from kilauea.engine.model.nodes import NodeTable, natural
 
 Mask = NDArray[np.bool_]
@@ -60,10 +62,12 @@ class Inventory:
         counters: (C,) what there is of each counter.
     """
 
-    def __init__(self, slices: Sequence[Slice], nodes: NodeTable) -> None:
+    def __init__(self, slices: Sequence[Slice], nodes: NodeTable, rules: Sequence[TaintRule] = ()) -> None:
         self.nodes = nodes
         self.faults: list[Fault] = []
         found, amounts = self._usable(slices)
+        if rules:
+            found = [_tainted(device, rules) for device in found]
         number = nodes.row_of
         places = [number.get(d.reach.node, UNREACHED) if d.reach.node else SHARED for d in found]
         order = sorted(range(len(found)), key=lambda i: (places[i] < 0, places[i]))
@@ -81,6 +85,10 @@ class Inventory:
         self.consumes: list[tuple[tuple[int, int], ...]] = [
             tuple((numbers[(*d.id[:2], name)], amount) for name, amount in d.consumes) for d in self.devices
         ]
+        self._prepared = frozenset(
+            row for row, d in enumerate(self.devices) if d.binding is not None and d.binding.conditions
+        )
+        """Rows of the devices with binding conditions."""
         self.counted: Mask = np.array([bool(c) for c in self.consumes], dtype=bool) | self.multiple
         self._shares: dict[tuple[object, int], Amounts | None] = {}
         self._by_expression: dict[str, Mask] = {}
@@ -150,7 +158,8 @@ class Inventory:
         for reach, rows in self.shared:
             if reach[node]:
                 out += rows.tolist()
-        return sorted(out)
+        prepared = self._prepared
+        return sorted(out, key=lambda row: (row in prepared, row)) if prepared else sorted(out)
 
     def count(self, chosen: Mask, rows: Rows | None = None, free: Mask | None = None) -> NDArray[np.int64]:
         """(n,) number of the chosen devices (that are free) that nodes reach: all nodes, or those in some rows."""
@@ -288,6 +297,12 @@ class Inventory:
     def rows_of(self, ids: Iterable[DeviceId]) -> list[int]:
         """Rows of devices, those that are gone left out."""
         return [row for each in ids if (row := self.index.get(each, -1)) >= 0]
+
+
+def _tainted(device: Device, rules: Sequence[TaintRule]) -> Device:
+    """A device with the taints that rules put on it."""
+    more = tuple(sorted({rule.taint for rule in rules if rule.concerns(device.id)}))
+    return replace(device, taints=(*device.taints, *more)) if more else device
 
 
 def _capacity(device: Device, name: str) -> int:

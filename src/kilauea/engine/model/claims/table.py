@@ -12,7 +12,20 @@ from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, SelectorRequirement
 from kilauea.api.quantity import format_amount
 from kilauea.api.selectors import NODE_NAME_FIELD
-from kilauea.engine.model.claims.facts import Claim, Class, Demand, Grant, Reach, Slice, claim_of, class_of, slice_of
+from kilauea.engine.model.claims.facts import (
+    Binding,
+    Claim,
+    Class,
+    Demand,
+    Grant,
+    Reach,
+    Slice,
+    TaintRule,
+    claim_of,
+    class_of,
+    slice_of,
+    taint_rule_of,
+)
 from kilauea.engine.model.claims.inventory import Inventory, Use
 from kilauea.engine.model.nodes import NodeTable
 
@@ -80,6 +93,7 @@ class ResourceClaimTable:
         self.claims: dict[str, Claim] = {}
         self.classes: dict[str, Class] = {}
         self.slices: dict[str, Slice] = {}
+        self.taint_rules: dict[str, TaintRule | None] = {}
         self.templates: dict[str, bool] = {}
         """Templates that there are."""
         self.decided: dict[str, Decision] = {}
@@ -89,6 +103,7 @@ class ResourceClaimTable:
             "ResourceClaim": (self.claims, claim_of),
             "DeviceClass": (self.classes, class_of),
             "ResourceSlice": (self.slices, slice_of),
+            "DeviceTaintRule": (self.taint_rules, taint_rule_of),
             "ResourceClaimTemplate": (self.templates, lambda _: True),
         }
 
@@ -117,13 +132,15 @@ class ResourceClaimTable:
         self._forget(kind)
 
     def _forget(self, kind: str) -> None:
-        if kind == "ResourceSlice":
+        if kind in ("ResourceSlice", "DeviceTaintRule"):
             self._inventory = None
 
     def inventory(self, nodes: NodeTable) -> Inventory:
         """The devices of all slices, as the nodes reach them."""
         if self._inventory is None or self._inventory.nodes is not nodes:
-            self._inventory = Inventory(list(self.slices.values()), nodes)
+            self._inventory = Inventory(
+                list(self.slices.values()), nodes, list(filter(None, self.taint_rules.values()))
+            )
         return self._inventory
 
     def wishes(self, refs: tuple[ClaimRef, ...], uid: str) -> tuple[Wish, ...]:
@@ -162,9 +179,15 @@ class ResourceClaimTable:
         shared = (self._inventory.devices[row].shared if self._inventory is not None and row >= 0 else None) or {}
         return {shared[name].name: _quantity(amount) for name, amount in grant.consumed} or None
 
+    def _binding(self, grant: Grant) -> Binding | None:
+        """The conditions on which pods are bound with a device."""
+        row = self._inventory.index.get(grant.device, -1) if self._inventory is not None else -1
+        return self._inventory.devices[row].binding if self._inventory is not None and row >= 0 else None
+
     def _written(self, claim: Claim, decision: Decision) -> wire.Allocation:
         """The `status.allocation` of a claim."""
         asked = {way.name: way for request in claim.demand.requests for way in request.ways}
+        bindings = [self._binding(grant) for grant in decision.grants]
         results = [
             wire.AllocatedDevice(
                 grant.request,
@@ -177,8 +200,10 @@ class ResourceClaimTable:
                     for t in asked[grant.request].tolerations
                 ]
                 or None,
+                binding_conditions=list(binding.conditions) or None if binding else None,
+                binding_failure_conditions=list(binding.failures) or None if binding else None,
             )
-            for number, grant in enumerate(decision.grants)
+            for number, (grant, binding) in enumerate(zip(decision.grants, bindings, strict=True))
         ]
         used = dict.fromkeys(grant.request for grant in decision.grants)
         config = [

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.api.cel import CelError
-from kilauea.engine.model.claims.facts import Ask, Claim, Demand, Grant
+from kilauea.engine.model.claims.facts import Ask, Claim, Demand, Grant, Reach
 from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows, Use
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice, Search
 from kilauea.engine.model.claims.table import Decision, ResourceClaimTable
@@ -133,15 +133,18 @@ class Holdings:
         choices = self._search(self.question([claim.demand for claim in claims]), node, now=now)
         if choices is None:
             return None
-        return [self._decision([c for c in choices if c.claim == number]) for number in range(len(claims))]
+        return [self._decision([c for c in choices if c.claim == number], node) for number in range(len(claims))]
 
-    def _decision(self, choices: Iterable[Choice]) -> Decision:
+    def _decision(self, choices: Iterable[Choice], node: int) -> Decision:
         chosen = list(choices)
         devices = self.inventory.devices
+        reaches = [devices[c.device].reach for c in chosen]
+        if any((of := devices[c.device].binding) is not None and of.to_node for c in chosen):
+            reaches.insert(0, Reach(self.inventory.nodes.facts[node].name))
         return Decision(
             tuple(Grant(c.request, devices[c.device].id, c.admin, self._consumed(c)) for c in chosen),
             Use(tuple(c.device for c in chosen if not c.admin), tuple(each for c in chosen for each in c.amounts)),
-            tuple(dict.fromkeys(devices[c.device].reach for c in chosen)),
+            tuple(dict.fromkeys(reaches)),
         )
 
     def _consumed(self, choice: Choice) -> tuple[tuple[str, int], ...]:

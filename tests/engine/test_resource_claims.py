@@ -569,6 +569,10 @@ def test_a_device_that_binds_to_its_node_makes_the_claim_available_there_only(bi
         ({"driver": DRIVER, "pool": "n1", "device": "b"}, {"p-c": ["g=n1/a"]}),
         ({"pool": "n1"}, {}),
         ({"driver": "other.example.com"}, {"p-c": ["g=n1/a"], "q-c": ["g=n1/b"]}),
+        ({"deviceClassName": "gpu", "device": "a"}, {"p-c": ["g=n1/b"]}),
+        ({"deviceClassName": "missing"}, {"p-c": ["g=n1/a"], "q-c": ["g=n1/b"]}),
+        ({"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}], "device": "b"}, {"p-c": ["g=n1/a"]}),
+        ({"selectors": [{"cel": {"expression": 'device.driver == "other"'}}]}, {"p-c": ["g=n1/a"], "q-c": ["g=n1/b"]}),
     ],
 )
 def test_a_rule_taints_the_devices_that_it_selects(selector: Data | None, expected: dict[str, list[str]]) -> None:
@@ -580,6 +584,13 @@ def test_a_claim_that_tolerates_the_taint_of_a_rule_gets_the_device() -> None:
     tolerant = ask(tolerations=[{"key": "broken", "operator": "Exists"}])
     got = plan(ONE, slice_("n1", "a"), taint_rule("r", {}, "NoExecute"), pods_with_own("p", requests=[tolerant]))
     assert given(got) == {"p-c": ["g=n1/a"]}
+
+
+def test_a_rule_with_a_selector_that_cannot_be_compiled_taints_no_device_and_says_so() -> None:
+    bad = taint_rule("r", {"selectors": [{"cel": {"expression": "device.("}}]})
+    got = plan(ONE, slice_("n1", "a"), bad, pods_with_own("p"))
+    assert given(got) == {"p-c": ["g=n1/a"]}
+    assert [each for each in findings(got) if "DeviceTaintRule r" in each and "do not get its taint" in each]
 
 
 def test_a_rule_without_effect_on_scheduling_excludes_no_device() -> None:

@@ -309,6 +309,9 @@ class DeviceTaintSelector(Wire):
     driver: str | None = None
     pool: str | None = None
     device: str | None = None
+    device_class_name: str | None = None
+    """In `v1alpha3` only, as the next field."""
+    selectors: list[DeviceSelector] | None = None
 
 
 class DeviceTaintRuleSpec(Wire):

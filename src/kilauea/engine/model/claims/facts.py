@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kilauea.api import dynamic as wire
 from kilauea.api.core import NodeSelector
-from kilauea.api.device_selectors import version_value
+from kilauea.api.device_selectors import device_matcher, version_value
 from kilauea.api.quantity import QuantityError, parse_milli
 from kilauea.api.selectors import NodeTerm, TaintKey, TolerationKey, node_terms_of, taint_of, toleration_of
 from kilauea.engine.model.claims.shares import Shared, shared_of
@@ -307,12 +307,23 @@ def slice_of(obj: wire.ResourceSlice) -> Slice:
 class TaintRule(NamedTuple):
     """A taint for devices of some driver, pool and name; None for any."""
 
+    name: str
     names: tuple[str | None, str | None, str | None]
     taint: TaintKey
+    class_name: str = ""
+    """A class of which the devices must be."""
+    selectors: tuple[str, ...] = ()
+    """Expressions that must be true for the devices."""
 
-    def concerns(self, device: DeviceId) -> bool:
-        """Return True if a device gets the taint."""
-        return all(name is None or name == own for name, own in zip(self.names, device, strict=True))
+    def concerns(self, device: Device) -> bool:
+        """Return True if a device gets the taint.
+
+        Raises:
+            CelError: a selector cannot be compiled, or fails for the device.
+        """
+        if not all(name is None or name == own for name, own in zip(self.names, device.id, strict=True)):
+            return False
+        return all(device_matcher(expression)(device.view) for expression in self.selectors)
 
 
 def taint_rule_of(obj: wire.DeviceTaintRule) -> TaintRule | None:
@@ -320,7 +331,14 @@ def taint_rule_of(obj: wire.DeviceTaintRule) -> TaintRule | None:
     of = obj.spec.device_selector
     if of is None or obj.spec.taint.effect not in HARD_EFFECTS:
         return None
-    return TaintRule((of.driver, of.pool, of.device), taint_of(obj.spec.taint))
+    names, expressions = (of.driver, of.pool, of.device), [each.cel for each in of.selectors or ()]
+    return TaintRule(
+        obj.name,
+        names,
+        taint_of(obj.spec.taint),
+        of.device_class_name or "",
+        tuple(each.expression if each else "" for each in expressions),
+    )
 
 
 def _amounts(name: str, counters: dict[str, wire.Counter] | None) -> list[tuple[str, int]]:

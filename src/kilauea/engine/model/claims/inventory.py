@@ -67,7 +67,7 @@ class Inventory:
         self.faults: list[Fault] = []
         found, amounts = self._usable(slices)
         if rules:
-            found = [_tainted(device, rules) for device in found]
+            found = [self._tainted(device, rules) for device in found]
         number = nodes.row_of
         places = [number.get(d.reach.node, UNREACHED) if d.reach.node else SHARED for d in found]
         order = sorted(range(len(found)), key=lambda i: (places[i] < 0, places[i]))
@@ -136,6 +136,19 @@ class Inventory:
                 else:
                     devices.append(device)
         return devices, counters
+
+    def _tainted(self, device: Device, rules: Sequence[TaintRule]) -> Device:
+        """A device with the taints that rules put on it."""
+        taints = set()
+        for rule in rules:
+            try:
+                if rule.concerns(device):
+                    taints.add(rule.taint)
+            except CelError as error:
+                message = f"{error} (device {'/'.join(device.id)}); such devices do not get its taint"
+                if all(fault.where != f"DeviceTaintRule {rule.name}" for fault in self.faults):
+                    self.faults.append(Fault(f"DeviceTaintRule {rule.name}", message))
+        return replace(device, taints=(*device.taints, *sorted(taints))) if taints else device
 
     def _reached(self) -> list[tuple[Mask, Rows]]:
         """Devices of several nodes, by the nodes that reach them."""
@@ -297,12 +310,6 @@ class Inventory:
     def rows_of(self, ids: Iterable[DeviceId]) -> list[int]:
         """Rows of devices, those that are gone left out."""
         return [row for each in ids if (row := self.index.get(each, -1)) >= 0]
-
-
-def _tainted(device: Device, rules: Sequence[TaintRule]) -> Device:
-    """A device with the taints that rules put on it."""
-    more = tuple(sorted({rule.taint for rule in rules if rule.concerns(device.id)}))
-    return replace(device, taints=(*device.taints, *more)) if more else device
 
 
 def _capacity(device: Device, name: str) -> int:

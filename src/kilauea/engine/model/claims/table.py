@@ -132,16 +132,24 @@ class ResourceClaimTable:
         self._forget(kind)
 
     def _forget(self, kind: str) -> None:
-        if kind in ("ResourceSlice", "DeviceTaintRule"):
+        if kind in ("ResourceSlice", "DeviceTaintRule") or (kind == "DeviceClass" and self.taint_rules):
             self._inventory = None
 
     def inventory(self, nodes: NodeTable) -> Inventory:
         """The devices of all slices, as the nodes reach them."""
         if self._inventory is None or self._inventory.nodes is not nodes:
-            self._inventory = Inventory(
-                list(self.slices.values()), nodes, list(filter(None, self.taint_rules.values()))
-            )
+            self._inventory = Inventory(list(self.slices.values()), nodes, self._rules())
         return self._inventory
+
+    def _rules(self) -> list[TaintRule]:
+        """The rules for taints, with the selectors of the classes that they name; those of unknown classes left out."""
+        out = []
+        for rule in (self.taint_rules[name] for name in sorted(self.taint_rules)):
+            if rule is not None and rule.class_name in self.classes:
+                out.append(rule._replace(selectors=(*self.classes[rule.class_name].selectors, *rule.selectors)))
+            elif rule is not None and not rule.class_name:
+                out.append(rule)
+        return out
 
     def wishes(self, refs: tuple[ClaimRef, ...], uid: str) -> tuple[Wish, ...]:
         """The claims of a pod, as its shape has them.

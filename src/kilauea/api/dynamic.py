@@ -135,11 +135,11 @@ class Allocation(Wire):
     devices: AllocatedDevices = msgspec.field(default_factory=AllocatedDevices)
     node_selector: NodeSelector | None = None
     allocation_timestamp: str | None = None
-    """When the devices were allocated; the time that binding conditions have starts then."""
+    """Time of the allocation, from which on binding conditions have time to become true."""
 
 
 class AllocatedDeviceStatus(Wire):
-    """What a driver reports about a device of a claim."""
+    """Report of a driver about a device of a claim."""
 
     driver: str = ""
     pool: str = ""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 import pytest
 
 from kilauea.api.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -236,3 +238,60 @@ def test_a_cluster_with_an_older_version_is_read_and_written_in_it(version: str)
         live.wait(1)
         assert (live.node_of("p"), held(live, "c"), users(live, "c")) == ("n1", ["a"], ["p"])
         assert live.wire.count("PUT", f"/resource.k8s.io/{version}/namespaces/default/resourceclaims/c/status") == 1
+
+
+def test_a_scheduler_that_may_not_read_rules_for_taints_starts_pods() -> None:
+    with live_world() as live:
+        world(live, "a")
+        claim(live, "c")
+        user(live, "p", "c")
+
+        async def refuse(method: str, target: str) -> None:
+            if "devicetaintrules" in target:
+                raise ApiError(403, "Forbidden", "devicetaintrules.resource.k8s.io is forbidden")
+
+        live.wire.before = refuse
+        live.start()
+        live.wait(1)
+        assert (live.node_of("p"), held(live, "c")) == ("n1", ["a"])
+
+
+@pytest.mark.parametrize("version", ["v1beta2", "v1alpha3"])
+def test_rules_for_taints_are_read_in_the_version_that_the_cluster_serves(version: str) -> None:
+    spec = {"deviceSelector": {"device": "a"}, "taint": {"key": "broken", "effect": "NoSchedule"}}
+    rule = {"metadata": {"name": "r", "uid": "u", "resourceVersion": "1"}, "spec": spec}
+    with live_world() as live:
+        live.wire = Intercepted(WithRules(live.wire, version, rule))
+        live.restart()
+        world(live, "a", "b")
+        claim(live, "c")
+        user(live, "p", "c")
+        live.start()
+        live.wait(1)
+        assert held(live, "c") == ["b"]
+
+
+class WithRules:
+    """A transport to a cluster that serves DeviceTaintRules, and has one."""
+
+    def __init__(self, transport: Transport, version: str, rule: Mapping[str, Any]) -> None:
+        self._transport = transport
+        self._place = f"/apis/resource.k8s.io/{version}/devicetaintrules"
+        self._list = {"apiVersion": f"resource.k8s.io/{version}", "kind": "DeviceTaintRuleList", "items": [rule]}
+
+    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        if not target.startswith(self._place):
+            return await self._transport.request(method, target, headers, body)
+        listed = {**self._list, "metadata": {"resourceVersion": "1"}}
+        return Answer(200, {"content-type": "application/json"}, msgspec.json.encode(listed))
+
+    async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        if target.startswith(self._place):
+            await asyncio.sleep(600)
+            return
+        async with aclosing(self._transport.stream(target, headers)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def close(self) -> None:
+        await self._transport.close()

@@ -17,7 +17,7 @@ from random import Random
 import msgspec
 
 from kilauea.api import wellknown
-from kilauea.api.kinds import RESOURCE_CLAIMS
+from kilauea.api.kinds import RESOURCE_CLAIMS, TAINT_RULES
 from kilauea.api.ports import Api, ApiError, Clock, Obj, Record, Resource
 from kilauea.api.times import SECOND
 from kilauea.client.backoff import pause
@@ -270,6 +270,10 @@ class LiveScheduler:
                 return True
             except ApiError as error:
                 if error.code == 404:
+                    return False
+                if error.code == 403 and resource.kind == TAINT_RULES.kind:
+                    # A server refuses kinds that it does not serve in the same way, and most do not serve this one.
+                    log.warning("%s are not read: %s", resource.plural, error)
                     return False
                 attempts += 1
                 await self._clock.sleep(pause(attempts, self._rng))

@@ -30,7 +30,8 @@ Arguments:
     each other; other pods may join them. Cards in mode mig are not concerned.
     deviceshare.SchedulePolicy (text, ""): `binpack` takes the fullest card first, `spread` the one with the fewest
     pods.
-    deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes; 0 switches that off.
+    deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes, and of networks: a node whose
+    Ascend910 chips for a pod are all of one network gets 10, one with fewer gets that share; 0 switches both off.
 
 Example:
     tiers:
@@ -70,6 +71,7 @@ from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, LOCK_TIME
 from kilauea.engine.conf import Finding, argument
 from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.devices.ledger import DeviceLedger, kinds_in
+from kilauea.engine.devices.networks import network_score
 from kilauea.engine.devices.order import CardChoice, nodes_of
 from kilauea.engine.devices.table import MEMORY, SLOTS
 from kilauea.engine.extension import Refusal, Rejection
@@ -144,7 +146,7 @@ class DeviceShare(Plugin):
             session.nodes.future |= any(bool(table.cards.locked.any()) for table in ledger.tables.values())
             session.add_predicate(self.name, self._may_go, [LOCKED], applies=self._applies, room=self._unlocked)
             session.add_bind_locks(self.name, self._locks)
-        if given.weight and given.policy:
+        if given.weight and (given.policy or given.ascend):
             session.add_node_score(self.name, self._score, applies=self._applies)
         self._name_faults(session)
 
@@ -213,12 +215,16 @@ class DeviceShare(Plugin):
             if table is None:
                 continue
             capacity, used = nodes_of(table.cards.capacity, nodes), nodes_of(table.later, nodes)
+            if not self.arguments.policy:
+                continue
             if self.arguments.policy == SPREAD:
                 part = 100.0 * (used[SLOTS] == 0)
             else:
                 need = table.memory_of(request, capacity)
                 part = 100.0 * (used[MEMORY] + need) / np.maximum(capacity[MEMORY], 1)
             total += part[rows, columns].sum(axis=1)
+        for kind in sorted(wish.kinds & self._ledger.tables.keys()):
+            total += network_score(self._ledger.tables[kind], wish, found, nodes)
         total[found.codes != 0] = 0.0
         score: NDArray[np.float64] = np.floor(total + 0.5) * self.arguments.weight
         return score

@@ -442,7 +442,7 @@ def npu_node(name: str, *networks: int | None, kind: str = "Ascend910B") -> Obje
     [
         pytest.param([npu_node("a", 1, 2), npu_node("b", 1, 1)], 2, 1, "b", id="two chips of one network"),
         pytest.param([npu_node("a", 1, 1, 2, 2), npu_node("b", 1, 1, 1, 2)], 4, 1, "b", id="three of four chips"),
-        pytest.param([npu_node("a", 1, None), npu_node("b", 1, 2)], 2, 1, "b", id="networks count only where every chip has one"),
+        pytest.param([npu_node("a", 1, None), npu_node("b", 1, 2)], 2, 1, "b", id="a chip without a network"),
         pytest.param([npu_node("a", 1, 2), npu_node("b", 1, 1)], 2, 0, "a", id="no weight"),
         pytest.param([npu_node("a", 1, 2), npu_node("b", 1, 1)], 1, 1, "a", id="a single chip"),
     ],

@@ -5,7 +5,8 @@ What:
     `hami.io/node-register-NAME`), or those that it offers as `volcano.sh/gpu-number`. Cards in mode mig are split into
     instances: a pod gets the smallest free one that is large enough, and the first pod on a card decides how it is
     split. The ConfigMap of the devices (key `device-config.yaml`) says how cards of a model can be split, what a
-    container gets that does not say how much, and the templates of NPUs, to which memory is rounded up. A pod
+    container gets that does not say how much or how many, the resources by which pods ask for vGPUs if these have
+    other names, and the templates of NPUs, to which memory is rounded up. A pod
     that asks for parts of cards goes to a node where each container finds its cards: enough memory, cores and slots on
     one card for each card that it asks for, of a model and with an id that the pod's annotations allow. The cards that
     it gets are written to its annotations in the request that binds it; device plugins read them there, and so does a
@@ -53,8 +54,8 @@ Difference from the original:
     scores a node by its free cards; in the original the score is always 0. Cards of terminating pods are given out
     again only when the pods are gone. NVIDIA's own geometries are known without a ConfigMap; a node in mode mig whose
     geometry is unknown is passed over instead of shared. If the smallest instances are taken, a larger one is given.
-    Rules and locks count across cycles. The ConfigMap is read again when it changes; its fields `defaultGPUNum` and the
-    names of vGPU resources other than the usual ones are named and not used. The dynamic vNPUs of MindCluster
+    Rules and locks count across cycles. The ConfigMap is read again when it changes; the usual names of vGPU resources
+    count beside those that it gives. The dynamic vNPUs of MindCluster
     (`huawei.com/npu-core`, AscendMindClusterVNPUEnable) are not part of this version.
 """
 

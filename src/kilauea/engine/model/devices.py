@@ -19,6 +19,9 @@ from kilauea.api.times import parse_time
 SHARE, VGPU, ASCEND = "gpu", "vgpu", "ascend:"
 """Kinds: GPUs shared by memory or taken whole; vGPUs; with the name of a chip behind it, Ascend vNPUs."""
 
+DYNAMIC = "npu"
+"""Kind: Ascend chips that are split as pods come."""
+
 UNIT = 1000
 """Thousandths in which extended resources are counted."""
 
@@ -116,6 +119,10 @@ class DeviceWish(NamedTuple):
     """The pod group whose pods take no card together; empty if they may."""
     soft: bool = False
     """Takes NPUs only where they are shared by software."""
+    level: str = ""
+    """`high` for more processors of an NPU that is split."""
+    images: str = ""
+    """`yes` for all image units of an NPU that is split, `no` for none."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -149,6 +156,8 @@ def device_source(pod: Pod, requests: Mapping[str, int]) -> DeviceSource | None:
         _listed(marks.get(devices.VGPU_NOT_ID)),
         f"{pod.namespace}/{group}" if marks.get(devices.VGPU_GROUP_POLICY) == "spread" and group else "",
         marks.get(devices.VNPU_MODE) == devices.SOFT,
+        pod.labels.get(devices.VNPU_LEVEL, "") if devices.NPU_CORES in requests else "",
+        pod.labels.get(devices.VNPU_IMAGES, "") if devices.NPU_CORES in requests else "",
     )
     extended = (sorted((name, n) for name, n in _limits(each).items() if "/" in name) for each in containers)
     return DeviceSource(wish, tuple(map(tuple, extended)))
@@ -162,6 +171,8 @@ def device_wish(source: DeviceSource, names: Collection[VgpuNames] = (VgpuNames(
         vgpus = (_vgpu_requests(number, limits, of) for of in names)
         requests += next(filter(None, vgpus), [])
         requests += _ascend_requests(number, limits)
+        if cores := _units(limits, devices.NPU_CORES):
+            requests.append(CardRequest(DYNAMIC, number, cores, 0, 0, 0))
     return source.wish._replace(requests=tuple(requests)) if requests else None
 
 
@@ -234,6 +245,8 @@ def record_of(annotations: Mapping[str, str]) -> Record:
         out.append((SHARE, text))
     if text := annotations.get(devices.VGPU_RECORD):
         out.append((VGPU, text))
+    if text := annotations.get(devices.NPU_CORES):
+        out.append((DYNAMIC, text))
     for key, text in annotations.items():
         if key.endswith("-devices-allocated") and key.startswith("hami.io/"):
             out.append((ASCEND + key.removeprefix("hami.io/").removesuffix("-devices-allocated"), text))

@@ -22,6 +22,9 @@ Arguments:
     `volcano.sh/vgpu-memory-percentage`, `volcano.sh/vgpu-cores` (hundredths of each card).
     deviceshare.AscendHAMiVNPUEnable (false): virtual NPUs of HAMi, such as `huawei.com/Ascend910B` and
     `huawei.com/Ascend910B-memory`.
+    deviceshare.AscendMindClusterVNPUEnable (false): cores of Ascend 310P chips, `huawei.com/npu-core`, which
+    MindCluster's device plugin splits as pods come: 1, 2 or 4 cores, or whole chips. The pod's labels `vnpu-level`
+    (`high` for more processors) and `vnpu-dvpp` (`yes` for all image units, `no` for none) choose the template.
     deviceshare.NodeLockEnable (false): lock a node by an annotation (`hamivgpu`, `gpu`, `hami.io/mutex.lock`) while a
     pod with cards is bound to it, until its device plugin has given the cards; other binds wait, and a lock that is
     older than five minutes is replaced.
@@ -55,8 +58,8 @@ Difference from the original:
     again only when the pods are gone. NVIDIA's own geometries are known without a ConfigMap; a node in mode mig whose
     geometry is unknown is passed over instead of shared. If the smallest instances are taken, a larger one is given.
     Rules and locks count across cycles. The ConfigMap is read again when it changes; the usual names of vGPU resources
-    count beside those that it gives. The dynamic vNPUs of MindCluster
-    (`huawei.com/npu-core`, AscendMindClusterVNPUEnable) are not part of this version.
+    count beside those that it gives.
+    Pods that ask for `huawei.com/npu-core` may evict others, and several may be bound to a node at once.
 """
 
 from __future__ import annotations
@@ -81,6 +84,7 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins.deviceshare.dynamic import DynamicNpus
 from kilauea.engine.plugins.deviceshare.records import Records, lock_of
 from kilauea.engine.session import Session
 
@@ -109,6 +113,7 @@ class DeviceShareArguments:
     number: bool = argument("deviceshare.GPUNumberEnable", False, "Whole cards.")
     vgpu: bool = argument("deviceshare.VGPUEnable", False, "Virtual GPUs.")
     ascend: bool = argument("deviceshare.AscendHAMiVNPUEnable", False, "Virtual NPUs of HAMi.")
+    dynamic: bool = argument("deviceshare.AscendMindClusterVNPUEnable", False, "NPUs that are split as pods come.")
     policy: str = argument("deviceshare.SchedulePolicy", "", "Cards to take first.", choices=("", BINPACK, SPREAD))
     weight: int = argument("deviceshare.ScheduleWeight", 0, "Weight of the policy among nodes.", minimum=0)
     lock: bool = argument("deviceshare.NodeLockEnable", False, "One bind at a time for each node.")
@@ -149,6 +154,8 @@ class DeviceShare(Plugin):
             session.add_bind_locks(self.name, self._locks)
         if given.weight and (given.policy or given.ascend):
             session.add_node_score(self.name, self._score, applies=self._applies)
+        if given.dynamic:
+            DynamicNpus(self.name, session, given.weight)
         self._name_faults(session)
 
     # --- what the configuration says

@@ -134,14 +134,13 @@ class ChipLedger:
 
     def _free(self, amounts: tuple[int, ...], nodes: NodeRows, *, now: bool, idle: bool = False) -> NDArray[np.bool_]:
         """(n, C) chips with room for so much, or that no pod uses."""
-        out = _of(self.there, nodes).copy()
+        out: NDArray[np.bool_] = _of(self.there, nodes).copy()
         capacity, need = _of(self.capacity, nodes), np.array(amounts, dtype=np.int64)[:, None, None]
         for use in [self.later, self.held] if now else [self.later]:
-            used = _of(use, nodes)
-            fits = used == 0 if idle else used + need <= capacity
+            used: IntArray = _of(use, nodes)
+            fits = np.equal(used, 0) if idle else np.less_equal(used + need, capacity)
             out &= np.logical_and.reduce(fits, axis=0)
-        free: NDArray[np.bool_] = out
-        return free
+        return out
 
     def downgraded(self, wish: DeviceWish, nodes: NodeRows) -> NDArray[np.bool_]:
         """(n,) nodes where a pod would not get the first of its templates."""

@@ -147,8 +147,8 @@ class ChipLedger:
         splits = splits_for(cores_of(wish), wish.level, wish.images)
         if len(splits) < 2:
             return np.zeros(len(nodes), dtype=bool)
-        first: NDArray[np.bool_] = ~self._free(splits[0][1:], nodes, now=False).any(axis=1)
-        return first
+        first: NDArray[np.bool_] = np.logical_or.reduce(self._free(splits[0][1:], nodes, now=False), axis=1)
+        return ~first
 
     def idle_cores(self, nodes: NodeRows) -> IntArray:
         """(n,) cores that no pod has."""

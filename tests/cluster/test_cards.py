@@ -27,6 +27,7 @@ tiers:
       deviceshare.VGPUEnable: true
       deviceshare.NodeLockEnable: true
       deviceshare.SchedulePolicy: binpack
+      deviceshare.KnownGeometriesCMName: our-cards
 """
 RECORD = "volcano.sh/vgpu-ids-new"
 MIG = """
@@ -46,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     conf.write_text(CONF)
     with running_up(folder / "data", "--nodes", "1", "--scheduler-conf", str(conf)) as running:
         config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "kube-system"}}
-        config["metadata"] |= {"name": "volcano-vgpu-device-config"}  # type: ignore[operator]  # it is a dict
+        config["metadata"] |= {"name": "our-cards"}  # type: ignore[operator]  # it is a dict
         config["data"] = {"device-config.yaml": MIG}
         apply(running, config)
         apply(

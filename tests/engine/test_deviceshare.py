@@ -427,6 +427,39 @@ def test_npus_of_one_network_are_given_together() -> None:
     assert [part.split(",")[0] for part in text.split(":")[:-1]] == ["npu-1", "npu-3", "npu-4"]
 
 
+def npu_node(name: str, *networks: int | None, kind: str = "Ascend910B") -> Object:
+    """A node with a chip on each of some networks."""
+    custom = [f',"custominfo":{{"NetworkID":{network}}}' if network is not None else "" for network in networks]
+    cards = ",".join(
+        f'{{"id":"{name}-{i}","count":1,"devmem":100,"type":"{kind}"{each}}}' for i, each in enumerate(custom)
+    )
+    offers = {f"huawei.com/{kind}": len(networks)}
+    return node(name, 64, resources=offers, annotations={f"hami.io/node-register-{kind}": f"[{cards}]"})
+
+
+@pytest.mark.parametrize(
+    ("there", "number", "weight", "expected"),
+    [
+        pytest.param([npu_node("a", 1, 2), npu_node("b", 1, 1)], 2, 1, "b", id="two chips of one network"),
+        pytest.param([npu_node("a", 1, 1, 2, 2), npu_node("b", 1, 1, 1, 2)], 4, 1, "b", id="three of four chips"),
+        pytest.param([npu_node("a", 1, None), npu_node("b", 1, 2)], 2, 1, "b", id="a chip without a network"),
+        pytest.param([npu_node("a", 1, 2), npu_node("b", 1, 1)], 2, 0, "a", id="no weight"),
+        pytest.param([npu_node("a", 1, 2), npu_node("b", 1, 1)], 1, 1, "a", id="a single chip"),
+    ],
+)
+def test_a_node_whose_chips_are_of_one_network_scores_higher(
+    there: list[Object], number: int, weight: int, expected: str
+) -> None:
+    asked = pod("p", "p", requests={"cpu": "1", "huawei.com/Ascend910B": number})
+    assert binds(plan_of(there, group("p"), asked, conf=shares(weight=weight))) == {"p": expected}
+
+
+def test_the_networks_of_other_chips_do_not_count() -> None:
+    there = [npu_node("a", 1, 2, kind="Ascend310P"), npu_node("b", 1, 1, kind="Ascend310P")]
+    asked = pod("p", "p", requests={"cpu": "1", "huawei.com/Ascend310P": 2})
+    assert binds(plan_of(there, group("p"), asked, conf=shares(weight=1))) == {"p": "a"}
+
+
 # --- rules
 
 TRAIN, WEB, GREEN = {"app": "train"}, {"app": "web"}, {"app": "web", "tint": "green"}

@@ -120,7 +120,11 @@ def test_another_config_map_can_be_named() -> None:
         pytest.param("nvidia: {defaultMemory: -1}", "nvidia.defaultMemory is '-1'", id="a negative number"),
         pytest.param("nvidia: {knownMigGeometries: {}}", "knownMigGeometries is not a list", id="a map for a list"),
         pytest.param("nvidia: {knownMigGeometries: [{models: [A]}]}", "[0] has no instances", id="no instances"),
-        pytest.param("nvidia: {resourceMemoryName: a/b}", "only volcano.sh/vgpu-memory is read", id="another resource"),
+        pytest.param(
+            "nvidia: {resourceMemoryName: gpumem}",
+            "nvidia.resourceMemoryName is 'gpumem', not the name of a resource",
+            id="a resource without a domain",
+        ),
         pytest.param("vnpus: [{}]", "vnpus[0] has no commonWord", id="a chip without a name"),
         pytest.param("#" * 2_000_000, "more than 1048576", id="two megabytes"),
     ],

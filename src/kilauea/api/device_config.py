@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kilauea.api.devices import VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER, VGPU_PERCENTAGE
 from kilauea.api.yamltext import TextError, read_documents
 
 FILE = "device-config.yaml"
@@ -78,6 +79,15 @@ class Chip(NamedTuple):
     """By memory."""
 
 
+class VgpuNames(NamedTuple):
+    """The resources by which pods ask for vGPUs."""
+
+    number: str = VGPU_NUMBER
+    memory: str = VGPU_MEMORY
+    cores: str = VGPU_CORES
+    percentage: str = VGPU_PERCENTAGE
+
+
 class DeviceConfig(NamedTuple):
     """The configuration."""
 
@@ -92,6 +102,9 @@ class DeviceConfig(NamedTuple):
     soft: bool = False
     """NPUs are shared by software, without templates, unless a node says otherwise."""
     faults: tuple[str, ...] = ()
+    number: int = 1
+    """Cards for a container that asks for memory and names no number."""
+    names: VgpuNames = VgpuNames()
 
     def geometry_of(self, model: str) -> int:
         """The number of the geometry for a model of cards, -1 if there is none."""
@@ -172,24 +185,26 @@ class _Reader:
             chips if listed is not None else KNOWN_CHIPS,
             soft,
         )
-        self._check_names(nvidia)
-        if self._number(nvidia, "defaultGPUNum", 1, "nvidia") > 1:
-            self.faults.append("nvidia.defaultGPUNum is not read: a container that names no number gets one card")
+        number = max(self._number(nvidia, "defaultGPUNum", 1, "nvidia"), 1)
+        names = self._names(nvidia)
         more = len(self.faults) - _SHOWN
         shown = self.faults[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
-        return found._replace(faults=tuple(shown))
+        return found._replace(faults=tuple(shown), number=number, names=names)
 
-    def _check_names(self, nvidia: Mapping[str, Any]) -> None:
-        """Resources of another name would not be found."""
-        names = {
-            "resourceCountName": "volcano.sh/vgpu-number",
-            "resourceMemoryName": "volcano.sh/vgpu-memory",
-            "resourceCoreName": "volcano.sh/vgpu-cores",
-            "resourceMemoryPercentageName": "volcano.sh/vgpu-memory-percentage",
-        }
-        for key, name in names.items():
-            if nvidia.get(key) not in (None, "", name):
-                self.faults.append(f"nvidia.{key} is {str(nvidia[key])[:80]!r}; only {name} is read")
+    def _names(self, nvidia: Mapping[str, Any]) -> VgpuNames:
+        """The names of resources; the usual one for each that is not given."""
+        keys = ("resourceCountName", "resourceMemoryName", "resourceCoreName", "resourceMemoryPercentageName")
+        return VgpuNames(
+            *(self._name(nvidia.get(key), f"nvidia.{key}", usual) for key, usual in zip(keys, VgpuNames(), strict=True))
+        )
+
+    def _name(self, value: Any, where: str, usual: str) -> str:
+        if value in (None, ""):
+            return usual
+        if isinstance(value, str) and "/" in value:
+            return value
+        self.faults.append(f"{where} is {str(value)[:80]!r}, not the name of a resource such as {usual}")
+        return usual
 
     def _several(self, value: Any, where: str, read: Any) -> tuple[Any, ...]:
         if value is None:

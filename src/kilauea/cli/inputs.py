@@ -148,6 +148,8 @@ def read_inputs(
         raise Usage("\n".join([f"{name}: this configuration cannot be used:", *lines, more])) from error
     except (ExtensionError, SourceError) as error:
         raise Usage(str(error)) from error
+    if live and scheduler_conf is not None:
+        _read_device_config(live, conf, kubeconfig)
     try:
         # What is read stays until the command ends, so looking for garbage in it would only take time.
         gc.disable()
@@ -160,6 +162,19 @@ def read_inputs(
         _read_loads(cluster, conf, kubeconfig)
     built_in = scheduler_conf is None and not in_cluster
     return Inputs(cluster, conf, extensions, cluster.newest if now is None else now, built_in)
+
+
+def _read_device_config(live: Snapshot, conf: SchedulerConf, kubeconfig: Path | None) -> None:
+    """Add the ConfigMap of shared devices that the user's configuration names, if it was not read with the cluster."""
+    from kilauea.client.finding import find_access
+    from kilauea.runtime.inputs.device_configs import config_now, named_by
+
+    key = named_by(conf)
+    if key is None or any(obj.kind == "ConfigMap" and obj.key == str(key) for obj in live.objects):
+        return
+    found = config_now(key, find_access(kubeconfig, os.environ))
+    if found is not None:
+        live.objects.append(found)
 
 
 def _read_loads(cluster: Cluster, conf: SchedulerConf, kubeconfig: Path | None) -> None:

@@ -154,7 +154,7 @@ class ClusterState:
             "NodeMetrics": (self._set_usage, self._drop_usage),
             "Numatopology": (self._set_numa, self._drop_from(self.numa)),
             "NodeShard": (self.shards.put, self.shards.drop),
-            "ConfigMap": (self._set_device_config, self._drop_from(self.device_configs)),
+            "ConfigMap": (self._set_device_config, self._drop_device_config),
         }
         for kind in self.storage.kinds:
             handlers[kind] = (self.storage.put, functools.partial(self.storage.drop, kind))
@@ -211,7 +211,7 @@ class ClusterState:
         if task is None:
             self._change(pod)
         elif self._is_newest((pod.kind, task.key), pod):
-            if task.spec.devices is not None:
+            if task.spec.device_source is not None:
                 task.record = record_of(pod.annotations)
                 self.share_version += 1
             self._move(task, stage_of(pod, task.cooldown))
@@ -255,9 +255,22 @@ class ClusterState:
         """Only the configuration of shared devices matters of all ConfigMaps."""
         text = (obj.data or {}).get(device_config.FILE)
         if text is None:
-            self.device_configs.pop(obj.key, None)
+            self._drop_device_config(obj.key)
         else:
             self.device_configs[obj.key] = device_config.device_config(text)
+            self._name_vgpus()
+
+    def _drop_device_config(self, key: str) -> None:
+        if self.device_configs.pop(key, None) is not None:
+            self._name_vgpus()
+
+    def _name_vgpus(self) -> None:
+        """Look again at which tasks ask for parts of cards, if configurations name other resources than before."""
+        named = {config.names for config in self.device_configs.values()}
+        usual = device_config.VgpuNames()
+        if self._specs.name_vgpus((usual, *sorted(named - {usual}))):
+            self.with_shares = {key: task for key, task in self.tasks.items() if task.spec.devices is not None}
+            self.share_version += 1
 
     # --- pods
 

@@ -141,7 +141,8 @@ def _refusal(pod: Obj, node: Obj, family: Family, before: Sequence[Obj]) -> str:
         wanted, slices = asked(container, family.resources), record[number] if number < len(record) else ()
         about = f"container {container['name']} asks for"
         cards = wanted[0] or int(any(wanted))
-        if len(slices) != cards:
+        # Where the pod names no number, the configuration of the scheduler does.
+        if len(slices) < cards or (len(slices) > cards and (wanted[0] or not cards)):
             return f"{about} {cards} cards, annotation {family.record} has {len(slices)}"
         memory = asked(container, (family.memory,))[0]
         short = next((part for part in slices if part.memory < memory), None)

@@ -15,7 +15,7 @@ class Adapter:
     def __init__(self, config: DeviceConfig) -> None:
         self._config = config
         self._chips = {ASCEND + chip.resource.split("/", 1)[-1]: chip for chip in config.chips}
-        self._plain = not (config.memory or config.cores or config.factor > 1)
+        self._plain = not (config.memory or config.cores or config.factor > 1 or config.number > 1)
         self._known: dict[DeviceWish, DeviceWish] = {}
 
     def adapt(self, wish: DeviceWish) -> DeviceWish:
@@ -33,8 +33,9 @@ class Adapter:
         if request.kind == VGPU:
             if request.unstated and config.memory:
                 request = request._replace(memory=config.memory, percent=0)
-            cores = request.cores or config.cores
-            return request._replace(memory=request.memory * config.factor, cores=cores, alone=cores == 100)
+            cores, number = request.cores or config.cores, config.number if request.uncounted else request.number
+            memory = request.memory * config.factor
+            return request._replace(number=number, memory=memory, cores=cores, alone=cores == 100)
         chip = self._chips.get(request.kind)
         if chip is None:
             return request

@@ -6,11 +6,12 @@ cores are in hundredths of a card.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from kilauea.api import devices, wellknown
 from kilauea.api.core import Container, Pod
+from kilauea.api.device_config import VgpuNames
 from kilauea.api.devices import Card, DeviceTextError, Slice
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.times import parse_time
@@ -18,12 +19,12 @@ from kilauea.api.times import parse_time
 SHARE, VGPU, ASCEND = "gpu", "vgpu", "ascend:"
 """Kinds: GPUs shared by memory or taken whole; vGPUs; with the name of a chip behind it, Ascend vNPUs."""
 
+DYNAMIC = "npu"
+"""Kind: Ascend chips that are split as pods come."""
+
 UNIT = 1000
 """Thousandths in which extended resources are counted."""
 
-_RESOURCES = frozenset(
-    {devices.GPU_MEMORY, devices.GPU_NUMBER, devices.VGPU_NUMBER, devices.VGPU_MEMORY, devices.VGPU_PERCENTAGE}
-)
 SOFTLY, BY_TEMPLATE = "soft", "template"
 """Modes of nodes with NPUs: shared by software, or split by the templates of the chip."""
 _MEMORY, _CORE = "-memory", "-core"
@@ -100,6 +101,8 @@ class CardRequest(NamedTuple):
     """Takes cards that no other pod uses."""
     unstated: bool = False
     """The container says nothing of memory."""
+    uncounted: bool = False
+    """The container says nothing of the number of cards."""
 
 
 class DeviceWish(NamedTuple):
@@ -116,6 +119,10 @@ class DeviceWish(NamedTuple):
     """The pod group whose pods take no card together; empty if they may."""
     soft: bool = False
     """Takes NPUs only where they are shared by software."""
+    level: str = ""
+    """`high` for more processors of an NPU that is split."""
+    images: str = ""
+    """`yes` for all image units of an NPU that is split, `no` for none."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -123,25 +130,24 @@ class DeviceWish(NamedTuple):
         return frozenset(request.kind for request in self.requests)
 
 
-def asks_for_devices(requests: Mapping[str, int]) -> bool:
-    """Return True if any of the resources is one that cards are shared by."""
-    return any(name in _RESOURCES or name.startswith(devices.ASCEND_PREFIX) for name in requests)
+class DeviceSource(NamedTuple):
+    """The parts of a pod by which it may ask for cards; the names of resources decide if it does."""
+
+    wish: DeviceWish
+    """Without the requests that depend on names."""
+    limits: tuple[tuple[tuple[str, int], ...], ...]
+    """Extended resources of each container, by name."""
 
 
-def device_wish(pod: Pod) -> DeviceWish | None:
-    """Return the cards that a pod asks for; None if it asks for none."""
-    containers = pod.spec.containers or ()
-    requests = [*_share_requests(pod)]
-    for number, container in enumerate(containers):
-        limits = _limits(container)
-        requests += _vgpu_requests(number, limits)
-        requests += _ascend_requests(number, limits)
-    if not requests:
+def device_source(pod: Pod, requests: Mapping[str, int]) -> DeviceSource | None:
+    """Return what a pod with these requests may ask for cards by; None if it asks for no extended resource."""
+    if not any("/" in name for name in requests):
         return None
+    containers = pod.spec.containers or ()
     marks = pod.annotations
     group = marks.get(wellknown.GROUP_NAME) or marks.get("scheduling.volcano.sh/group-name", "")
-    return DeviceWish(
-        tuple(requests),
+    wish = DeviceWish(
+        tuple(_share_requests(pod)),
         len(containers),
         marks.get(devices.VGPU_MODE, ""),
         _listed(marks.get(devices.VGPU_USE_TYPE), fold=True),
@@ -150,7 +156,24 @@ def device_wish(pod: Pod) -> DeviceWish | None:
         _listed(marks.get(devices.VGPU_NOT_ID)),
         f"{pod.namespace}/{group}" if marks.get(devices.VGPU_GROUP_POLICY) == "spread" and group else "",
         marks.get(devices.VNPU_MODE) == devices.SOFT,
+        pod.labels.get(devices.VNPU_LEVEL, "") if devices.NPU_CORES in requests else "",
+        pod.labels.get(devices.VNPU_IMAGES, "") if devices.NPU_CORES in requests else "",
     )
+    extended = (sorted((name, n) for name, n in _limits(each).items() if "/" in name) for each in containers)
+    return DeviceSource(wish, tuple(map(tuple, extended)))
+
+
+def device_wish(source: DeviceSource, names: Collection[VgpuNames] = (VgpuNames(),)) -> DeviceWish | None:
+    """Return the cards that a pod asks for by resources with these names; None if it asks for none."""
+    requests = [*source.wish.requests]
+    for number, each in enumerate(source.limits):
+        limits = dict(each)
+        vgpus = (_vgpu_requests(number, limits, of) for of in names)
+        requests += next(filter(None, vgpus), [])
+        requests += _ascend_requests(number, limits)
+        if cores := _units(limits, devices.NPU_CORES):
+            requests.append(CardRequest(DYNAMIC, number, cores, 0, 0, 0))
+    return source.wish._replace(requests=tuple(requests)) if requests else None
 
 
 def _limits(container: Container) -> Mapping[str, int]:
@@ -179,15 +202,15 @@ def _share_requests(pod: Pod) -> list[CardRequest]:
     return out
 
 
-def _vgpu_requests(container: int, limits: Mapping[str, int]) -> list[CardRequest]:
-    number, memory = _units(limits, devices.VGPU_NUMBER), _units(limits, devices.VGPU_MEMORY)
-    percent = _units(limits, devices.VGPU_PERCENTAGE)
+def _vgpu_requests(container: int, limits: Mapping[str, int], names: VgpuNames) -> list[CardRequest]:
+    number, memory, cores, percent = (_units(limits, name) for name in names)
     if not (number or memory or percent):
         return []
-    cores = min(_units(limits, devices.VGPU_CORES), devices.WHOLE)
+    cores = min(cores, devices.WHOLE)
     part = 0 if memory else min(percent or 100, 100)
     unstated = not memory and not percent
-    return [CardRequest(VGPU, container, number or 1, memory, part, cores, cores == devices.WHOLE, unstated)]
+    alone = cores == devices.WHOLE
+    return [CardRequest(VGPU, container, number or 1, memory, part, cores, alone, unstated, not number)]
 
 
 def _ascend_requests(container: int, limits: Mapping[str, int]) -> list[CardRequest]:
@@ -222,6 +245,8 @@ def record_of(annotations: Mapping[str, str]) -> Record:
         out.append((SHARE, text))
     if text := annotations.get(devices.VGPU_RECORD):
         out.append((VGPU, text))
+    if text := annotations.get(devices.NPU_CORES):
+        out.append((DYNAMIC, text))
     for key, text in annotations.items():
         if key.endswith("-devices-allocated") and key.startswith("hami.io/"):
             out.append((ASCEND + key.removeprefix("hami.io/").removesuffix("-devices-allocated"), text))

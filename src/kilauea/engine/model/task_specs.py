@@ -17,6 +17,7 @@ from kilauea.api.core import (
     TopologySpreadConstraint,
     Volume,
 )
+from kilauea.api.device_config import VgpuNames
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.selectors import (
     NodeTerm,
@@ -29,7 +30,7 @@ from kilauea.api.selectors import (
     toleration_of,
 )
 from kilauea.engine.model.cards import CardWish, card_names
-from kilauea.engine.model.devices import DeviceWish, asks_for_devices, device_wish
+from kilauea.engine.model.devices import DeviceSource, DeviceWish, device_source, device_wish
 from kilauea.engine.model.in_tree import Disk, disks_of, inline_of
 from kilauea.engine.model.numa import NumaWish, numa_wish
 from kilauea.engine.model.resources import CPU, MEMORY, MOST_PODS, PODS, is_empty, within
@@ -104,6 +105,7 @@ class TaskSpec:
         "best_effort",
         "cards",
         "claims",
+        "device_source",
         "devices",
         "disks",
         "inline",
@@ -148,6 +150,8 @@ class TaskSpec:
     """Disks that the pod names without a claim, and that pods on a node may not share."""
     cards: CardWish | None
     """The accelerator cards that the pod names; None if it names none."""
+    device_source: DeviceSource | None
+    """The parts of the pod from which `devices` follows; None if it asks for no extended resource."""
     devices: DeviceWish | None
     """The parts of cards that the pod asks for; None if it asks for none."""
     numa: NumaWish | None
@@ -176,6 +180,19 @@ class SpecTable:
 
     def __init__(self) -> None:
         self._known: weakref.WeakValueDictionary[tuple[object, ...], TaskSpec] = weakref.WeakValueDictionary()
+        self._vgpu_names: tuple[VgpuNames, ...] = (VgpuNames(),)
+
+    def name_vgpus(self, names: tuple[VgpuNames, ...]) -> bool:
+        """Set the names of the resources of vGPUs for all specs; return False if they are the same as before."""
+        if names == self._vgpu_names:
+            return False
+        self._vgpu_names = names
+        for spec in self._known.values():
+            spec.devices = self._devices(spec)
+        return True
+
+    def _devices(self, spec: TaskSpec) -> DeviceWish | None:
+        return device_wish(spec.device_source, self._vgpu_names) if spec.device_source is not None else None
 
     def spec_of(self, pod: Pod) -> TaskSpec:
         """The spec of a pod.
@@ -202,7 +219,7 @@ class SpecTable:
             "inline": inline_of(spec.volumes) if spec.volumes else (),
             "disks": disks_of(spec.volumes) if spec.volumes else (),
             "cards": _card_wish(pod),
-            "devices": device_wish(pod) if asks_for_devices(requests) else None,
+            "device_source": device_source(pod, requests),
             "offline": is_offline(pod.annotations),
             "revocable": _revocable(pod.annotations),
             "numa": numa_wish(pod),
@@ -212,6 +229,7 @@ class SpecTable:
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = _build(requests, asks)
+            known.devices = self._devices(known)
         return known
 
 

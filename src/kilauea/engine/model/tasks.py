@@ -132,7 +132,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         limits=limits_of(pod.spec),
         qos=qos_of(pod.spec),
         numa=wants_numa(annotations),
-        record=record_of(annotations) if spec.devices is not None else (),
+        record=record_of(annotations) if spec.device_source is not None else (),
         numa_cpus=tuple(sorted(parse_decision(annotations[DECISION]).items())) if DECISION in annotations else (),
     )
 

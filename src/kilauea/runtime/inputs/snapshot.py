@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.core import ConfigMap
-from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE
 from kilauea.api.kinds import (
     CONFIG_MAPS,
     CRON_JOBS,
@@ -27,13 +25,14 @@ from kilauea.api.kinds import (
     VC_JOBS,
 )
 from kilauea.api.meta import Object
-from kilauea.api.ports import Api, ApiError, Key, Listed, Resource
+from kilauea.api.ports import Api, ApiError, Listed, Resource
 from kilauea.client.access import Access
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
 from kilauea.client.rest import Client
 from kilauea.controllers.configuration import FILE, PLACE
 from kilauea.controllers.vcjobs.refusals import FAILED_CREATE
+from kilauea.runtime.inputs.device_configs import USUAL, named_in, read_config
 from kilauea.runtime.inputs.reading import Unusable, read
 from kilauea.runtime.inputs.resources import RESOURCES, head_of, versions_of
 
@@ -116,7 +115,7 @@ async def read_snapshot(client: Api, server: str = "") -> Snapshot:
             head = {"apiVersion": resource.api_version, "kind": resource.kind}
             found.workloads += [head | msgspec.json.decode(data) for data in listed]
     found.configuration = await _configuration(client)
-    found.objects += await _device_config(client)
+    found.objects += await _device_configs(client, found.configuration)
     found.refusals = await _refusals(client)
     return found
 
@@ -173,13 +172,10 @@ async def _refusals(client: Api) -> dict[str, str]:
     }
 
 
-async def _device_config(client: Api) -> list[Object]:
-    """The ConfigMap of shared devices, under its usual name; nothing if there is none, or it may not be read."""
-    try:
-        config = await client.get(CONFIG_MAPS, Key(CONFIG_NAMESPACE, CONFIG_NAME))
-        return [msgspec.convert(config, ConfigMap)]
-    except (ApiError, msgspec.ValidationError):
-        return []
+async def _device_configs(client: Api, configuration: str) -> list[Object]:
+    """The ConfigMaps of shared devices: the one under the usual name, and the one that the configuration names."""
+    keys = dict.fromkeys([USUAL, named_in(configuration) or USUAL])
+    return [config for key in keys if (config := await read_config(client, key)) is not None]
 
 
 async def _configuration(client: Api) -> str:

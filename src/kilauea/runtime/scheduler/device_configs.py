@@ -11,15 +11,14 @@ import logging
 import msgspec
 
 from kilauea.api.core import ConfigMap
-from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE
 from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.api.ports import Api, ApiError, Clock, Key
+from kilauea.runtime.inputs.device_configs import named_by
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.feed import Feed
 
 INTERVAL = 30.0
 """Seconds between two readings."""
-PLUGIN = "deviceshare"
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +55,7 @@ class DeviceConfigReader:
 
     def wanted(self) -> Key | None:
         """The ConfigMap; None if no plugin looks at it."""
-        entries = [entry for tier in self._conf.conf.tiers for entry in tier if entry.name == PLUGIN]
-        if not entries:
-            return None
-        arguments = entries[-1].arguments
-        namespace = arguments.get("deviceshare.KnownGeometriesCMNamespace", CONFIG_NAMESPACE)
-        return Key(str(namespace), str(arguments.get("deviceshare.KnownGeometriesCMName", CONFIG_NAME)))
+        return named_by(self._conf.conf)
 
     async def read(self) -> None:
         """Read the ConfigMap once, and hand it on if it has changed."""

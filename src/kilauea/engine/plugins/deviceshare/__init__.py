@@ -5,7 +5,8 @@ What:
     `hami.io/node-register-NAME`), or those that it offers as `volcano.sh/gpu-number`. Cards in mode mig are split into
     instances: a pod gets the smallest free one that is large enough, and the first pod on a card decides how it is
     split. The ConfigMap of the devices (key `device-config.yaml`) says how cards of a model can be split, what a
-    container gets that does not say how much, and the templates of NPUs, to which memory is rounded up. A pod
+    container gets that does not say how much or how many, the resources by which pods ask for vGPUs if these have
+    other names, and the templates of NPUs, to which memory is rounded up. A pod
     that asks for parts of cards goes to a node where each container finds its cards: enough memory, cores and slots on
     one card for each card that it asks for, of a model and with an id that the pod's annotations allow. The cards that
     it gets are written to its annotations in the request that binds it; device plugins read them there, and so does a
@@ -21,6 +22,9 @@ Arguments:
     `volcano.sh/vgpu-memory-percentage`, `volcano.sh/vgpu-cores` (hundredths of each card).
     deviceshare.AscendHAMiVNPUEnable (false): virtual NPUs of HAMi, such as `huawei.com/Ascend910B` and
     `huawei.com/Ascend910B-memory`.
+    deviceshare.AscendMindClusterVNPUEnable (false): cores of Ascend 310P chips, `huawei.com/npu-core`, which
+    MindCluster's device plugin splits as pods come: 1, 2 or 4 cores, or whole chips. The pod's labels `vnpu-level`
+    (`high` for more processors) and `vnpu-dvpp` (`yes` for all image units, `no` for none) choose the template.
     deviceshare.NodeLockEnable (false): lock a node by an annotation (`hamivgpu`, `gpu`, `hami.io/mutex.lock`) while a
     pod with cards is bound to it, until its device plugin has given the cards; other binds wait, and a lock that is
     older than five minutes is replaced.
@@ -30,7 +34,8 @@ Arguments:
     each other; other pods may join them. Cards in mode mig are not concerned.
     deviceshare.SchedulePolicy (text, ""): `binpack` takes the fullest card first, `spread` the one with the fewest
     pods.
-    deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes; 0 switches that off.
+    deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes, and of networks: a node whose
+    Ascend910 chips for a pod are all of one network gets 10, one with fewer gets that share; 0 switches both off.
 
 Example:
     tiers:
@@ -52,9 +57,9 @@ Difference from the original:
     scores a node by its free cards; in the original the score is always 0. Cards of terminating pods are given out
     again only when the pods are gone. NVIDIA's own geometries are known without a ConfigMap; a node in mode mig whose
     geometry is unknown is passed over instead of shared. If the smallest instances are taken, a larger one is given.
-    Rules and locks count across cycles. The ConfigMap is read again when it changes; its fields `defaultGPUNum` and the
-    names of vGPU resources other than the usual ones are named and not used. The dynamic vNPUs of MindCluster
-    (`huawei.com/npu-core`, AscendMindClusterVNPUEnable) are not part of this version.
+    Rules and locks count across cycles. The ConfigMap is read again when it changes; the usual names of vGPU resources
+    count beside those that it gives.
+    Pods that ask for `huawei.com/npu-core` may evict others, and several may be bound to a node at once.
 """
 
 from __future__ import annotations
@@ -70,6 +75,7 @@ from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, LOCK_TIME
 from kilauea.engine.conf import Finding, argument
 from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.devices.ledger import DeviceLedger, kinds_in
+from kilauea.engine.devices.networks import network_score
 from kilauea.engine.devices.order import CardChoice, nodes_of
 from kilauea.engine.devices.table import MEMORY, SLOTS
 from kilauea.engine.extension import Refusal, Rejection
@@ -78,6 +84,7 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins.deviceshare.dynamic import DynamicNpus
 from kilauea.engine.plugins.deviceshare.records import Records, lock_of
 from kilauea.engine.session import Session
 
@@ -106,6 +113,7 @@ class DeviceShareArguments:
     number: bool = argument("deviceshare.GPUNumberEnable", False, "Whole cards.")
     vgpu: bool = argument("deviceshare.VGPUEnable", False, "Virtual GPUs.")
     ascend: bool = argument("deviceshare.AscendHAMiVNPUEnable", False, "Virtual NPUs of HAMi.")
+    dynamic: bool = argument("deviceshare.AscendMindClusterVNPUEnable", False, "NPUs that are split as pods come.")
     policy: str = argument("deviceshare.SchedulePolicy", "", "Cards to take first.", choices=("", BINPACK, SPREAD))
     weight: int = argument("deviceshare.ScheduleWeight", 0, "Weight of the policy among nodes.", minimum=0)
     lock: bool = argument("deviceshare.NodeLockEnable", False, "One bind at a time for each node.")
@@ -144,8 +152,10 @@ class DeviceShare(Plugin):
             session.nodes.future |= any(bool(table.cards.locked.any()) for table in ledger.tables.values())
             session.add_predicate(self.name, self._may_go, [LOCKED], applies=self._applies, room=self._unlocked)
             session.add_bind_locks(self.name, self._locks)
-        if given.weight and given.policy:
+        if given.weight and (given.policy or given.ascend):
             session.add_node_score(self.name, self._score, applies=self._applies)
+        if given.dynamic:
+            DynamicNpus(self.name, session, given.weight)
         self._name_faults(session)
 
     # --- what the configuration says
@@ -213,12 +223,16 @@ class DeviceShare(Plugin):
             if table is None:
                 continue
             capacity, used = nodes_of(table.cards.capacity, nodes), nodes_of(table.later, nodes)
+            if not self.arguments.policy:
+                continue
             if self.arguments.policy == SPREAD:
                 part = 100.0 * (used[SLOTS] == 0)
             else:
                 need = table.memory_of(request, capacity)
                 part = 100.0 * (used[MEMORY] + need) / np.maximum(capacity[MEMORY], 1)
             total += part[rows, columns].sum(axis=1)
+        for kind in sorted(wish.kinds & self._ledger.tables.keys()):
+            total += network_score(self._ledger.tables[kind], wish, found, nodes)
         total[found.codes != 0] = 0.0
         score: NDArray[np.float64] = np.floor(total + 0.5) * self.arguments.weight
         return score

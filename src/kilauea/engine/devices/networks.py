@@ -1,0 +1,35 @@
+"""Networks that connect NPUs of a node: cards of one network exchange data faster than those of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.devices.ledger import Survey
+from kilauea.engine.devices.table import CardTable
+from kilauea.engine.model.devices import ASCEND, DeviceWish
+from kilauea.engine.model.nodes import NodeRows
+
+CONNECTED = ASCEND + "Ascend910"
+"""Beginning of the kinds whose cards networks connect."""
+MOST = 10.0
+"""Score of a node all of whose cards for a pod are of one network."""
+
+
+def network_score(table: CardTable, wish: DeviceWish, found: Survey, nodes: NodeRows) -> NDArray[np.float64]:
+    """(n,) the share of a pod's cards of this kind that one network connects, up to `MOST`."""
+    kind = table.cards.kind
+    chosen = [columns for request, columns in zip(wish.requests, found.chosen, strict=True) if request.kind == kind]
+    if not kind.startswith(CONNECTED):
+        return np.zeros(len(nodes))
+    return MOST * _largest_share(nodes.take(table.cards.network), chosen)
+
+
+def _largest_share(network: NDArray[np.int64], chosen: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
+    """(n,) the share of the network with the most of the chosen cards; 0 where cards have no network."""
+    numbers = np.take_along_axis(network, np.concatenate(chosen, axis=1), axis=1)
+    mates = (numbers[:, :, None] == numbers[:, None, :]).sum(axis=2).max(axis=1)
+    share: NDArray[np.float64] = np.where((numbers >= 0).all(axis=1), mates / numbers.shape[1], 0.0)
+    return share

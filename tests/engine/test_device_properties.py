@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import msgspec
 from hypothesis import given
@@ -13,6 +14,7 @@ from kilauea.api.core import Pod
 from kilauea.api.devices import read_record
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
+from kilauea.engine.devices.ledger import DeviceLedger
 from kilauea.engine.plan import Plan
 from kilauea.simulator.cluster import SimulatedCluster
 from support.builders import (
@@ -153,6 +155,25 @@ def test_a_cycle_leaves_the_state_as_it_was_and_decides_the_same_again(asks: lis
     first: Plan = cycle(state, usable, NOW)
     assert cycle(state, usable, NOW) == first
     assert cycle(state_of(list(reversed(objects))), usable, NOW) == first
+
+
+@given(
+    st.lists(st.integers(1, 3), min_size=2, max_size=4),
+    st.lists(ASKS, min_size=1, max_size=6),
+    st.sampled_from(["", "binpack", "spread", "fragmentation"]),
+)
+def test_what_is_remembered_of_cards_in_the_same_state_decides_nothing(
+    cards: list[int], asks: list[Ask], policy: str
+) -> None:
+    own = {} if policy == "fragmentation" else {"deviceshare.SchedulePolicy": policy}
+    tier: list[Entry] = ["predicates", plugin("deviceshare", {"deviceshare.VGPUEnable": True, **own})]
+    tier += ["fragmentation"] if policy == "fragmentation" else []
+    usable = parsed(conf("allocate, preempt", ["priority"], tier))[0]
+    machines = [machine(f"n{i}", count) for i, count in enumerate(cards)]
+    objects = flat([machines, [gang_of(i, ask) for i, ask in enumerate(asks)]])
+    remembering: Plan = cycle(state_of(objects), usable, NOW)
+    with patch.object(DeviceLedger, "state", lambda ledger, shape, row: None):
+        assert cycle(state_of(objects), usable, NOW) == remembering
 
 
 def test_the_check_finds_a_card_that_is_given_out_twice() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.conf import Finding, SchedulerConf
 from kilauea.engine.devices.ledger import DeviceLedger
-from kilauea.engine.devices.order import Order
+from kilauea.engine.devices.order import CardOrder
 from kilauea.engine.evaluation import Evaluation, kernels
 from kilauea.engine.evaluation.cache import EvaluationCache
 from kilauea.engine.evaluation.evaluation import ShardRule
@@ -110,7 +110,7 @@ class Session:
         """By job: tasks that an earlier cycle nominated, with the rows of their nodes, as far as that holds."""
         self.devices: DeviceLedger | None = None
         """Cards that pods share, where a plugin gives them out."""
-        self.card_order: Order | None = None
+        self.card_order: CardOrder | None = None
         """The order of the cards of a node, where another plugin than the one that gives them out decides."""
         self.kept_promises: set[str] = set()
         """Tasks that started on room that they had been promised."""

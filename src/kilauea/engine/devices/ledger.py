@@ -7,7 +7,8 @@ that can be read counts where a new pod would go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from kilauea.api.device_config import DeviceConfig
 from kilauea.api.devices import DeviceTextError, Slice, mig_instance
 from kilauea.engine.devices.adapting import Adapter
-from kilauea.engine.devices.order import CardChoice, Order
+from kilauea.engine.devices.order import CardChoice, Order, OrderState
 from kilauea.engine.devices.table import CORES, MEMORY, SLOTS, BoolArray, Cards, CardTable, IntArray, cards_of
 from kilauea.engine.model import status
 from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest, DeviceWish, slices_in
@@ -25,6 +26,8 @@ from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
 
+MOST_KNOWN = 4096
+"""Choices that are remembered."""
 RULES = "deviceshare"
 """Trait of tasks: the numbers of the rules that they match."""
 
@@ -70,6 +73,7 @@ class DeviceLedger:
         order: which cards to take first.
         config: the configuration of the devices.
         rules: the numbers of the rules that a pod matches; two pods that match the same rule share no vGPU.
+        order_state: all that the order on a node depends on beside its cards.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class DeviceLedger:
         order: Order,
         config: DeviceConfig,
         rules: Callable[[Task], tuple[int, ...]] = lambda task: (),
+        order_state: OrderState = lambda row: (),
     ) -> None:
         self._state = state
         self._adapter = Adapter(config)
@@ -86,6 +91,11 @@ class DeviceLedger:
         self._rules = rules
         self._nodes = state.nodes
         self.order = order
+        self._order_state = order_state
+        self._last: tuple[tuple[object, ...], tuple[BoolArray, IntArray]] | None = None
+        """The last answer of `_free`, with what it was asked: predicates and scores ask the same of the same nodes."""
+        self._choices: dict[tuple[Hashable, ...], tuple[Taken, ...] | None] = {}
+        """Cards that pods got, by what they ask for and the state of the node."""
         self.tables: dict[str, CardTable] = {}
         self.bookings: dict[str, Booking] = {}
         self.unrecorded: list[str] = []
@@ -279,6 +289,9 @@ class DeviceLedger:
         now: bool,
     ) -> tuple[BoolArray, IntArray]:
         """(n, C) cards with room for a request, and (3, n, C) what is used of them; `extra` is used beside that."""
+        asked = table, request, shape, nodes, now
+        if extra is None and self._last is not None and all(map(is_, self._last[0], asked)):
+            return self._last[1]
         rows = nodes.rows
         uses = [table.later, table.held] if now and table.moving else [table.later]
         if rows is not None:
@@ -292,6 +305,8 @@ class DeviceLedger:
                 mask = mask & ~self._shared_with_mates(table, group, nodes)
         if extra is not None and request.kind.startswith(ASCEND):
             mask = mask & (extra[SLOTS] == 0)  # an NPU serves one container of a pod
+        if extra is None and rows is not None:
+            self._last = asked, (mask, uses[0])
         return mask, uses[0]
 
     @staticmethod
@@ -364,8 +379,30 @@ class DeviceLedger:
                 self._add(after, columns, request, table.memory_of(request, capacity))
         return before, after
 
+    def state(self, shape: TaskShape, row: int) -> Hashable:
+        """All that decides which cards of a node a shape gets; None for shapes about which more than that decides.
+
+        These name cards, or share none with some other pods.
+        """
+        wish = shape.spec.devices
+        if wish is not None and (wish.ids or wish.not_ids or wish.apart or RULES in shape.traits):
+            return None
+        return *(table.state(row) for table in self.tables.values()), self._order_state(row)
+
     def _choose(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
         """The cards for a task on a node; None if it has none left, as when an action places regardless."""
+        state = self.state(shape, row)
+        if state is None:
+            return self._chosen(shape, row, now=now)
+        key = shape.spec.devices, now, state
+        if key not in self._choices:
+            if len(self._choices) >= MOST_KNOWN:
+                self._choices.clear()
+            self._choices[key] = self._chosen(shape, row, now=now)
+        return self._choices[key]
+
+    def _chosen(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
+        """As `_choose`, without what is remembered."""
         nodes = self._nodes.select(np.array([row], dtype=np.intp))
         found = self.survey(shape, nodes, now=now, placed=True)
         if found.codes[0]:
@@ -418,6 +455,7 @@ class DeviceLedger:
         self._count(task, booking, -1)
 
     def _count(self, task: Task, booking: Booking, by: int) -> None:
+        self._last = None
         held, later = (0 if booking.promised else by), (0 if booking.leaving else by)
         wish = task.spec.devices
         rules = self._rules(task)

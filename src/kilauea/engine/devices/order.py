@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +27,17 @@ class CardChoice(NamedTuple):
     """True if the figures of the nodes contain the pod already."""
 
 
+OrderState = Callable[[int], Hashable]
+"""All that an order of the cards of a node (by row) depends on beside the cards and what is used of them."""
 Order = Callable[[CardChoice], NDArray[np.float64]]
 """(n, C) which cards to take first, lower first."""
+
+
+class CardOrder(NamedTuple):
+    """The order of a plugin, for `session.card_order`."""
+
+    order: Order
+    state: OrderState
 
 
 def nodes_of(columns: IntArray, nodes: NodeRows) -> IntArray:

@@ -50,6 +50,8 @@ class Cards(NamedTuple):
     """(N, C) number of a card's network; -1 where not all cards of the node have one."""
     locked: IntArray
     """(N,) time at which a node was locked for a bind, 0 if it is not."""
+    alike: IntArray
+    """(N,) number of the node's cards; nodes whose cards differ in their ids alone have the same."""
     mig: MigShapes | None = None
     """The instances of cards in mode mig; None if no card is."""
 
@@ -79,7 +81,20 @@ def cards_of(nodes: NodeTable, kind: str, config: DeviceConfig) -> Cards:
     mig = _mig_shapes(sets, config, width)
     locked = np.array([s.locked if s is not None else 0 for s in sets], dtype=np.int64)
     names, places = tuple(models), tuple(columns)
-    return Cards(kind, sets, capacity, there, model, names, places, faulty, registered, soft, network, locked, mig)
+    geometry = mig.geometry if mig is not None else np.zeros((len(sets), 0), dtype=np.int64)
+    modes = np.unique(np.array([s.mode if s is not None else "" for s in sets]), return_inverse=True)[1]
+    columns_of_nodes = (*capacity, there, model, network, geometry, faulty, soft, locked, modes)
+    alike = _numbered([np.asarray(column, dtype=np.int64).reshape(len(sets), -1) for column in columns_of_nodes])
+    return Cards(
+        kind, sets, capacity, there, model, names, places, faulty, registered, soft, network, locked, alike, mig
+    )
+
+
+def _numbered(columns: list[IntArray]) -> IntArray:
+    """(N,) a number for each different row of some columns (N, k)."""
+    rows = np.concatenate(columns, axis=1)
+    known: dict[bytes, int] = {}
+    return np.array([known.setdefault(row.tobytes(), len(known)) for row in rows], dtype=np.int64)
 
 
 def _usable(found: DeviceSet | None, config: DeviceConfig) -> DeviceSet | None:
@@ -121,6 +136,7 @@ class CardTable:
         """(N, C, P) pods on each MIG instance."""
         self.parts_later: IntArray = np.zeros_like(self.parts_held)
         self._eligible: dict[tuple[object, ...], BoolArray] = {}
+        self._states: dict[int, tuple[int, bytes, bytes, bytes]] = {}
 
     def eligible(self, wish: DeviceWish) -> BoolArray:
         """(N, C) cards that a pod may have at all: healthy, of a model and with an id that it allows."""
@@ -187,13 +203,24 @@ class CardTable:
 
     def book_parts(self, columns: tuple[int, ...], parts: tuple[int, ...], row: int, *, held: int, later: int) -> None:
         """Count a pod on MIG instances of a node, by column: 1, 0 or -1 times."""
+        self._states.pop(row, None)
         for column, part in zip(columns, parts, strict=False):
             if part >= 0:
                 self.parts_held[row, column, part] += held
                 self.parts_later[row, column, part] += later
 
+    def state(self, row: int) -> tuple[int, bytes, bytes, bytes]:
+        """All that decides which requests the cards of a node can serve, but for the ids of the cards."""
+        known = self._states.get(row)
+        if known is None:
+            parts = self.parts_held[row].tobytes() + self.parts_later[row].tobytes()
+            used = self.held[:, row].tobytes(), self.later[:, row].tobytes()
+            known = self._states[row] = (int(self.cards.alike[row]), *used, parts)
+        return known
+
     def book(self, amounts: IntArray, row: int, *, held: int, later: int) -> None:
         """Add what a pod takes, (3, C), to what is held and to what will be held: 1, 0 or -1 times."""
+        self._states.pop(row, None)
         if held:
             self.held[:, row] += held * amounts
         if later:

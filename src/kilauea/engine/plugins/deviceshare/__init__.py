@@ -64,7 +64,7 @@ Difference from the original:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,7 +140,7 @@ class DeviceShare(Plugin):
         config = self._config()
         if self._rules:
             session.add_task_trait(self.name, lambda task: self._matched(task) or None)
-        ledger = DeviceLedger(session.state, kinds, self._order, config, self._matched)
+        ledger = DeviceLedger(session.state, kinds, self._order, config, self._matched, self._order_state)
         self._ledger = session.devices = ledger
         self._records = Records(Adapter(config))
         ledger.take_in(session.shape_of)
@@ -242,7 +242,7 @@ class DeviceShare(Plugin):
     def _order(self, choice: CardChoice) -> NDArray[np.float64]:
         other, used = self._session.card_order, choice.used
         if other is not None:
-            return other(choice)
+            return other.order(choice)
         if self.arguments.policy == BINPACK:
             fullest: NDArray[np.float64] = -used[MEMORY].astype(np.float64)
             return fullest
@@ -252,6 +252,10 @@ class DeviceShare(Plugin):
         index = np.arange(used.shape[2], dtype=np.float64)
         # Without a policy vGPUs are taken from the last card on, as the original does, others from the first.
         return np.broadcast_to(-index if choice.request.kind == VGPU else index, used.shape[1:])
+
+    def _order_state(self, row: int) -> Hashable:
+        other = self._session.card_order
+        return None if other is None else other.state(row)
 
     def _placed(self, task: Task, row: int) -> Refusal | None:
         if not self._ledger.serves(task.spec.devices):

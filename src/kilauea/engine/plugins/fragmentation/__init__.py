@@ -35,13 +35,14 @@ Difference from the original:
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.conf import argument
-from kilauea.engine.devices.order import CardChoice
+from kilauea.engine.devices.order import CardChoice, CardOrder
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -79,7 +80,7 @@ class Fragmentation(Plugin):
             return
         session.add_node_score(self.name, self._score, applies=lambda shape: bool(self._opened()))
         session.add_event_handler(self.name, self._changed, self._changed)
-        session.card_order = self._order
+        session.card_order = CardOrder(self._order, self._order_state)
 
     def _names(self) -> list[str]:
         return [name.strip() for name in self.arguments.resources.split(",") if name.strip()]
@@ -117,6 +118,9 @@ class Fragmentation(Plugin):
         # Adding zero turns -0.0 into 0.0.
         score: NDArray[np.float64] = np.rint(growth * STEPS) * (-CARD_SCORE / STEPS * self.arguments.weight) + 0.0
         return score
+
+    def _order_state(self, row: int) -> Hashable:
+        return tuple([family.able.one(row) for family in self._opened()])
 
     def _changed(self, task: Task, row: int) -> None:
         for family in self._families or ():

@@ -13,6 +13,7 @@ All pods weigh the same, as in the paper.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,7 @@ class Weights(NamedTuple):
     """(u, J + 1) of pods with a share of at most the first j sizes."""
     by_count: FloatArray
     """(u, K) of pods with several cards, by number of cards."""
-    row: NDArray[np.intp]
+    row: NDArray[np.int32]
     """(n,)"""
 
 
@@ -68,18 +69,30 @@ class Demand:
         # Sums of whole numbers below 2**24 are exact in float32, in whatever order they are summed.
         self._table = np.concatenate([none, single.cumsum(axis=1), several], axis=1).astype(np.float32)
         self._cut = len(self.sizes) + 1
+        self._place: NDArray[np.int32] | None = None
+        """By set of typical pods: its row of the weights, -1 if it has none yet."""
+        self._found = np.zeros((0, self._table.shape[1]), dtype=np.float32)
+        self._by_share = self._by_count = np.zeros((0, 0))
 
     def weights(self, able: Able, sets: IntArray) -> Weights:
         """The weights on nodes that can take some sets of typical pods (n,) but for cards."""
-        # A full cluster has far fewer sets than nodes, and the product of the matrices is what costs most.
-        few, row = np.unique(sets, return_inverse=True) if len(sets) > 1 else (sets, np.zeros(len(sets), dtype=np.intp))
-        found = (able.pods(few).astype(np.float32) @ self._table).astype(np.float64)
-        return Weights(np.ascontiguousarray(found[:, : self._cut]), found[:, self._cut :], row)
+        # A cluster has far fewer sets than nodes, and they come up again and again.
+        if self._place is None:
+            self._place = np.full(able.sets, -1, dtype=np.int32)
+        row = self._place.take(sets)
+        if len(row) and row.min() < 0:
+            new = np.unique(sets[row < 0])
+            self._place[new] = np.arange(len(self._found), len(self._found) + len(new))
+            self._found = np.concatenate([self._found, (able.pods(new).astype(np.float32) @ self._table)])
+            found = self._found.astype(np.float64)
+            self._by_share, self._by_count = np.ascontiguousarray(found[:, : self._cut]), found[:, self._cut :]
+            row = self._place.take(sets)
+        return Weights(self._by_share, self._by_count, row)
 
     def of_cards(self, weights: Weights, free: IntArray) -> FloatArray:
         """(n, C) usable part of each card for pods with one card, by what is free of it (n, C)."""
         index = self.sizes.searchsorted(free, side="right")
-        index += (weights.row * self._cut)[:, None]
+        index += weights.row[:, None] * self._cut
         part: FloatArray = free * weights.by_share.take(index)
         return part
 
@@ -122,6 +135,10 @@ class Able:
         """(N,) row of `_rules` (k, M)."""
         self._cpu, self._cpu_rank = _ranked([typical.cpu for typical in mix.pods])
         self._memory, self._memory_rank = _ranked([typical.memory for typical in mix.pods])
+        self._cpu_steps, self._memory_steps = self._cpu.tolist(), self._memory.tolist()
+        self._nodes = nodes
+        self.sets = (len(self._cpu) + 1) * (len(self._memory) + 1) * len(self._rules)
+        """How many numbers of sets there are."""
 
     def at(self, nodes: NodeRows, shape: TaskShape | None) -> IntArray:
         """(n,) numbers of the sets for nodes as they are, or with a pod of a shape."""
@@ -132,6 +149,15 @@ class Able:
         memory = self._memory.searchsorted(free[1], side="right")
         out: IntArray = (cpu * (len(self._memory) + 1) + memory) * len(self._rules) + nodes.take(self._rule)
         return out
+
+    def one(self, row: int) -> int:
+        """The number of the set for one node as it is; as `at`, but quicker."""
+        nodes = self._nodes
+        cpu, memory = (
+            nodes.allocatable[:2, row] - nodes.used[:2, row] + nodes.releasing[:2, row] - nodes.pipelined[:2, row]
+        ).tolist()
+        ranks = bisect_right(self._cpu_steps, cpu), bisect_right(self._memory_steps, memory)
+        return (ranks[0] * (len(self._memory_steps) + 1) + ranks[1]) * len(self._rules) + int(self._rule[row])
 
     def pods(self, sets: IntArray) -> NDArray[np.bool_]:
         """(u, M) pods of some sets."""
@@ -152,6 +178,7 @@ class Family(ABC):
 
     def __init__(self, nodes: NodeTable, mix: Mix) -> None:
         self._nodes = nodes
+        self.able = Able(mix, nodes)
         self.part = sum(mix.numbers) / max(mix.total, 1)
         """Part of the pods with cards that want these."""
         self.stale = np.ones(len(nodes), dtype=bool)
@@ -185,7 +212,6 @@ class WholeCards(Family):
     def __init__(self, mix: Mix, nodes: NodeTable, resource: int) -> None:
         super().__init__(nodes, mix)
         self._resource = resource
-        self._able = Able(mix, nodes)
         self._demand = Demand(mix, 0)
 
     def fragments(self, nodes: NodeRows) -> FloatArray:
@@ -200,7 +226,7 @@ class WholeCards(Family):
         row = self._resource
         free = nodes.future_idle[row] - (shape.request[row] if shape is not None else 0)
         cards = np.maximum(free // CARD, 0)
-        weights = self._demand.weights(self._able, self._able.at(nodes, shape))
+        weights = self._demand.weights(self.able, self.able.at(nodes, shape))
         usable = cards * CARD * weights.by_share[weights.row, -1] + self._demand.of_whole(weights, cards)
         return self._demand.fragments(usable, (cards * CARD).astype(np.float64))
 
@@ -213,7 +239,6 @@ class SharedCards(Family):
         self._kind = kind
         self._ledger = ledger
         self._cards = ledger.tables[kind].cards
-        self._able = Able(mix, nodes)
         sizes = self._cards.capacity[CARD_MEMORY].max(axis=1)
         known = np.unique(sizes[self._cards.registered])
         sizes[~self._cards.registered] = known[0] if len(known) else 0
@@ -242,15 +267,16 @@ class SharedCards(Family):
     def _with_one_card(self, request: CardRequest, shape: TaskShape, nodes: NodeRows) -> FloatArray:
         """(n,) fragments with a pod that gets the card of which least is lost; as `_at`, but quicker."""
         mask, used = self._ledger.free_cards(request, shape, nodes)
-        able, before, left = self._able.at(nodes, shape), self.free(nodes, used), self._left(request, nodes, used)
+        able, before, left = self.able.at(nodes, shape), self.free(nodes, used), self._left(request, nodes, used)
         out = np.zeros(len(nodes))
         for demand, part in self._by_demand(nodes):
-            weights = demand.weights(self._able, able[part])
+            weights = demand.weights(self.able, able[part])
             cards = demand.of_cards(weights, before[part])
             lost = cards - demand.of_cards(weights, left[part])
             whole = (before[part] == CARD).sum(axis=1)
             several = demand.of_whole(weights, whole)
-            lost += _broken(demand, weights, before[part], whole, several)
+            if len(demand.counts):
+                lost += _broken(demand, weights, before[part], whole, several)
             lost[~mask[part]] = np.inf
             column = lost.argmin(axis=1)
             rows = np.arange(len(column))
@@ -260,10 +286,10 @@ class SharedCards(Family):
         return out
 
     def _at(self, nodes: NodeRows, shape: TaskShape | None, used: IntArray) -> FloatArray:
-        able, free = self._able.at(nodes, shape), self.free(nodes, used)
+        able, free = self.able.at(nodes, shape), self.free(nodes, used)
         out = np.zeros(len(nodes))
         for demand, part in self._by_demand(nodes):
-            usable = demand.usable(demand.weights(self._able, able[part]), free[part])
+            usable = demand.usable(demand.weights(self.able, able[part]), free[part])
             out[part] = demand.fragments(usable, free[part].sum(axis=1).astype(np.float64))
         return out
 
@@ -278,22 +304,25 @@ class SharedCards(Family):
         """(n, C) thousandths of each card that are free, by the scarcer of memory and cores."""
         capacity = nodes_of(self._cards.capacity, nodes)
         there = self._cards.there if nodes.rows is None else self._cards.there.take(nodes.rows, axis=0)
-        left = np.maximum(capacity[:SLOTS] - used[:SLOTS], 0) * CARD // np.maximum(capacity[:SLOTS], 1)
-        free: IntArray = np.minimum(left[CARD_MEMORY], left[CORES])
+        # Division of whole numbers is slow. In float64 it is as exact: a quotient of at most a thousand that is not
+        # whole is farther from the next whole number than it is rounded by.
+        left = np.maximum(capacity[:SLOTS] - used[:SLOTS], 0) * float(CARD) / np.maximum(capacity[:SLOTS], 1)
+        free: IntArray = np.minimum(left[CARD_MEMORY], left[CORES]).astype(np.int64)
         free[~there | (used[SLOTS] >= capacity[SLOTS])] = 0
         return free
 
     def loss(self, choice: CardChoice) -> FloatArray:
         """(n, C) usable part that is lost if the request is served by one of the cards."""
         nodes, used = choice.nodes, choice.used
-        able = self._able.at(nodes, None if choice.placed else choice.shape)
+        able = self.able.at(nodes, None if choice.placed else choice.shape)
         before, left = self.free(nodes, used), self._left(choice.request, nodes, used)
         out = np.zeros(before.shape)
         for demand, part in self._by_demand(nodes):
-            weights = demand.weights(self._able, able[part])
-            whole = (before[part] == CARD).sum(axis=1)
+            weights = demand.weights(self.able, able[part])
             out[part] = demand.of_cards(weights, before[part]) - demand.of_cards(weights, left[part])
-            out[part] += _broken(demand, weights, before[part], whole, demand.of_whole(weights, whole))
+            if len(demand.counts):
+                whole = (before[part] == CARD).sum(axis=1)
+                out[part] += _broken(demand, weights, before[part], whole, demand.of_whole(weights, whole))
         return out
 
     def _left(self, request: CardRequest, nodes: NodeRows, used: IntArray) -> IntArray:

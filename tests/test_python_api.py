@@ -199,11 +199,11 @@ def test_plugins_of_a_folder_decide_when_the_configuration_names_them() -> None:
 
 
 def test_warnings_tell_what_is_passed_over() -> None:
-    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
-    warnings = kilauea.simulate([NODE, GROUP, pod(), config_map, NODE], {"actions": "allocate", "teirs": []}).warnings
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    warnings = kilauea.simulate([NODE, GROUP, pod(), secret, NODE], {"actions": "allocate", "teirs": []}).warnings
     assert warnings == (
         "Node n1: defined 2 times; the last definition is used",
-        "ignored objects of kinds that scheduling does not read: 1 ConfigMap",
+        "ignored objects of kinds that scheduling does not read: 1 Secret",
         "unknown key 'teirs'; did you mean 'tiers'?",
     )
 

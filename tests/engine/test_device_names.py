@@ -22,6 +22,10 @@ nvidia:
 """
 
 
+ONE: dict[str, Any] = {"": 1}
+"""A GPU, by a resource without an ending."""
+
+
 def machine(cards: int = 2) -> Object:
     text = "".join(f"n-{i},10,100,NVIDIA-A100,true,hami-core:" for i in range(cards))
     offers = {"nvidia.com/gpu": 10 * cards, "nvidia.com/gpumem": 100 * cards, "nvidia.com/gpucores": 100 * cards}
@@ -29,7 +33,7 @@ def machine(cards: int = 2) -> Object:
     return node("n", 64, resources=offers, annotations={REGISTER: text})
 
 
-def asking(name: str = "p", prefix: str = "nvidia.com/gpu", **limits: int) -> list[Object]:
+def asking(name: str = "p", prefix: str = "nvidia.com/gpu", **limits: Any) -> list[Object]:
     """A pod with its group; the limits are named by what follows the prefix."""
     asked: dict[str, Any] = {"cpu": "1"}
     asked |= {prefix + ending.replace("_", "-"): n for ending, n in limits.items()}
@@ -45,13 +49,13 @@ def asking(name: str = "p", prefix: str = "nvidia.com/gpu", **limits: int) -> li
         pytest.param({"": 1, "mem_percentage": 25}, "n-1,NVIDIA,25,0:", id="a percentage"),
     ],
 )
-def test_resources_of_the_names_in_the_config_map_ask_for_cards(limits: dict[str, int], expected: str) -> None:
+def test_resources_of_the_names_in_the_config_map_ask_for_cards(limits: dict[str, Any], expected: str) -> None:
     plan = plan_of(config(NAMES), machine(), asking(**limits), conf=shares())
     assert record(plan, "p") == expected
 
 
 def test_a_plain_gpu_is_no_vgpu_without_a_config_map_that_says_so() -> None:
-    plan = plan_of(machine(), asking(**{"": 1}), conf=shares())
+    plan = plan_of(machine(), asking(**ONE), conf=shares())
     assert binds(plan) == {"p": "n"}
     assert dict(plan.binds[0].annotations) == {}
 
@@ -64,7 +68,7 @@ def test_the_usual_names_are_read_beside_those_of_the_config_map() -> None:
 def test_names_hold_for_pods_that_were_there_before_the_config_map_and_until_it_goes() -> None:
     usable = parsed(shares())[0]
     has = pod("a", "a", node="n", requests={"nvidia.com/gpu": 1}, annotations={RECORD: "n-1,NVIDIA,100,0:"})
-    objects: Objects = [queue("q"), machine(), group("a", phase="Running"), has, asking(**{"": 1})]
+    objects: Objects = [queue("q"), machine(), group("a", phase="Running"), has, asking(**ONE)]
     state = state_of(flat(objects))
     changed = config(NAMES)
     state.apply(Changed(changed))
@@ -83,7 +87,7 @@ def test_names_hold_for_pods_that_were_there_before_the_config_map_and_until_it_
     ],
 )
 def test_a_container_that_names_no_number_gets_the_number_of_the_config_map(
-    number: int, limits: dict[str, int], expected: str | None
+    number: int, limits: dict[str, Any], expected: str | None
 ) -> None:
     text = f"nvidia: {{defaultGPUNum: {number}}}"
     plan = plan_of(config(text), vgpu_node("n", 2, 100), asking(prefix="volcano.sh/vgpu-", **limits), conf=shares())

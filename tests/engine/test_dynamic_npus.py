@@ -17,6 +17,7 @@ from kilauea.simulator.cluster import SimulatedCluster
 from support.builders import (
     NOW,
     Data,
+    Objects,
     binds,
     codes,
     flat,
@@ -164,7 +165,7 @@ def test_without_the_switch_the_pod_is_placed_by_the_sum_of_its_node() -> None:
 def test_nodes_score_by_their_free_cores_and_the_processors_that_a_pod_gets(
     level: str, weight: int, expected: str
 ) -> None:
-    there = [machine("a", 1), machine("b", 1), running("x", "0-vir04", 4, on="b")]
+    there: Objects = [machine("a", 1), machine("b", 1), running("x", "0-vir04", 4, on="b")]
     plan = plan_of(there, waiting("p", 4, level), conf=dynamic(weight=weight))
     assert binds(plan) == {"p": expected}
 

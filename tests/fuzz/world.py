@@ -213,7 +213,7 @@ def _others() -> list[Data]:
             "metadata": {"name": "set", "namespace": "ns"},
             "spec": selects,
         },
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "passed-over"}, "data": {"a": "b"}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "passed-over"}, "stringData": {"a": "b"}},
     ]
 
 

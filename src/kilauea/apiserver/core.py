@@ -153,7 +153,7 @@ class ApiServer:
         try:
             while len(known) < MOST_DEFERRED:
                 try:
-                    known[question] = await self.backend.heavy.run("apply rule", question)
+                    known[question] = await self.backend.heavy.run("apply rules", question)
                 except TooHeavy:
                     known[question] = b""
                 call = dataclasses.replace(call, warnings=[])

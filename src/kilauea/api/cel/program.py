@@ -500,7 +500,7 @@ def _decided(answers: Iterable[Any], decisive: bool) -> bool:
     failed: Any = None
     for answer in answers:
         if answer is decisive:
-            return decisive
+            return bool(decisive)
         if failed is None and answer.__class__ is not bool:
             failed = answer
     if failed is not None:

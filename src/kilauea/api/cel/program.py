@@ -368,7 +368,7 @@ def _restore(values: dict[str, Any], before: Mapping[str, Any]) -> None:
 
 
 def _with(frame: Frame, more: Mapping[str, Any], body: Step) -> Any:
-    """What the body makes with more variables."""
+    """The value of the body with more variables."""
     before = {name: frame.values.get(name, _UNSET) for name in more}
     frame.values.update(more)
     try:

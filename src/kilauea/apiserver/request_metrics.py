@@ -61,7 +61,7 @@ class RequestMetrics:
         histogram.observe(seconds)
 
     def _kind(self, method: str, info: RequestInfo | None) -> tuple[str, ...]:
-        """The labels of a request; without a resource for paths that are none, and for kinds that are not served."""
+        """The labels of a request; without a resource for other paths, and for kinds that are not served."""
         resource = None if info is None else self._kinds.find(info.group, info.version, info.resource)
         if info is None or resource is None:
             return (method if method in _METHODS else "other", "", "", "", "")

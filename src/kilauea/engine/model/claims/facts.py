@@ -8,11 +8,7 @@ from typing import Any, NamedTuple
 
 from kilauea.api import dynamic as wire
 from kilauea.api.core import NodeSelector
-<<<<<<< HEAD
-from kilauea.api.device_selectors import device_matcher, version_value
-=======
-from kilauea.api.device_selectors import capacity_value, version_value
->>>>>>> 1dede0a (Evaluate CEL ourselves, with a counted cost)
+from kilauea.api.device_selectors import capacity_value, device_matcher, version_value
 from kilauea.api.quantity import QuantityError, parse_milli
 from kilauea.api.selectors import NodeTerm, TaintKey, TolerationKey, node_terms_of, taint_of, toleration_of
 from kilauea.engine.model.claims.shares import Shared, shared_of

@@ -95,6 +95,30 @@ def test_version_and_metrics(api: Api) -> None:
     assert "python_info" in api.ask("GET", "/metrics").body
 
 
+def test_metrics_count_requests_watches_and_objects_by_kind(api: Api) -> None:
+    for name in ("a", "b"):
+        api.good("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": name}})
+    api.ask("GET", "/api/v1/namespaces/default/configmaps/none")
+    api.ask("GET", "/apis/made.up/v1/of-a-client")
+    resource = api.backend.registry.find("", "v1", "configmaps")
+    assert resource is not None
+    watcher = api.backend.store.watch(resource.root, api.backend.store.revision)
+    text = api.ask("GET", "/metrics").body
+    kind = 'group="",{}resource="configmaps",subresource="",verb="{}",version="v1"'
+    for line in (
+        f'apiserver_request_total{{code="201",{kind.format("", "POST")}}} 2.0',
+        f'apiserver_request_total{{code="404",{kind.format("", "GET")}}} 1.0',
+        f"apiserver_request_duration_seconds_count{{{kind.format('', 'POST')}}} 2.0",
+        'apiserver_resource_objects{group="",resource="configmaps"} 2.0',
+        'apiserver_longrunning_requests{group="",resource="configmaps",verb="WATCH"} 1.0',
+        'apiserver_current_inflight_requests{request_kind="readOnly"} 1.0',
+        'apiserver_current_inflight_requests{request_kind="mutating"} 0.0',
+    ):
+        assert line in text
+    assert "made.up" not in text
+    watcher.close()
+
+
 @pytest.mark.parametrize("path", ["/nowhere", "/api/v2", "/apis/none.example.com/v1", "/apis/none/v1/things"])
 def test_paths_that_lead_nowhere_are_not_found(api: Api, path: str) -> None:
     answer = api.ask("GET", path)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from prometheus_client import REGISTRY
 
 from kilauea.apiserver import status
 from kilauea.apiserver.access import REVIEWS
@@ -19,6 +22,7 @@ from kilauea.apiserver.negotiation import view_of
 from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
 from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, TextStream, WatchStream, parse_path
+from kilauea.apiserver.request_metrics import RequestMetrics
 from kilauea.apiserver.rest.binding import bind
 from kilauea.apiserver.rest.body import media_type
 from kilauea.apiserver.rest.call import Call
@@ -77,17 +81,35 @@ PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 """Paths that may be read without saying who one is, as under the real server's default rules."""
 
 
+@dataclasses.dataclass
+class _Seen:
+    """The meaning of a request's path, as soon as it is known."""
+
+    info: RequestInfo | None = None
+
+
 class ApiServer:
     """The API of one cluster."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self.documents = Documents(backend)
+        self.metrics = RequestMetrics(backend.registry, backend.store)
+        self.documents = Documents(backend, metrics=[REGISTRY, self.metrics.registry])
         self._authorizer = Authorizer(backend.store)
 
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
-        answer = await self._answer(request)
+        start, code, seen = time.perf_counter(), 0, _Seen()
+        self.metrics.begin(request.method)
+        try:
+            answer = await self._written(await self._answer(request, seen))
+            code = answer.status if isinstance(answer, ApiResponse) else 200
+            return answer
+        finally:
+            self.metrics.end(request.method, seen.info, code, time.perf_counter() - start)
+
+    async def _written(self, answer: Answer) -> Answer:
+        """An answer in the media type that was asked for."""
         if isinstance(answer, ApiResponse) and answer.content_type == YAML:
             try:
                 answer.body = await self._in_yaml(answer.body)
@@ -100,9 +122,9 @@ class ApiServer:
         whole = body if isinstance(body, bytes) else b"".join(body)
         return write_yaml(whole) if len(whole) <= LIGHT else await self.backend.heavy.run("write yaml", whole)
 
-    async def _answer(self, request: ApiRequest) -> Answer:
+    async def _answer(self, request: ApiRequest, seen: _Seen) -> Answer:
         try:
-            info = parse_path(request.method, request.path, request.flag("watch") is True)
+            info = seen.info = parse_path(request.method, request.path, request.flag("watch") is True)
             if request.user is not None:
                 request.user = acting_user(request.user, request.headers, self._authorizer)
                 self._authorizer.check(request.user, action_of(request.method, request.path, info))
@@ -153,7 +175,7 @@ class ApiServer:
         try:
             while len(known) < MOST_DEFERRED:
                 try:
-                    known[question] = await self.backend.heavy.run("apply rule", question)
+                    known[question] = await self.backend.heavy.run("apply rules", question)
                 except TooHeavy:
                     known[question] = b""
                 call = dataclasses.replace(call, warnings=[])

@@ -22,6 +22,11 @@ class Deferred(Exception):
         self.question = question
 
 
+def has_answers() -> bool:
+    """Return True if the request at work has waited for an answer."""
+    return bool(KNOWN.get())
+
+
 def deferred(question: bytes) -> bytes:
     """Return the answer to a question; empty if it takes too long.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from prometheus_client import REGISTRY, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from kilauea.apiserver import discovery, status
 from kilauea.apiserver.backend import Backend
@@ -24,7 +25,11 @@ _PARTS = ("ping", "log", "storage")
 class Documents:
     """Answers to paths that name no resource; discovery is kept until the kinds change."""
 
-    def __init__(self, backend: Backend, address: str = "127.0.0.1") -> None:
+    def __init__(
+        self, backend: Backend, address: str = "127.0.0.1", metrics: Sequence[CollectorRegistry] = (REGISTRY,)
+    ) -> None:
+        self.metrics = list(metrics)
+        """Registries that `/metrics` shows, one behind the other."""
         self._backend = backend
         self._address = address
         self._openapi = OpenApi(backend.registry)
@@ -43,7 +48,7 @@ class Documents:
         if path == "/version":
             return ApiResponse(200, msgspec.json.format(msgspec.json.encode(version_info()), indent=2))
         if path == "/metrics":
-            return ApiResponse(200, generate_latest(REGISTRY), _METRICS)
+            return ApiResponse(200, b"".join(map(generate_latest, self.metrics)), _METRICS)
         if path.startswith("/openapi/"):
             return self._openapi.answer(path, request)
         if path == "/":

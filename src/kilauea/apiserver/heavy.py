@@ -12,10 +12,10 @@ from typing import Literal, Protocol
 import msgspec
 import yaml
 
-from kilauea.apiserver.crd.heavy_rules import apply_heavy_rule
+from kilauea.apiserver.crd.rules import apply_heavy_rules
 from kilauea.apiserver.rest.parsing import parse_json, parse_yaml
 
-Task = Literal["apply rule", "parse json", "parse yaml", "write yaml"]
+Task = Literal["apply rules", "parse json", "parse yaml", "write yaml"]
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -25,7 +25,7 @@ def write_yaml(value: bytes) -> bytes:
 
 
 TASKS: Mapping[Task, Callable[[bytes], bytes]] = {
-    "apply rule": apply_heavy_rule,
+    "apply rules": apply_heavy_rules,
     "parse json": lambda body: msgspec.json.encode(parse_json(body)),
     "parse yaml": lambda body: msgspec.json.encode(parse_yaml(body)),
     "write yaml": write_yaml,

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from typing import Any
 
 import pytest
 
-from kilauea.api import cel
-from kilauea.apiserver.crd import rules
 from kilauea.apiserver.crd.rules import RuleNode, apply_rules, check_rules, rules_of
 from kilauea.apiserver.crd.values import escaped
-
-pytest.importorskip("cel", reason="the extra [cel] is not installed")
 
 
 def node(raw: dict[str, Any]) -> RuleNode:
@@ -101,37 +96,63 @@ def test_a_rule_that_cannot_be_read_is_refused_with_the_definition() -> None:
     assert "compilation failed: ERROR: <input>" in cause.message
 
 
-def test_a_rule_beyond_the_installed_language_is_let_pass_and_named_in_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    raw = ruled("self.?a.orValue(1) > 0", "object")
-    assert list(check_rules(raw, "p")) == []
+def test_a_rule_that_a_stored_definition_should_not_have_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        found = rules_of(raw, "widgets.example.com")
-    assert found is not None
-    assert apply_rules(found, {}) == []
-    assert "widgets.example.com: a rule is not enforced: the installed CEL cannot read this" in caplog.text
-
-
-def test_without_the_language_rules_are_not_enforced_and_the_log_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(rules, "compiled", lambda _: None)
-    with caplog.at_level(logging.WARNING):
-        found = rules_of(ruled("self > 1"), "widgets.example.com")
+        found = rules_of(ruled("self.unheard()"), "widgets.example.com")
     assert found is not None
     assert apply_rules(found, 0) == []
-    assert "install kilauea[cel]" in caplog.text
+    assert "widgets.example.com: a rule is not enforced" in caplog.text
+    assert "undeclared reference to 'unheard'" in caplog.text
 
 
-def test_a_missing_package_is_no_language() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib, "import_module", _missing)
-        assert cel.installed_cel.__wrapped__() is None
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("self.unheard()", "undeclared reference to 'unheard'"),
+        ("other > 1", "undeclared reference to 'other'"),
+        ("self.all(1, 2)", "argument must be a simple name"),
+    ],
+)
+def test_a_rule_that_cannot_be_enforced_is_refused_with_the_definition(rule: str, words: str) -> None:
+    (cause,) = check_rules(ruled(rule), "p")
+    assert words in cause.message
 
 
-def _missing(name: str) -> None:
-    raise ImportError(name)
+def test_an_optional_old_self_lets_a_rule_speak_of_creation_and_change() -> None:
+    raw = ruled("!oldSelf.hasValue() ? self == 1 : self >= oldSelf.value()", optionalOldSelf=True, message="no")
+    assert list(check_rules(raw, "p")) == []
+    found = node(raw)
+    assert apply_rules(found, {"spec": 1}) == []
+    assert [str(each) for each in apply_rules(found, {"spec": 2})] == ["spec: Invalid value: 2: no"]
+    assert apply_rules(found, {"spec": 3}, {"spec": 2}, has_old=True) == []
+    assert len(apply_rules(found, {"spec": 1}, {"spec": 2}, has_old=True)) == 1
+
+
+def test_an_optional_old_self_that_is_not_used_is_refused() -> None:
+    (cause,) = check_rules(ruled("self > 1", optionalOldSelf=True), "p")
+    assert cause.field == "p.x-kubernetes-validations[0].optionalOldSelf"
+    assert "may not be set if oldSelf is not used in rule" in cause.message
+
+
+@pytest.mark.parametrize(
+    ("raw", "good", "bad"),
+    [
+        (ruled("self.all(k, v, k.startsWith('a') && v > 0)", "object"), {"a": 1}, {"a": 0}),
+        (ruled("sets.contains(['a', 'b'], self)", "array"), ["a"], ["c"]),
+        (ruled("self.?x.orValue(1) > 0", "object"), {}, {"x": 0}),
+        (ruled("ip(self).family() == 4", "string"), "10.0.0.1", "::1"),
+        (ruled("url(self).getScheme() == 'https'", "string"), "https://a", "http://a"),
+        (ruled("!format.dns1123Label().validate(self).hasValue()", "string"), "a-b", "A"),
+        (ruled("self.transformList(i, v, i + v) == [1, 2]", "array"), [1, 1], [1, 2]),
+        (ruled("self.transformMap(k, v, v + 1) == {'a': 2}", "object"), {"a": 1}, {"a": 2}),
+        ({**ruled("self / 2.0 > 1.0", "number")}, 3, 1),
+        ({**ruled("self < duration('1h')", "string"), "format": "duration"}, "30m", "2h"),
+    ],
+)
+def test_rules_in_every_part_of_the_language_are_enforced(raw: dict[str, Any], good: Any, bad: Any) -> None:
+    assert list(check_rules(raw, "p")) == []
+    assert apply_rules(node(raw), {"spec": good}) == []
+    assert len(apply_rules(node(raw), {"spec": bad})) == 1
 
 
 @pytest.mark.parametrize(

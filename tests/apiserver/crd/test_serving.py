@@ -361,7 +361,6 @@ def test_a_wrong_volcano_object_is_refused_at_its_field(
 
 
 def test_a_member_of_a_hypernode_has_exactly_one_selector() -> None:
-    pytest.importorskip("cel", reason="the extra [cel] is not installed")
 
     async def scenario(api: Api) -> None:
         for selector, words in (

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from kilauea.api.cel import CelError, CelUnsupportedError, Program, compiled
-from kilauea.apiserver.crd.heavy_rules import evaluate_elsewhere, is_heavy, may_be_heavy
+from kilauea.api.cel import COST_OF_CALL, NONE, CelCostError, CelError, Optional, Program, compiled
 from kilauea.apiserver.crd.values import as_cel
+from kilauea.apiserver.deferred import deferred, has_answers
 from kilauea.apiserver.fields import invalid_value, not_supported, required
 from kilauea.apiserver.schema.validation import type_name
 from kilauea.apiserver.status import Cause
@@ -24,11 +26,60 @@ Raw = Mapping[str, Any]
 REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _OLD = re.compile(r"\boldSelf\b")
 _MISSING = object()
+_VARIABLES = frozenset({"self", "oldSelf"})
+COST_OF_OBJECT = 10_000_000
+"""Cost that all rules of one object may have together, as in Kubernetes."""
+LIGHT_COST = 40_000
+"""Cost up to which rules are evaluated at once: some ten milliseconds. More is evaluated in another process."""
+LONGEST_MESSAGE = 5 * 1024
+"""Bytes of a message that an expression may make."""
+
+
+class _TooLight(Exception):
+    """The rules of an object cost more than is evaluated at once."""
+
+
+class _OutOfBudget(Exception):
+    """No further rules are evaluated."""
+
+
+@dataclass
+class Budget:
+    """The cost that is left for the rules of an object; `at_once` if more than that is evaluated elsewhere."""
+
+    left: int
+    at_once: bool = False
+
+    def run(self, program: Program, variables: Raw) -> Any:
+        """The value of a program.
+
+        Raises:
+            CelError: it fails.
+            CelCostError: it alone costs more than an expression may.
+            _TooLight: it costs more than is evaluated at once.
+            _OutOfBudget: the rules of the object cost more than they may together.
+        """
+        limit = min(self.left, COST_OF_CALL)
+        cost = limit
+        try:
+            value, cost = program.costed(variables, limit)
+        except CelCostError as error:
+            if self.at_once:
+                raise _TooLight from error
+            if limit < COST_OF_CALL:
+                raise _OutOfBudget from error
+            raise
+        except CelError as error:
+            cost = error.cost
+            raise
+        finally:
+            self.left -= cost
+        return value
 
 
 @dataclass(frozen=True)
 class ValidationRule:
-    """One rule; `program` is None if it cannot be evaluated here, and so is not enforced."""
+    """One rule; `program` is None if it cannot be compiled, and so is not enforced."""
 
     text: str
     program: Program | None
@@ -37,6 +88,8 @@ class ValidationRule:
     reason: str = "FieldValueInvalid"
     field_path: str = ""
     is_transition: bool = False
+    optional_old: bool = False
+    """The rule sees `oldSelf` as an optional, and applies where there is no old value too."""
 
 
 @dataclass
@@ -65,22 +118,17 @@ def rules_of(raw: Raw, name: str = "") -> RuleNode | None:
 
 
 def _rule(raw: Raw, name: str) -> ValidationRule:
-    text = raw["rule"].strip()
+    text, message = raw["rule"].strip(), None
     try:
-        program = compiled(text) if not raw.get("optionalOldSelf") else None
-        words = raw.get("messageExpression") or ""
-        message = compiled(words) if words and not may_be_heavy(words) else None
-    except CelError as error:
-        log.warning("%s: a rule is not enforced: %s", name, error)
-        program = message = None
-    else:
-        if program is None:
-            log.warning(
-                "%s: a rule is not enforced: %s: install kilauea[cel]; optionalOldSelf is not supported", name, text
-            )
+        program: Program | None = compiled(text, _VARIABLES)
+        if raw.get("messageExpression"):
+            message = compiled(raw["messageExpression"].strip(), _VARIABLES)
+    except CelError as error:  # of a definition that an older version has let in
+        log.warning("%s: a rule is not enforced: write the definition again to see why: %s", name, error)
+        program = None
     return ValidationRule(
         text, program, (raw.get("message") or "").strip(), message, raw.get("reason") or "FieldValueInvalid",
-        raw.get("fieldPath") or "", bool(_OLD.search(text)),
+        raw.get("fieldPath") or "", bool(_OLD.search(text)), bool(raw.get("optionalOldSelf")),
     )  # fmt: skip
 
 
@@ -109,41 +157,72 @@ def _check_rule(rule: Raw, path: str) -> Iterator[Cause]:
         yield not_supported(f"{path}.reason", rule["reason"], REASONS)
     for key in ("rule", "messageExpression"):
         try:
-            compiled((rule.get(key) or "true").strip())
-        except CelUnsupportedError:
-            continue
+            compiled((rule.get(key) or "true").strip(), _VARIABLES)
         except CelError as error:
             yield invalid_value(f"{path}.{key}", rule[key], str(error))
+    if rule.get("optionalOldSelf") is not None and not _OLD.search(text):
+        words = "may not be set if oldSelf is not used in rule"
+        yield invalid_value(f"{path}.optionalOldSelf", rule["optionalOldSelf"], words)
 
 
 # --- of an object
 
 
 def apply_rules(node: RuleNode, value: Any, old: Any = None, *, has_old: bool = False) -> list[Cause]:
-    """Return the violations of rules by an object; rules about changes only apply where there is an old value."""
-    return list(_apply(node, value, old if has_old else _MISSING, ""))
+    """Return the violations of rules by an object; rules about changes only apply where there is an old value.
+
+    Raises:
+        Deferred: they cost too much to be evaluated at once, and the answer is not known yet.
+    """
+    question = _question(node, value, old, has_old) if has_answers() else b""
+    if not question:
+        try:
+            return _applied(node, value, old if has_old else _MISSING, Budget(LIGHT_COST, at_once=True))
+        except _TooLight:
+            question = _question(node, value, old, has_old)
+    answer = deferred(question)
+    if not answer:
+        return [_out_of_budget("", value)]
+    return [Cause(*each) for each in msgspec.json.decode(answer, type=list[tuple[str, str, str]])]
 
 
-def _apply(node: RuleNode, value: Any, old: Any, path: str) -> Iterator[Cause]:
+def _question(node: RuleNode, value: Any, old: Any, has_old: bool) -> bytes:
+    return msgspec.json.encode({"raw": node.raw, "value": value, "old": old, "has_old": has_old})
+
+
+def apply_heavy_rules(question: bytes) -> bytes:
+    """Apply the rules of a schema to an object, with all the cost that these may have; in a process of its own."""
+    asked = msgspec.json.decode(question)
+    node = rules_of(asked["raw"])
+    old = asked["old"] if asked["has_old"] else _MISSING
+    causes = [] if node is None else _applied(node, asked["value"], old, Budget(COST_OF_OBJECT))
+    return msgspec.json.encode([(each.field, each.reason, each.message) for each in causes])
+
+
+def _applied(node: RuleNode, value: Any, old: Any, budget: Budget) -> list[Cause]:
+    causes: list[Cause] = []
+    with suppress(_OutOfBudget):  # what was found before counts
+        causes.extend(_apply(node, value, old, "", budget))
+    return causes
+
+
+def _apply(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) -> Iterator[Cause]:
     if value is None:
         return
     if node.rules:
         seen = as_cel(node.raw, value)
         seen_old = _MISSING if old is _MISSING or old is None else as_cel(node.raw, old)
         for rule in node.rules:
-            if is_heavy(rule.text, [value, None if old is _MISSING else old]):
-                yield from _evaluate_elsewhere(rule, node.raw, value, old, path)
-            else:
-                yield from _evaluate(rule, seen, seen_old, value, path)
+            yield from _evaluate(rule, seen, seen_old, value, path, budget)
     if isinstance(value, dict):
         for key, below in value.items():
             child = node.properties.get(key) or (node.each if key not in node.raw.get("properties", {}) else None)
             if child is not None:
                 before = old.get(key, _MISSING) if isinstance(old, dict) else _MISSING
-                yield from _apply(child, below, before, f"{path}.{key}" if path else key)
+                yield from _apply(child, below, before, f"{path}.{key}" if path else key, budget)
     elif isinstance(value, list) and node.each is not None:
         for index, item in enumerate(value):
-            yield from _apply(node.each, item, _counterpart(node.raw, item, old), f"{path}[{index}]")
+            yield from _apply(node.each, item, _counterpart(node.raw, item, old), f"{path}[{index}]", budget)
 
 
 def _counterpart(raw: Raw, item: Any, old: Any) -> Any:
@@ -156,41 +235,42 @@ def _counterpart(raw: Raw, item: Any, old: Any) -> Any:
     return next(same, _MISSING)
 
 
-def _evaluate_elsewhere(rule: ValidationRule, raw: Raw, value: Any, old: Any, path: str) -> Iterator[Cause]:
-    """Evaluate a rule that may take long; its message is the plain one."""
-    has_old = old is not _MISSING and old is not None
-    if rule.program is None or (rule.is_transition and not has_old):
-        return
-    outcome = evaluate_elsewhere(rule.text, raw, value, old, has_old=has_old)
-    message = rule.message or rule.text
-    if outcome is None:
-        words = f"no further validation rules will be run due to call cost exceeds limit for rule: {message}"
-        yield Cause(path, "FieldValueInvalid", f'Invalid value: "{type_name(value)}": {words}')
-    elif outcome.error:
-        words = f'Invalid value: "{type_name(value)}": {outcome.error} evaluating rule: {message}'
-        yield Cause(path, "FieldValueInvalid", words)
-    elif not outcome.holds:
-        plain = replace(rule, message_program=None)
-        yield _cause(plain, {}, value, path)
-
-
-def _evaluate(rule: ValidationRule, seen: Any, old: Any, value: Any, path: str) -> Iterator[Cause]:
-    if rule.program is None or (rule.is_transition and old is _MISSING):
+def _evaluate(rule: ValidationRule, seen: Any, old: Any, value: Any, path: str, budget: Budget) -> Iterator[Cause]:
+    if rule.program is None or (rule.is_transition and old is _MISSING and not rule.optional_old):
         return
     variables = {"self": seen} if old is _MISSING else {"self": seen, "oldSelf": old}
+    if rule.optional_old:
+        variables["oldSelf"] = NONE if old is _MISSING else Optional(old, True)
+    failed = partial(Cause, path, "FieldValueInvalid")
+    prefix, said = f'Invalid value: "{type_name(value)}": ', rule.message or rule.text
     try:
-        holds = rule.program(variables)
+        holds = budget.run(rule.program, variables)
+    except CelCostError as error:
+        words = "no further validation rules will be run due to call cost exceeds limit for rule"
+        yield failed(f"{prefix}'{error}': {words}: {said}")
+        raise _OutOfBudget from error
+    except _OutOfBudget:
+        yield _out_of_budget(path, value)
+        raise
     except CelError as error:
-        words = f'Invalid value: "{type_name(value)}": {error} evaluating rule: {rule.message or rule.text}'
-        yield Cause(path, "FieldValueInvalid", words)
+        if str(error).startswith("no such overload"):
+            words = "call arguments did not match a supported operator, function or macro signature for rule"
+            yield failed(f"{prefix}'{error}': {words}: {said}")
+        else:
+            yield failed(f"{prefix}{error} evaluating rule: {said}")
         return
     if holds is not True:
-        yield _cause(rule, variables, value, path)
+        yield _cause(rule, variables, value, path, budget)
 
 
-def _cause(rule: ValidationRule, variables: Raw, value: Any, path: str) -> Cause:
+def _out_of_budget(path: str, value: Any) -> Cause:
+    words = "validation failed due to running out of cost budget, no further validation rules will be run"
+    return Cause(path or "<nil>", "FieldValueInvalid", f'Invalid value: "{type_name(value)}": {words}')
+
+
+def _cause(rule: ValidationRule, variables: Raw, value: Any, path: str, budget: Budget) -> Cause:
     place = f"{path}{rule.field_path}" if path else rule.field_path.removeprefix(".")
-    message = _message(rule, variables)
+    message = _message(rule, variables, budget)
     shown = "" if isinstance(value, dict | list) else f"{msgspec.json.encode(value).decode()}: "
     texts = {
         "FieldValueRequired": f"Required value: {message}",
@@ -200,12 +280,12 @@ def _cause(rule: ValidationRule, variables: Raw, value: Any, path: str) -> Cause
     return Cause(place, rule.reason, texts.get(rule.reason, f"Invalid value: {shown}{message}"))
 
 
-def _message(rule: ValidationRule, variables: Raw) -> str:
+def _message(rule: ValidationRule, variables: Raw, budget: Budget) -> str:
     if rule.message_program is not None:
         try:
-            made = rule.message_program(variables)
-        except CelError:
+            made = budget.run(rule.message_program, variables)
+        except (CelError, _OutOfBudget):
             made = ""
-        if isinstance(made, str) and made.strip() and "\n" not in made:
+        if isinstance(made, str) and made.strip() and "\n" not in made and len(made.encode()) <= LONGEST_MESSAGE:
             return made
     return rule.message or f"failed rule: {rule.text}"

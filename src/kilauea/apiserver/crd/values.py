@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
+
+from kilauea.api.cel.times import duration, timestamp
 
 Raw = Mapping[str, Any]
 _RESERVED = frozenset(
@@ -27,17 +30,28 @@ def as_cel(raw: Raw, value: Any) -> Any:
     if isinstance(value, list):
         items = raw.get("items") or {}
         return [as_cel(items, each) for each in value]
-    if isinstance(value, str) and raw.get("format") == "date-time":
-        return _time(value)
-    return value
-
-
-def _time(text: str) -> datetime | str:
-    """A time; text that is invalid, which an older schema may have let in, stays text."""
+    if value.__class__ is int and raw.get("type") == "number":
+        return float(value)
+    read = _FORMATS.get(raw.get("format", ""))
+    if read is None or not isinstance(value, str):
+        return value
     try:
-        return datetime.fromisoformat(text)
+        return read(value)
     except ValueError:
-        return text
+        return value  # an older schema may have let it in
+
+
+def _midnight(text: str) -> datetime:
+    return datetime.fromisoformat(f"{text}T00:00:00+00:00")
+
+
+_FORMATS: Mapping[str, Callable[[str], Any]] = {
+    "byte": lambda text: base64.b64decode(text, validate=True),
+    "date": _midnight,
+    "date-time": timestamp,
+    "duration": duration,
+}
+"""Texts that rules see as another type, by their format."""
 
 
 def escaped(name: str) -> str:

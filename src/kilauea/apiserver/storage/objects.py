@@ -9,6 +9,8 @@ from kilauea.apiserver.storage.ordered import Ordered
 from kilauea.apiserver.storage.records import Event, Page, Stored, resource_of
 
 _key = attrgetter("key")
+_LAST = "\U0010ffff"
+"""Behind all keys."""
 
 
 class Objects:
@@ -35,6 +37,10 @@ class Objects:
         else:
             self._by_key[key] = stored
             ordered.put(stored)
+
+    def sizes(self) -> dict[str, int]:
+        """The number of objects of each resource, by the prefix of their keys."""
+        return {resource: ordered.count("", _LAST) for resource, ordered in self._resources.items()}
 
     def page(
         self, prefix: str, revision: int, then: Mapping[str, Stored | None], after_key: str | None, limit: int | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,6 +166,14 @@ class Store:
             raise TooNew(revision, self.revision)
         then = self._history.undone(prefix, revision) if revision < self.revision else NOTHING
         return self._objects.page(prefix, revision, then, after_key, limit)
+
+    def sizes(self) -> dict[str, int]:
+        """The number of objects of each resource, by the prefix of their keys."""
+        return self._objects.sizes()
+
+    def watched(self) -> Iterator[str]:
+        """The prefixes that are watched, once for each watcher."""
+        return (each.prefix for each in tuple(self._watchers.all))
 
     def watch(self, prefix: str, after_revision: int) -> Watcher:
         """The events after a revision: under a prefix, which ends in `/`, or of one key.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from kilauea.api.cel import CelError, CelUnsupportedError
+from kilauea.api.cel import CelError
 from kilauea.api.device_selectors import device_matcher
 from kilauea.api.dynamic import ALL, EXACT_COUNT, MOST_CONSUMERS, MOST_EXPRESSION
 from kilauea.api.names import label_problems, label_value_problems, qualified_name_problems, subdomain_problems
@@ -153,8 +153,6 @@ def _check_selector(path: str, selector: Object) -> list[Cause]:
         return [too_long(place, MOST_EXPRESSION)]
     try:
         device_matcher(expression)
-    except CelUnsupportedError:
-        return []  # another scheduler may understand it
     except CelError as error:
         return [invalid_value(place, expression, str(error))]
     return []

@@ -138,7 +138,11 @@ async def _components(
         fabric.run(),
         recorder.run(),
     ]
-    scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache) if up.scheduler else None
+    scheduler = None
+    if up.scheduler:
+        metrics = SchedulerMetrics()
+        api.documents.metrics.append(metrics.registry)
+        scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache, metrics)
     if scheduler is not None:
         work += [scheduler.watch(), scheduler.schedule()]
     if scheduler is not None and up.words is not None:
@@ -220,7 +224,13 @@ def _scheduling(up: Up) -> list[Controller]:
 
 
 def _scheduler(
-    up: Up, client: Client, clock: SystemClock, rng: Random, recorder: Recorder, cache: Cache
+    up: Up,
+    client: Client,
+    clock: SystemClock,
+    rng: Random,
+    recorder: Recorder,
+    cache: Cache,
+    metrics: SchedulerMetrics,
 ) -> LiveScheduler:
     """The scheduler, by the configuration in a file, or else in the cluster.
 
@@ -231,7 +241,7 @@ def _scheduler(
     if up.scheduler_conf and conf.fault:
         raise StartError(conf.fault)
     options = LiveOptions(names=ALL_SCHEDULERS, seed=None)
-    return LiveScheduler(client, options, conf, clock, rng, recorder.record, SchedulerMetrics())
+    return LiveScheduler(client, options, conf, clock, rng, recorder.record, metrics)
 
 
 def _resource_of(api: ApiServer, api_version: str, kind: str) -> Resource | None:

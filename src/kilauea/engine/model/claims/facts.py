@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kilauea.api import dynamic as wire
 from kilauea.api.core import NodeSelector
-from kilauea.api.device_selectors import device_matcher, version_value
+from kilauea.api.device_selectors import capacity_value, device_matcher, version_value
 from kilauea.api.quantity import QuantityError, parse_milli
 from kilauea.api.selectors import NodeTerm, TaintKey, TolerationKey, node_terms_of, taint_of, toleration_of
 from kilauea.engine.model.claims.shares import Shared, shared_of
@@ -252,7 +252,8 @@ class Device:
     def view(self) -> dict[str, Any]:
         """The device as selectors see it."""
         out: dict[str, Any] = {"driver": self.id.driver, "allowMultipleAllocations": self.shared is not None}
-        for kind, values in (("attributes", self.attributes), ("capacity", self.capacity)):
+        capacity = {name: capacity_value(amount) for name, amount in self.capacity.items()}
+        for kind, values in (("attributes", self.attributes), ("capacity", capacity)):
             by_domain: dict[str, dict[str, Any]] = {}
             for name, value in values.items():
                 domain, _, short = name.rpartition("/")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.api.cel import CelError
+from kilauea.api.cel import CelCostError, CelError
 from kilauea.api.device_selectors import device_matcher
 from kilauea.api.selectors import node_term_matches, tolerates
 from kilauea.engine.model.claims.facts import Ask, Class, Device, DeviceId, Fault, Grant, Slice, TaintRule, full_name
@@ -261,6 +261,8 @@ class Inventory:
         for first in firsts:
             try:
                 verdicts.append(matches(self.devices[first].view))
+            except CelCostError as error:  # it would cost as much for each device
+                raise CelCostError(f"{error}: use fewer all, exists, map and filter") from error
             except CelError as error:
                 verdicts.append(False)
                 failed = failed or f"{error} (device {'/'.join(self.devices[first].id)})"

@@ -60,6 +60,7 @@ PARTS: Mapping[str, Verb] = {"get": get, "update": update, "patch": patch}
 """Of a subresource that is a part of its object."""
 SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "status": PARTS,
+    "approval": PARTS,
     "resize": PARTS,
     "ephemeralcontainers": PARTS,
     "scale": {"get": get_scale, "update": update_scale, "patch": patch_scale},
@@ -142,6 +143,8 @@ class ApiServer:
             answer = _in_form(request, fault_response(fault))
         except Deferred as heavy:
             answer, call = await self._again(call, verb, heavy.question)
+        if call.resource.strategy.deprecated:
+            call.warnings.append(call.resource.strategy.deprecated)
         if call.warnings:
             answer.headers += warning_headers(call.warnings)
         return answer

@@ -15,6 +15,7 @@ from kilauea.apiserver.admission.priority import Priority
 from kilauea.apiserver.admission.quota.step import ResourceQuotas
 from kilauea.apiserver.admission.service_accounts import ServiceAccounts
 from kilauea.apiserver.admission.service_addresses import ServiceAddresses
+from kilauea.apiserver.admission.signing_requests import SigningRequestAuthors
 from kilauea.apiserver.admission.storage_defaults import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
@@ -37,6 +38,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             StorageObjectInUseProtection(),
             PersistentVolumeClaimResize(),
             ServiceAddresses(),
+            SigningRequestAuthors(),
             Escalation(),
             DeviceAdminAccess(),
             *more,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kilauea.api.kinds import REPLICA_SETS, STATEFUL_SETS
+from kilauea.api.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 from kilauea.api.ports import Controller, Key
 from kilauea.controllers.colocation import ColocationController
 from kilauea.controllers.cronjobs.controller import CronJobController
 from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.disruption import DisruptionController
+from kilauea.controllers.endpoints import EndpointsController
 from kilauea.controllers.finished import FinishedJobController
 from kilauea.controllers.garbage import GarbageCollector
 from kilauea.controllers.hypernodes.counting import HyperNodeController
@@ -85,6 +86,8 @@ def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controll
     return [
         *([RootAuthorityController(authority)] if authority else []),
         ReplicaSetController(),
+        ReplicaSetController(REPLICATION_CONTROLLERS, "replicationcontroller-controller"),
+        EndpointsController(),
         DeploymentController(),
         StatefulSetController(),
         DaemonSetController(),

@@ -152,3 +152,14 @@ def test_the_handler_of_a_runtime_class_stays(api: Api) -> None:
     refused = api.ask("PATCH", f"{path}/gvisor", {"handler": "other"}, content_type=MERGE)
     assert causes(refused) == [("handler", "FieldValueInvalid")]
     assert table(api, f"{path}/gvisor")[1] == "runsc"
+
+
+def test_a_request_for_a_certificate_of_the_masters_is_refused(api: Api) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")]
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names)).sign(key, hashes.SHA256())
+    text = base64.b64encode(request.public_bytes(serialization.Encoding.PEM)).decode()
+    spec = {"signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"], "request": text}
+    answer = api.ask("POST", REQUESTS, {"metadata": {"name": "root"}, "spec": spec})
+    assert answer.code == 403
+    assert "with system:masters group is not allowed" in answer.body["message"]

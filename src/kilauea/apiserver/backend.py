@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
@@ -42,6 +42,7 @@ class Backend:
         rng: for uids and generated names.
         admission: what looks at every write.
         logs: output of containers; None if nothing runs them.
+        sign: signs requests for certificates by the authority of the cluster; None if there is none.
         accounts: tokens of service accounts; None if there is no key to sign them with.
         matches: which objects watches select.
         heavy: does what may take long.
@@ -54,6 +55,7 @@ class Backend:
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
     accounts: AccountTokens | None = None
+    sign: Callable[[bytes, Sequence[str], int, int], bytes] | None = None
     matches: Matches = field(default_factory=Matches)
     heavy: Heavy = field(default_factory=AtOnce)
 

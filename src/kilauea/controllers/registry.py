@@ -30,6 +30,7 @@ from kilauea.controllers.root_authority import RootAuthorityController
 from kilauea.controllers.sharding.configuration import SharingPlan
 from kilauea.controllers.sharding.controller import CONFIGURATION as SHARDING
 from kilauea.controllers.sharding.controller import ShardingController
+from kilauea.controllers.signing import Sign, SigningController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
 from kilauea.controllers.vccronjobs.controller import VcCronJobController
 from kilauea.controllers.vcjobs.controller import VcJobController
@@ -76,15 +77,17 @@ def volcano_controllers(
     ]
 
 
-def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controller]:
+def kubernetes_controllers(since: int = 0, authority: str = "", sign: Sign | None = None) -> list[Controller]:
     """Return the controllers of Kubernetes' own controller manager that this one has.
 
     Args:
         since: when they begin, in microseconds since 1970; nodes are not blamed for silence before.
         authority: certificates that clients of the API are to trust, as PEM; empty if they are published elsewhere.
+        sign: signs requests for certificates; None if that happens elsewhere.
     """
     return [
         *([RootAuthorityController(authority)] if authority else []),
+        *([SigningController(sign)] if sign is not None else []),
         ReplicaSetController(),
         ReplicaSetController(REPLICATION_CONTROLLERS, "replicationcontroller-controller"),
         EndpointsController(),

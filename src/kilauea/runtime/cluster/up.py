@@ -125,7 +125,7 @@ async def _components(
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
-    kubernetes = kubernetes_controllers(clock.now(), authority)
+    kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign)
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
     fabric = FabricDiscovery(controllers, cache, clock, recorder.record, CONFIGURATION)

@@ -118,9 +118,10 @@ class Authority:
             .not_valid_before(begins - datetime.timedelta(minutes=5))
             .not_valid_after(ends)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(usages), critical=True)
             .add_extension(issuer, critical=False)
         )
+        if {*usages} & {"digital signature", "key encipherment"}:  # an extension that allows nothing would forbid TLS
+            builder = builder.add_extension(_key_usage(usages), critical=True)
         extended = [_EXTENDED[each] for each in usages if each in _EXTENDED]
         if extended:
             builder = builder.add_extension(x509.ExtendedKeyUsage(extended), critical=False)

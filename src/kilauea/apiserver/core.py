@@ -30,6 +30,7 @@ from kilauea.apiserver.rest.finalize import finalize
 from kilauea.apiserver.rest.get import get
 from kilauea.apiserver.rest.listing import list_objects
 from kilauea.apiserver.rest.logs import read_log
+from kilauea.apiserver.rest.metrics import METRICS, metrics
 from kilauea.apiserver.rest.patching import patch
 from kilauea.apiserver.rest.reading_ahead import LIGHT, read_ahead
 from kilauea.apiserver.rest.scale import get_scale, patch_scale, update_scale
@@ -71,7 +72,11 @@ SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "token": {"create": create_token},
     **{part: {"get": refuse_stream, "create": refuse_stream} for part in ("exec", "attach", "portforward")},
 }
-UNSTORED: Mapping[tuple[str, str], Verb] = {("", "bindings"): bind, **REVIEWS}
+UNSTORED: Mapping[tuple[str, str], Verb] = {
+    ("", "bindings"): bind,
+    **REVIEWS,
+    **{(each.group, each.plural): metrics for each in METRICS},
+}
 """Kinds that are answered and never kept, by group and plural."""
 
 PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})

@@ -61,7 +61,10 @@ def test_top_shows_the_usage_of_pods_and_nodes(server: Server) -> None:
 
 
 def test_an_autoscaler_scales_a_deployment(server: Server) -> None:
-    kubectl(server, "autoscale", "deployment", "web", "--min=2", "--max=4", "--cpu-percent=80")
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"minReplicas": 2, "maxReplicas": 4, "scaleTargetRef": target}
+    version = "autoscaling/v2"
+    apply(server, {"apiVersion": version, "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"}, "spec": spec})
     until(
         lambda: kubectl(server, "get", "deployment", "web", "-o", "jsonpath={.spec.replicas}") == "4", "four replicas"
     )

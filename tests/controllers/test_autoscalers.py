@@ -76,7 +76,7 @@ def test_the_status_says_what_was_found_and_done(cluster: Cluster) -> None:
     assert state["desiredReplicas"] == 4
     current = {"averageUtilization": 160, "averageValue": "160m"}
     assert state["currentMetrics"] == [{"type": "Resource", "resource": {"name": "cpu", "current": current}}]
-    assert condition(cluster, "AbleToScale") == ("True", "SucceededRescale")
+    assert condition(cluster, "ScalingActive") == ("True", "ValidMetricFound")
     assert ("web", "SuccessfulRescale", "New size: 4; reason: resource utilization above target") in cluster.told
 
 

@@ -1,7 +1,7 @@
 """The steps of admission in their order, which is that of the real server, quotas last.
 
 Not among them: webhooks and admission policies; the checks of node identities, certificates and pod security, which
-change nothing unless they are set up; what goes with kinds that are not served (ingresses, runtime classes); and the
+change nothing unless they are set up; defaults of ingress classes and runtime classes; and the
 taint `not-ready` of new nodes, which no controller here would remove.
 """
 

@@ -163,3 +163,25 @@ def test_a_request_for_a_certificate_of_the_masters_is_refused(api: Api) -> None
     answer = api.ask("POST", REQUESTS, {"metadata": {"name": "root"}, "spec": spec})
     assert answer.code == 403
     assert "with system:masters group is not allowed" in answer.body["message"]
+
+
+def test_a_new_cluster_has_the_range_of_the_addresses_of_its_services(api: Api) -> None:
+    assert table(api, "/apis/networking.k8s.io/v1/servicecidrs/kubernetes")[:2] == ["kubernetes", "10.96.0.0/12"]
+
+
+@pytest.mark.parametrize("role", ["admin", "edit", "view"])
+def test_roles_of_a_namespace_contain_its_endpoints_ingresses_autoscalers_and_metrics(api: Api, role: str) -> None:
+    rules = api.good("GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}")["rules"]
+    readable = {(rule["apiGroups"][0], each) for rule in rules if "list" in rule["verbs"] for each in rule["resources"]}
+    writable = {
+        (rule["apiGroups"][0], each) for rule in rules if "create" in rule["verbs"] for each in rule["resources"]
+    }
+    kept = {
+        ("", "replicationcontrollers"),
+        ("networking.k8s.io", "ingresses"),
+        ("autoscaling", "horizontalpodautoscalers"),
+    }
+    seen = {("", "endpoints"), ("discovery.k8s.io", "endpointslices"), ("metrics.k8s.io", "pods")}
+    assert kept | seen <= readable
+    assert bool(kept <= writable) is (role != "view")
+    assert not seen & writable

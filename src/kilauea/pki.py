@@ -25,6 +25,7 @@ AUTHORITY_DAYS, CERTIFICATE_DAYS = 3650, 365
 RENEW_DAYS = 30
 """Days before the end at which a certificate is renewed."""
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+_EXTENDED = {"client auth": CLIENT, "server auth": SERVER}
 _LONGEST_NAME = 64
 """Characters of a common name, by RFC 5280."""
 
@@ -94,6 +95,45 @@ class Authority:
             alternatives = x509.SubjectAlternativeName([_alternative(host) for host in names])
             builder = builder.add_extension(alternatives, critical=False)
         return Issued(pem(builder.sign(self.key, hashes.SHA256())), key_pem(key))
+
+    def sign(self, request: bytes, usages: Sequence[str], start: int, seconds: int) -> bytes:
+        """Return a certificate for a request with a key of its own, as PEM.
+
+        Args:
+            request: as PEM; its subject and alternative names are taken over.
+            usages: as CertificateSigningRequests name them; others than those of clients and servers are left out.
+            start: seconds since 1970; valid from five minutes before, because clocks differ.
+            seconds: for which it is valid, at most until the authority ends.
+
+        Raises:
+            ValueError: the request cannot be read.
+        """
+        asked = x509.load_pem_x509_csr(request)
+        begins = datetime.datetime.fromtimestamp(start, datetime.UTC)
+        ends = min(begins + datetime.timedelta(seconds=seconds), self.certificate.not_valid_after_utc)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        builder = (
+            x509.CertificateBuilder(self.certificate.subject, asked.subject, asked.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begins - datetime.timedelta(minutes=5))
+            .not_valid_after(ends)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(issuer, critical=False)
+        )
+        if {*usages} & {"digital signature", "key encipherment"}:  # an extension that allows nothing would forbid TLS
+            builder = builder.add_extension(_key_usage(usages), critical=True)
+        extended = [_EXTENDED[each] for each in usages if each in _EXTENDED]
+        if extended:
+            builder = builder.add_extension(x509.ExtendedKeyUsage(extended), critical=False)
+        for extension in asked.extensions:
+            if isinstance(extension.value, x509.SubjectAlternativeName):
+                builder = builder.add_extension(extension.value, critical=False)
+        return pem(builder.sign(self.key, hashes.SHA256()))
+
+
+def _key_usage(usages: Sequence[str]) -> x509.KeyUsage:
+    signature, encipherment = "digital signature" in usages, "key encipherment" in usages
+    return x509.KeyUsage(signature, False, encipherment, False, False, False, False, False, False)
 
 
 def subject(common_name: str, organization: str = "") -> x509.Name:

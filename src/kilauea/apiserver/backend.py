@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from kilauea.api.container_logs import ContainerLog
 from kilauea.api.times import SECOND, format_time
@@ -31,6 +31,18 @@ class LogSource(Protocol):
         ...
 
 
+class UsageSource(Protocol):
+    """The source of resource metrics."""
+
+    def pods(self, namespace: str, name: str, now: int) -> Iterator[dict[str, Any]]:
+        """Yield PodMetrics of the running pods of a namespace, or of all; of one if it is named."""
+        ...
+
+    def nodes(self, name: str, now: int) -> Iterator[dict[str, Any]]:
+        """Yield NodeMetrics of all nodes, or of one."""
+        ...
+
+
 @dataclass(slots=True)
 class Backend:
     """Everything that answering a request needs.
@@ -42,6 +54,8 @@ class Backend:
         rng: for uids and generated names.
         admission: what looks at every write.
         logs: output of containers; None if nothing runs them.
+        usage: usage of nodes and pods; None if nothing tells it.
+        sign: signs requests for certificates by the authority of the cluster; None if there is none.
         accounts: tokens of service accounts; None if there is no key to sign them with.
         matches: which objects watches select.
         heavy: does what may take long.
@@ -53,7 +67,9 @@ class Backend:
     rng: Random
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
+    usage: UsageSource | None = None
     accounts: AccountTokens | None = None
+    sign: Callable[[bytes, Sequence[str], int, int], bytes] | None = None
     matches: Matches = field(default_factory=Matches)
     heavy: Heavy = field(default_factory=AtOnce)
 

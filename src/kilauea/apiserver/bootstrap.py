@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver.admission import Admission
-from kilauea.apiserver.admission.service_addresses import OWN_ADDRESS
+from kilauea.apiserver.admission.service_addresses import OWN_ADDRESS, RANGE
 from kilauea.apiserver.core import Answer, ApiServer
 from kilauea.apiserver.rbac.default_roles import default_roles
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
@@ -40,7 +40,9 @@ def _first_objects() -> list[tuple[str, dict[str, Any]]]:
         )
         for scope, value in (("cluster", 2_000_000_000), ("node", 2_000_001_000))
     ]
-    return [*namespaces, *classes, *default_roles()]
+    kind = {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR"}
+    addresses = {**kind, "metadata": {"name": "kubernetes"}, "spec": {"cidrs": [RANGE]}}
+    return [*namespaces, *classes, ("/apis/networking.k8s.io/v1/servicecidrs", addresses), *default_roles()]
 
 
 def message_of(answer: Answer) -> str:

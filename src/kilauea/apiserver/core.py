@@ -34,6 +34,7 @@ from kilauea.apiserver.rest.finalize import finalize
 from kilauea.apiserver.rest.get import get
 from kilauea.apiserver.rest.listing import list_objects
 from kilauea.apiserver.rest.logs import read_log
+from kilauea.apiserver.rest.metrics import METRICS, metrics
 from kilauea.apiserver.rest.patching import patch
 from kilauea.apiserver.rest.reading_ahead import LIGHT, read_ahead
 from kilauea.apiserver.rest.scale import get_scale, patch_scale, update_scale
@@ -64,6 +65,7 @@ PARTS: Mapping[str, Verb] = {"get": get, "update": update, "patch": patch}
 """Of a subresource that is a part of its object."""
 SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "status": PARTS,
+    "approval": PARTS,
     "resize": PARTS,
     "ephemeralcontainers": PARTS,
     "scale": {"get": get_scale, "update": update_scale, "patch": patch_scale},
@@ -74,7 +76,11 @@ SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "token": {"create": create_token},
     **{part: {"get": refuse_stream, "create": refuse_stream} for part in ("exec", "attach", "portforward")},
 }
-UNSTORED: Mapping[tuple[str, str], Verb] = {("", "bindings"): bind, **REVIEWS}
+UNSTORED: Mapping[tuple[str, str], Verb] = {
+    ("", "bindings"): bind,
+    **REVIEWS,
+    **{(each.group, each.plural): metrics for each in METRICS},
+}
 """Kinds that are answered and never kept, by group and plural."""
 
 PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
@@ -164,6 +170,8 @@ class ApiServer:
             answer = _in_form(request, fault_response(fault))
         except Deferred as heavy:
             answer, call = await self._again(call, verb, heavy.question)
+        if call.resource.strategy.deprecated:
+            call.warnings.append(call.resource.strategy.deprecated)
         if call.warnings:
             answer.headers += warning_headers(call.warnings)
         return answer

@@ -79,10 +79,10 @@ class OpenApi:
 
     def _group_paths(self) -> list[str]:
         """`api/v1`, `apis/apps/v1` and so on."""
-        return list(dict.fromkeys(_group_path(each) for each in self._registry))
+        return list(dict.fromkeys(_group_path(each) for each in self._registry if each.described))
 
     def _types_at(self, path: str) -> list[ResourceType]:
-        return [each for each in self._registry if _group_path(each) == path]
+        return [each for each in self._registry if each.described and _group_path(each) == path]
 
     def _v3(self, types: list[ResourceType]) -> dict[str, Any]:
         """The description of one version of a group."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kilauea.api.kinds import REPLICA_SETS, STATEFUL_SETS
+from kilauea.api.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 from kilauea.api.ports import Controller, Key
 from kilauea.controllers.colocation import ColocationController
 from kilauea.controllers.cronjobs.controller import CronJobController
 from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.disruption import DisruptionController
+from kilauea.controllers.endpoints import EndpointsController
 from kilauea.controllers.finished import FinishedJobController
 from kilauea.controllers.garbage import GarbageCollector
 from kilauea.controllers.hypernodes.counting import HyperNodeController
@@ -29,6 +30,7 @@ from kilauea.controllers.root_authority import RootAuthorityController
 from kilauea.controllers.sharding.configuration import SharingPlan
 from kilauea.controllers.sharding.controller import CONFIGURATION as SHARDING
 from kilauea.controllers.sharding.controller import ShardingController
+from kilauea.controllers.signing import Sign, SigningController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
 from kilauea.controllers.vccronjobs.controller import VcCronJobController
 from kilauea.controllers.vcjobs.controller import VcJobController
@@ -75,16 +77,20 @@ def volcano_controllers(
     ]
 
 
-def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controller]:
+def kubernetes_controllers(since: int = 0, authority: str = "", sign: Sign | None = None) -> list[Controller]:
     """Return the controllers of Kubernetes' own controller manager that this one has.
 
     Args:
         since: when they begin, in microseconds since 1970; nodes are not blamed for silence before.
         authority: certificates that clients of the API are to trust, as PEM; empty if they are published elsewhere.
+        sign: signs requests for certificates; None if that happens elsewhere.
     """
     return [
         *([RootAuthorityController(authority)] if authority else []),
+        *([SigningController(sign)] if sign is not None else []),
         ReplicaSetController(),
+        ReplicaSetController(REPLICATION_CONTROLLERS, "replicationcontroller-controller"),
+        EndpointsController(),
         DeploymentController(),
         StatefulSetController(),
         DaemonSetController(),

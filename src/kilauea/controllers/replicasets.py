@@ -1,4 +1,4 @@
-"""Replica sets: as many pods of a template as are wanted.
+"""Replica sets and replication controllers: as many pods of a template as are wanted.
 
 Pods that end or go are replaced; of too many, those go first that would be missed least. A thousand new pods are made a
 few hundred at a time, so that other replica sets have their turn.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from kilauea.api.kinds import PODS, REPLICA_SETS
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Together, View, key_of
+from kilauea.api.kinds import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Resource, Together, View, key_of
 from kilauea.controllers.objects import (
     NOTHING,
     dependents,
@@ -40,39 +40,54 @@ BURST = 500
 
 
 class ReplicaSetController:
-    """Keeps replica sets at their number of pods."""
+    """Keeps replica sets, or replication controllers, at their number of pods.
 
-    name = "replicaset-controller"
-    interests = (Interest(REPLICA_SETS, own_key), dependents(PODS, REPLICA_SETS))
+    Args:
+        resource: the kind.
+        name: of the controller.
+    """
+
+    def __init__(self, resource: Resource = REPLICA_SETS, name: str = "replicaset-controller") -> None:
+        self.name = name
+        self.interests = (Interest(resource, own_key), dependents(PODS, resource))
+        self._resource = resource
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make or delete pods, and count them."""
-        replica_set = view.get(REPLICA_SETS, key)
+        resource, replica_set = self._resource, view.get(self._resource, key)
         if replica_set is None:
             return NOTHING
-        pods, operations = claim(view, REPLICA_SETS, replica_set)
+        pods, operations = claim(view, resource, _with_label_selector(resource, replica_set))
         active = list(filter(is_active, pods))
         missing = int(spec_of(replica_set).get("replicas", 1)) - len(active)
         if is_going(replica_set):
             missing = 0
         elif missing > 0:
-            operations += _create(view, replica_set, min(missing, BURST))
+            operations += _create(view, resource, replica_set, min(missing, BURST))
         elif missing < 0:
             operations += _delete(replica_set, active, min(-missing, BURST))
         status, again = _status(replica_set, active, now)
         gone = (pod for pod in pods if is_going(pod) and not is_finished(pod)) if len(active) < len(pods) else ()
-        status["terminatingReplicas"] = sum(1 for _ in gone)
-        operations += status_patch(REPLICA_SETS, replica_set, status)
+        if resource == REPLICA_SETS:
+            status["terminatingReplicas"] = sum(1 for _ in gone)
+        operations += status_patch(resource, replica_set, status)
         return Outcome(operations, 0.0 if abs(missing) > BURST else again)
 
 
-def _create(view: View, replica_set: Obj, count: int) -> list[Operation]:
+def _with_label_selector(resource: Resource, owner: Obj) -> Obj:
+    """An owner whose selector is a label selector; that of a replication controller is a map of labels."""
+    if resource != REPLICATION_CONTROLLERS:
+        return owner
+    return {**owner, "spec": {**spec_of(owner), "selector": {"matchLabels": spec_of(owner).get("selector") or {}}}}
+
+
+def _create(view: View, resource: Resource, replica_set: Obj, count: int) -> list[Operation]:
     template = spec_of(replica_set)["template"]
     chains = []
     for name in islice(free_names(view, replica_set), count):
-        pod = from_template(template, REPLICA_SETS, replica_set, name)
+        pod = from_template(template, resource, replica_set, name)
         pod["metadata"]["generateName"] = generate_name(name_of(replica_set))
-        chains.append(creation(REPLICA_SETS, replica_set, pod))
+        chains.append(creation(resource, replica_set, pod))
     return [Together(chains)]
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kilauea.api.ports import Obj
+from kilauea.api.quantity import QuantityError, parse_milli
 from kilauea.api.times import parse_duration
+from kilauea.api.usage import USAGE
 from kilauea.api.wellknown import parse_bool
 
 PREFIX = "kilauea.dev/"
@@ -64,9 +66,18 @@ def annotation_errors(notes: Mapping[str, str]) -> list[str]:
     for name, text in sorted(notes.items()):
         if name.startswith(_DURATIONS) and read_duration(text) is None:
             errors.append(f'{name}: invalid duration "{text}": use e.g. 30s or 1h30m')
+        elif name.startswith(tuple(USAGE.values())) and not _is_amount(text):
+            errors.append(f'{name}: invalid quantity "{text}": use e.g. 250m or 64Mi')
         elif name.startswith(EXIT_CODE) and read_exit_code(text) is None:
             errors.append(f'{name}: invalid exit code "{text}": use 0 to 255')
     return errors
+
+
+def _is_amount(text: str) -> bool:
+    try:
+        return parse_milli(text) >= 0
+    except QuantityError:
+        return False
 
 
 def is_simulated(node: Obj) -> bool:

@@ -1,7 +1,7 @@
 """The steps of admission in their order, which is that of the real server, quotas last.
 
 Not among them: webhooks and admission policies; the checks of node identities, certificates and pod security, which
-change nothing unless they are set up; what goes with kinds that are not served (ingresses, runtime classes); and the
+change nothing unless they are set up; defaults of ingress classes and runtime classes; and the
 taint `not-ready` of new nodes, which no controller here would remove.
 """
 
@@ -15,6 +15,7 @@ from kilauea.apiserver.admission.priority import Priority
 from kilauea.apiserver.admission.quota.step import ResourceQuotas
 from kilauea.apiserver.admission.service_accounts import ServiceAccounts
 from kilauea.apiserver.admission.service_addresses import ServiceAddresses
+from kilauea.apiserver.admission.signing_requests import SigningRequestAuthors
 from kilauea.apiserver.admission.storage_defaults import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
@@ -37,6 +38,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             StorageObjectInUseProtection(),
             PersistentVolumeClaimResize(),
             ServiceAddresses(),
+            SigningRequestAuthors(),
             Escalation(),
             DeviceAdminAccess(),
             *more,

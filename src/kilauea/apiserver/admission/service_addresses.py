@@ -16,6 +16,7 @@ from kilauea.apiserver.fields import invalid_value
 
 NETWORK, SIZE = (10 << 24) + (96 << 16), 1 << 20
 """10.96.0.0/12, the usual range of services."""
+RANGE = "10.96.0.0/12"
 OWN_ADDRESS = "10.96.0.1"
 """The first address of services, which is the server's own."""
 FIRST_PORT, LAST_PORT = 30000, 32767

@@ -171,5 +171,6 @@ def _in_status(field: str) -> str:
 
 
 def _scale_paths(scale: Mapping[str, Any]) -> ScalePaths:
-    paths = (scale.get(key) or "" for key in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath"))
-    return ScalePaths(*(each.lstrip(".") for each in paths))
+    paths = [scale.get(key) or "" for key in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")]
+    replicas, current, selector = (each.lstrip(".") for each in paths)
+    return ScalePaths(replicas, current, selector)

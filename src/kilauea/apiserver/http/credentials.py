@@ -44,6 +44,7 @@ class Credentials:
     token: str
     account_key: bytes
     server_files: tuple[Path, Path]
+    authority: Authority
 
     def server_context(self) -> ssl.SSLContext:
         """TLS of the server: its certificate, and certificates of clients if they have one of our authority."""
@@ -92,7 +93,8 @@ def load_credentials(folder: Path, host: str, now: datetime.datetime) -> Credent
     account_key = _account_key(folder / "service-accounts.key")
     certificate, key = admin
     ca = pem(authority.certificate)
-    return Credentials(ca, certificate.read_bytes(), key.read_bytes(), _token(folder / "token"), account_key, server)
+    token = _token(folder / "token")
+    return Credentials(ca, certificate.read_bytes(), key.read_bytes(), token, account_key, server, authority)
 
 
 def _account_key(path: Path) -> bytes:

@@ -21,21 +21,27 @@ _VOLCANO = {
     "scheduling.volcano.sh": ("podgroups",),
 }
 _WORKED_WITH = {
-    "": ("configmaps", "persistentvolumeclaims", "pods", "serviceaccounts", "services"),
+    "": ("configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "replicationcontrollers/scale",
+         "serviceaccounts", "services"),
     "apps": ("daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale", "statefulsets",
              "statefulsets/scale"),
+    "autoscaling": ("horizontalpodautoscalers",),
     "batch": ("cronjobs", "jobs"),
-    "networking.k8s.io": ("networkpolicies",),
+    "networking.k8s.io": ("ingresses", "networkpolicies"),
     "policy": ("poddisruptionbudgets",),
     **_VOLCANO,
 }  # fmt: skip
 """Resources that the roles of a namespace allow to edit, by group."""
 _LOOKED_AT = {
-    "": ("events", "limitranges", "namespaces", "persistentvolumeclaims/status", "pods/log", "pods/status",
-         "resourcequotas", "resourcequotas/status", "services/status"),
+    "": ("endpoints", "events", "limitranges", "namespaces", "persistentvolumeclaims/status", "pods/log", "pods/status",
+         "replicationcontrollers/status", "resourcequotas", "resourcequotas/status", "services/status"),
     "apps": ("controllerrevisions", "daemonsets/status", "deployments/status", "replicasets/status",
              "statefulsets/status"),
+    "autoscaling": ("horizontalpodautoscalers/status",),
     "batch": ("cronjobs/status", "jobs/status"),
+    "discovery.k8s.io": ("endpointslices",),
+    "metrics.k8s.io": ("nodes", "pods"),
+    "networking.k8s.io": ("ingresses/status",),
     "policy": ("poddisruptionbudgets/status",),
     **{group: tuple(f"{each}/status" for each in plurals) for group, plurals in _VOLCANO.items()},
 }  # fmt: skip

@@ -12,7 +12,9 @@ from kilauea.apiserver.strategies.base import Strategy
 from kilauea.apiserver.strategies.table import STRATEGIES
 
 SERVED_SUBRESOURCES = frozenset(
-    "attach binding ephemeralcontainers eviction exec finalize log portforward resize scale status token".split()
+    (
+        "approval attach binding ephemeralcontainers eviction exec finalize log portforward resize scale status token"
+    ).split()
 )
 """Subresources that are answered; those that pass requests on (proxy) are not."""
 _STORED_ELSEWHERE = {("events.k8s.io", "events"): ("", EVENTS)}

@@ -52,6 +52,9 @@ class ResourceType:
     stored_group: str | None = None
     """Group under which the objects are kept, where several groups serve the same ones; None for its own."""
 
+    described: bool = True
+    """True if OpenAPI describes the kind."""
+
     @cached_property
     def api_version(self) -> str:
         """`v1`, or `apps/v1`."""

@@ -126,6 +126,9 @@ def fill_status(call: Call, obj: Object) -> None:
 
 def unowned_fields(call: Call) -> FieldSet:
     """The fields that a write through the subresource of a call, or the object itself, does not change."""
+    reset = call.resource.strategy.unowned.get(call.subresource.name if call.subresource else "")
+    if reset is not None:
+        return fields(*reset)
     if call.subresource is None:
         return _STATUS if call.resource.strategy.has_status else _NOTHING
     if call.subresource.name != "status":

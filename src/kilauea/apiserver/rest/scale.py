@@ -77,6 +77,8 @@ def scale_of(call: Call, obj: Object) -> Object:
     """The Scale of an object."""
     paths = call.resource.strategy.scale
     selector = _at(obj, paths.selector) if paths.selector else None
+    if selector and paths.plain:
+        selector = {"matchLabels": selector}
     text = selector if isinstance(selector, str) else selector_text(selector) if selector else ""
     state = {"replicas": _at(obj, paths.current) or 0, **({"selector": text} if text else {})}
     replicas = _at(obj, paths.replicas)

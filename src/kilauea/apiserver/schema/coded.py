@@ -50,6 +50,7 @@ CODED_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     f"{_CORE}PersistentVolumeClaimStatus": {"phase": "Pending"},
     f"{_CORE}PersistentVolumeSpec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"},
     f"{_CORE}PersistentVolumeStatus": {"phase": "Pending"},
+    f"{_CORE}EndpointPort": {"protocol": "TCP"},
     f"{_CORE}NamespaceStatus": {"phase": "Active"},
     f"{_CORE}PodStatus": {"phase": "Pending"},
     f"{_CORE}Secret": {"type": "Opaque"},
@@ -78,6 +79,25 @@ CODED_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "failedJobsHistoryLimit": 1,
     },
     f"{_RBAC}RoleRef": {"apiGroup": "rbac.authorization.k8s.io"},
+    "io.k8s.api.discovery.v1.EndpointPort": {"name": "", "protocol": "TCP"},
+    "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec": {
+        "minReplicas": 1,
+        "metrics": [
+            {
+                "type": "Resource",
+                "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+            }
+        ],
+    },
+    "io.k8s.api.flowcontrol.v1.FlowSchemaSpec": {"matchingPrecedence": 1000},
+    "io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration": {
+        "nominalConcurrencyShares": 30,
+        "lendablePercent": 0,
+    },
+    "io.k8s.api.flowcontrol.v1.ExemptPriorityLevelConfiguration": {"nominalConcurrencyShares": 0, "lendablePercent": 0},
+    "io.k8s.api.flowcontrol.v1.QueuingConfiguration": {"queues": 64, "handSize": 8, "queueLengthLimit": 50},
+    "io.k8s.api.networking.v1.IngressClassParametersReference": {"scope": "Cluster"},
+    "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference": {"port": 443},
     "io.k8s.api.networking.v1.NetworkPolicyPort": {"protocol": "TCP"},
     "io.k8s.api.scheduling.v1.PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
     f"{_STORAGE}CSIDriverSpec": {
@@ -92,6 +112,10 @@ CODED_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     f"{_STORAGE}StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
     f"{_HOOKS}ValidatingWebhook": _WEBHOOK,
     f"{_HOOKS}MutatingWebhook": {**_WEBHOOK, "reinvocationPolicy": "Never"},
+    f"{_HOOKS}ValidatingAdmissionPolicySpec": {"failurePolicy": "Fail"},
+    f"{_HOOKS}MutatingAdmissionPolicySpec": {"failurePolicy": "Fail"},
+    f"{_HOOKS}MatchResources": {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}},
+    f"{_HOOKS}NamedRuleWithOperations": {"scope": "*"},
     f"{_HOOKS}RuleWithOperations": {"scope": "*"},
     f"{_HOOKS}ServiceReference": {"port": 443},
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec": {

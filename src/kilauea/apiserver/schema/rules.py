@@ -7,6 +7,7 @@ been filled in (`kilauea.apiserver.schema.coded`), and before those of the objec
 from __future__ import annotations
 
 import base64
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -153,8 +154,27 @@ def _device_request(obj: Object) -> None:
         obj["count"] = 1
 
 
+_SCALING: Mapping[str, Object] = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [
+            {"type": "Pods", "value": 4, "periodSeconds": 15},
+            {"type": "Percent", "value": 100, "periodSeconds": 15},
+        ],
+    },
+    "scaleDown": {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]},
+}
+
+
+def _scaling_behavior(obj: Object) -> None:
+    for part, usual in _SCALING.items():
+        obj[part] = {**copy.deepcopy(usual), **(obj.get(part) or {})}
+
+
 CODED_RULES: Mapping[str, Rule] = {
     "io.k8s.api.apps.v1.DaemonSetUpdateStrategy": _rolling,
+    "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior": _scaling_behavior,
     "io.k8s.api.apps.v1.DeploymentStrategy": _rolling,
     "io.k8s.api.apps.v1.StatefulSetSpec": _stateful_set_spec,
     "io.k8s.api.apps.v1.StatefulSetUpdateStrategy": _rolling,

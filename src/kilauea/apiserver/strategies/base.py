@@ -21,6 +21,8 @@ class ScalePaths(NamedTuple):
     replicas: str = "spec.replicas"
     current: str = "status.replicas"
     selector: str = "spec.selector"
+    plain: bool = False
+    """True if the selector is a map of labels."""
 
 
 class Strategy:
@@ -46,6 +48,10 @@ class Strategy:
     """The treatment of dependents when a deletion does not choose one."""
     selectable: tuple[str, ...] = ()
     """Field selectors beyond `metadata.name` and `metadata.namespace`."""
+    deprecated = ""
+    """The warning that every answer about the kind has; empty for none."""
+    unowned: Mapping[str, tuple[str, ...]] = {}
+    """Fields that a write does not change, by subresource, where they are not the usual ones."""
     name_problems: Callable[[str], tuple[str, ...]] = staticmethod(subdomain_problems)
     """Return the errors in a name for an object of this kind."""
 

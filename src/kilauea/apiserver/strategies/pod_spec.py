@@ -128,6 +128,13 @@ def _check_container(path: str, container: Object, names: set[str], volumes: set
     return causes
 
 
+def port_name_problems(name: str) -> tuple[str, ...]:
+    """Return the errors in the name of a port."""
+    if _PORT_NAME.fullmatch(name):
+        return ()
+    return ("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), at most 15, with a letter",)
+
+
 def _check_ports(path: str, ports: list[Object]) -> list[Cause]:
     """Ports of a container."""
     causes: list[Cause] = []
@@ -135,11 +142,9 @@ def _check_ports(path: str, ports: list[Object]) -> list[Cause]:
     for number, port in enumerate(ports):
         where, name = f"{path}[{number}]", port.get("name")
         if name:
-            if not _PORT_NAME.fullmatch(name):
-                message = (
-                    "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), at most 15, with a letter"
-                )
-                causes.append(invalid_value(f"{where}.name", name, message))
+            problems = port_name_problems(name)
+            if problems:
+                causes += check_name(f"{where}.name", name, problems)
             elif name in names:
                 causes.append(duplicate(f"{where}.name", name))
             names.add(name)

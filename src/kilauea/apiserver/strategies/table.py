@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kilauea.apiserver.crd.definition_strategy import DefinitionStrategy
+from kilauea.apiserver.strategies.autoscalers import Autoscalers
 from kilauea.apiserver.strategies.base import Strategy
+from kilauea.apiserver.strategies.certificates import SigningRequests
+from kilauea.apiserver.strategies.classes import (
+    Addresses,
+    AddressRanges,
+    ApiServices,
+    RuntimeClasses,
+    VolumeAttributes,
+)
 from kilauea.apiserver.strategies.core import (
     ConfigMaps,
     Events,
@@ -17,6 +26,9 @@ from kilauea.apiserver.strategies.core import (
     Secrets,
 )
 from kilauea.apiserver.strategies.devices import ClaimTemplates, DeviceClasses, ResourceClaims, ResourceSlices
+from kilauea.apiserver.strategies.endpoints import Endpoints, EndpointSlices
+from kilauea.apiserver.strategies.flow_control import FlowSchemas, PriorityLevels
+from kilauea.apiserver.strategies.ingresses import IngressClasses, Ingresses
 from kilauea.apiserver.strategies.limit_ranges import LimitRanges
 from kilauea.apiserver.strategies.network import NetworkPolicies, Services
 from kilauea.apiserver.strategies.pods import Pods
@@ -28,6 +40,7 @@ from kilauea.apiserver.strategies.policy import (
     Roles,
     WebhookConfigurations,
 )
+from kilauea.apiserver.strategies.replication import PodTemplates, ReplicationControllers
 from kilauea.apiserver.strategies.volumes import Claims, Drivers, StorageClasses, StorageObjects, Volumes
 from kilauea.apiserver.strategies.workloads import CronJobs, DaemonSets, Jobs, ReplicaSets, StatefulSets, Workloads
 
@@ -40,10 +53,11 @@ class Accounts(Plain):
 
 _RBAC, _STORAGE, _HOOKS = "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io"
 
-_DEVICES = "resource.k8s.io"
+_DEVICES, _FLOW = "resource.k8s.io", "flowcontrol.apiserver.k8s.io"
 
 STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("", "configmaps"): ConfigMaps(),
+    ("", "endpoints"): Endpoints(),
     ("", "events"): Events(),
     ("", "limitranges"): LimitRanges(),
     ("", "namespaces"): Namespaces(),
@@ -51,21 +65,34 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("", "persistentvolumeclaims"): Claims(),
     ("", "persistentvolumes"): Volumes(),
     ("", "pods"): Pods(),
+    ("", "podtemplates"): PodTemplates(),
+    ("", "replicationcontrollers"): ReplicationControllers(),
     ("", "resourcequotas"): Quotas(),
     ("", "secrets"): Secrets(),
     ("", "serviceaccounts"): Accounts(),
     ("", "services"): Services(),
     ("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy(),
+    ("apiregistration.k8s.io", "apiservices"): ApiServices(),
     ("apps", "controllerrevisions"): Plain(),
     ("apps", "daemonsets"): DaemonSets(),
     ("apps", "deployments"): Workloads(),
     ("apps", "replicasets"): ReplicaSets(),
     ("apps", "statefulsets"): StatefulSets(),
+    ("autoscaling", "horizontalpodautoscalers"): Autoscalers(),
     ("batch", "cronjobs"): CronJobs(),
     ("batch", "jobs"): Jobs(),
+    ("certificates.k8s.io", "certificatesigningrequests"): SigningRequests(),
     ("coordination.k8s.io", "leases"): Leases(),
+    ("discovery.k8s.io", "endpointslices"): EndpointSlices(),
     ("events.k8s.io", "events"): NewEvents(),
+    (_FLOW, "flowschemas"): FlowSchemas(),
+    (_FLOW, "prioritylevelconfigurations"): PriorityLevels(),
+    ("networking.k8s.io", "ingressclasses"): IngressClasses(),
+    ("networking.k8s.io", "ingresses"): Ingresses(),
+    ("networking.k8s.io", "ipaddresses"): Addresses(),
+    ("networking.k8s.io", "servicecidrs"): AddressRanges(),
     ("networking.k8s.io", "networkpolicies"): NetworkPolicies(),
+    ("node.k8s.io", "runtimeclasses"): RuntimeClasses(),
     ("policy", "poddisruptionbudgets"): Budgets(),
     (_RBAC, "clusterrolebindings"): RoleBindings(),
     (_RBAC, "clusterroles"): Roles(),
@@ -81,6 +108,10 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_STORAGE, "csistoragecapacities"): Plain(),
     (_STORAGE, "storageclasses"): StorageClasses(),
     (_STORAGE, "volumeattachments"): StorageObjects(),
+    (_STORAGE, "volumeattributesclasses"): VolumeAttributes(),
+    (_HOOKS, "mutatingadmissionpolicies"): WebhookConfigurations(),
+    (_HOOKS, "mutatingadmissionpolicybindings"): WebhookConfigurations(),
+    (_HOOKS, "validatingadmissionpolicybindings"): WebhookConfigurations(),
     (_HOOKS, "mutatingwebhookconfigurations"): WebhookConfigurations(),
     (_HOOKS, "validatingwebhookconfigurations"): WebhookConfigurations(),
 }

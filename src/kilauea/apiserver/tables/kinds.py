@@ -8,7 +8,7 @@ from typing import Any
 
 from kilauea.api.ages import age
 from kilauea.apiserver.schema import builtin_resources
-from kilauea.apiserver.tables import cells
+from kilauea.apiserver.tables import cells, services
 from kilauea.apiserver.tables.columns import AGE, Column, Object, Row, TableForm, simple
 from kilauea.apiserver.tables.pods import pod_row
 from kilauea.apiserver.tables.workloads import cron_job, daemon_set, deployment, job, replica_set, stateful_set
@@ -19,6 +19,25 @@ DEFAULT = simple([AGE], lambda obj, now: [age(obj, now)])
 Cells = Callable[[Object, int], list[Any]]
 
 _CELLS: Mapping[tuple[str, str], Cells] = {
+    ("", "endpoints"): services.endpoints,
+    ("", "podtemplates"): services.pod_template,
+    ("", "replicationcontrollers"): services.replication_controller,
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): services.admission_policy,
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): services.policy_binding,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): services.admission_policy,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): services.policy_binding,
+    ("apiregistration.k8s.io", "apiservices"): services.api_service,
+    ("autoscaling", "horizontalpodautoscalers"): services.autoscaler,
+    ("certificates.k8s.io", "certificatesigningrequests"): services.signing_request,
+    ("discovery.k8s.io", "endpointslices"): services.endpoint_slice,
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): services.flow_schema,
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): services.priority_level,
+    ("networking.k8s.io", "ingressclasses"): services.ingress_class,
+    ("networking.k8s.io", "ingresses"): services.ingress,
+    ("networking.k8s.io", "ipaddresses"): services.ip_address,
+    ("networking.k8s.io", "servicecidrs"): services.address_range,
+    ("node.k8s.io", "runtimeclasses"): services.runtime_class,
+    ("storage.k8s.io", "volumeattributesclasses"): services.volume_attributes,
     ("", "configmaps"): cells.config_map,
     ("", "namespaces"): cells.namespace,
     ("", "nodes"): cells.node,

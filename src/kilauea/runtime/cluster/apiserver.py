@@ -117,6 +117,7 @@ def _credentials(options: ServerOptions, api: ApiServer) -> Credentials:
         raise StartError(f"{error.filename or folder}: {words}") from error
     except CredentialsError as error:
         raise StartError(str(error)) from error
+    api.backend.sign = credentials.authority.sign
     try:
         api.backend.accounts = AccountTokens(credentials.account_key, api.backend.store, _now)
     except ValueError as error:

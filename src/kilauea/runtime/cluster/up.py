@@ -22,10 +22,12 @@ from kilauea.api.ports import Controller, Key, Resource
 from kilauea.api.wellknown import ALL_SCHEDULERS, DEFAULT_SCHEDULER
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.rest.metrics import METRICS
 from kilauea.client.limits import RateLimit
 from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
+from kilauea.controllers.autoscalers import AutoscalerController
 from kilauea.controllers.configuration import ConfigurationController
 from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
@@ -36,6 +38,7 @@ from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
 from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.registration import Registration, node_name
+from kilauea.nodes.usage import SimulatedUsage
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.admission import VolcanoAdmission
 from kilauea.runtime.cluster.advising import Advisor, Words
@@ -125,11 +128,14 @@ async def _components(
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
-    kubernetes = kubernetes_controllers(clock.now(), authority)
-    controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_scheduling(up)]
+    kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign)
+    controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, AutoscalerController(), *_nodes(up), *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
     fabric = FabricDiscovery(controllers, cache, clock, recorder.record, CONFIGURATION)
     api.backend.logs = PodLogs(cache, up.run_time)
+    api.backend.usage = SimulatedUsage(cache)
+    for each in METRICS:
+        api.backend.registry.add(each)
     settings = Settings(SCHEDULERS, check_template=template_errors)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
     work: list[Coroutine[Any, Any, None]] = [

@@ -1,0 +1,173 @@
+"""The rules of small kinds of the cluster: runtime classes, attributes of volumes, addresses, and API services."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from kilauea.api.names import label_problems, path_segment_problems, subdomain_problems
+from kilauea.apiserver.fields import check_labels, check_name, check_range, forbidden_field, invalid_value, required
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.core import Plain
+from kilauea.apiserver.strategies.endpoints import ADDRESS_FORM, IMMUTABLE
+from kilauea.apiserver.strategies.quantities import check_amounts
+
+CIDR_FORM = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+VOLUME_ATTRIBUTES_FINALIZER = "kubernetes.io/vac-protection"
+
+
+class RuntimeClasses(Plain):
+    """Runtime classes: a handler that stays, the overhead of pods, and where they can run."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        handler = obj.get("handler", "")
+        causes = check_name("handler", handler, label_problems(handler)) if handler else [required("handler")]
+        causes += check_amounts("overhead.limits", (obj.get("overhead") or {}).get("podFixed") or {})
+        selector = (obj.get("scheduling") or {}).get("nodeSelector") or {}
+        return causes + check_labels("scheduling.nodeSelector", selector)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        if obj.get("handler") != old.get("handler"):
+            return [invalid_value("handler", obj.get("handler"), IMMUTABLE)]
+        return []
+
+
+class VolumeAttributes(Plain):
+    """Classes of attributes of volumes: driver and parameters stay."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        driver = obj.get("driverName", "")
+        causes = check_name("driverName", driver, subdomain_problems(driver.lower())) if driver else []
+        if not driver:
+            causes.append(required("driverName"))
+        if not obj.get("parameters"):
+            causes.append(required("parameters", "must contain at least one key/value pair"))
+        return causes
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        changed = [field for field in ("driverName", "parameters") if obj.get(field) != old.get(field)]
+        return [forbidden_field(field, f"updates to {field} are forbidden.") for field in changed]
+
+
+def address_name_problems(name: str) -> tuple[str, ...]:
+    """Return the errors in the name of an IPAddress: an address in its canonical form."""
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        digits = [each for each in name.split(".") if each.isascii() and each.isdigit()]
+        if len(digits) == 4 and any(len(each) > 1 and each[0] == "0" for each in digits):
+            return ("must not have leading 0s",)
+        return (ADDRESS_FORM,)
+    return () if str(address) == name else (f'must be in canonical form ("{address}")',)
+
+
+class Addresses(Plain):
+    """Addresses of services, each with the object that has it."""
+
+    name_problems = staticmethod(address_name_problems)
+    selectable = ("spec.parentRef.resource", "spec.parentRef.name", "spec.parentRef.namespace", "spec.parentRef.group")
+
+    def validate(self, obj: Object) -> list[Cause]:
+        parent = spec_of(obj).get("parentRef")
+        if parent is None:
+            return [required("spec.parentRef")]
+        causes: list[Cause] = []
+        if parent.get("group"):
+            causes += check_name("spec.parentRef.group", parent["group"], subdomain_problems(parent["group"]))
+        for field in ("resource", "name"):
+            text = parent.get(field, "")
+            if text:
+                causes += check_name(f"spec.parentRef.{field}", text, path_segment_problems(text))
+            else:
+                causes.append(required(f"spec.parentRef.{field}"))
+        return causes
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        if spec_of(obj).get("parentRef") != spec_of(old).get("parentRef"):
+            return [invalid_value("spec.parentRef", spec_of(obj).get("parentRef"), IMMUTABLE)]
+        return []
+
+
+class AddressRanges(Strategy):
+    """Ranges of the addresses of services."""
+
+    has_generation = False
+
+    def validate(self, obj: Object) -> list[Cause]:
+        ranges = spec_of(obj).get("cidrs") or []
+        if not ranges:
+            return [required("spec.cidrs", "at least one CIDR required")]
+        if len(ranges) > 2:
+            return [invalid_value("spec", spec_of(obj), "may only hold up to 2 values")]
+        return [cause for number, text in enumerate(ranges) for cause in _check_range(f"spec.cidrs[{number}]", text)]
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        new, before = spec_of(obj).get("cidrs") or [], spec_of(old).get("cidrs") or []
+        changed = [number for number, each in enumerate(new) if number >= len(before) or each != before[number]]
+        return [invalid_value(f"spec.cidrs[{number}]", new[number], IMMUTABLE) for number in changed]
+
+
+def _check_range(path: str, text: str) -> list[Cause]:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        try:
+            ipaddress.ip_network(text, strict=False)
+        except ValueError:
+            return [invalid_value(path, text, CIDR_FORM)]
+        return [invalid_value(path, text, "must not have bits set beyond the prefix length")]
+    return [] if "/" in text else [invalid_value(path, text, CIDR_FORM)]
+
+
+class ApiServices(Strategy):
+    """API services: versions of groups; those of another server are stored, and requests are not passed on."""
+
+    has_generation = False
+
+    name_problems = staticmethod(path_segment_problems)
+
+    def prepare_create(self, obj: Object) -> None:
+        """A version without a service is one of this server, and so available."""
+        super().prepare_create(obj)
+        if spec_of(obj).get("service") is None:
+            condition = {
+                "type": "Available",
+                "status": "True",
+                "lastTransitionTime": obj["metadata"]["creationTimestamp"],
+                "reason": "Local",
+                "message": "Local APIServices are always available",
+            }
+            obj["status"] = {"conditions": [condition]}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec, name = spec_of(obj), obj["metadata"].get("name", "")
+        group, version, service = spec.get("group", ""), spec.get("version", ""), spec.get("service")
+        causes: list[Cause] = []
+        if name != f"{version}.{group}":
+            message = f'must be `spec.version+"."+spec.group`: "{version}.{group}"'
+            causes.append(invalid_value("metadata.name", name, message))
+        if not group and version != "v1":
+            message = "only v1 may have an empty group and it better be legacy kube"
+            causes.append(required("spec.group", message))
+        if group:
+            causes += check_name("spec.group", group, subdomain_problems(group))
+        for field, most in (("groupPriorityMinimum", 20_000), ("versionPriority", 1000)):
+            if not 0 < spec.get(field, 0) <= most:
+                message = f"must be positive and less than {most}"
+                causes.append(invalid_value(f"spec.{field}", spec.get(field, 0), message))
+        return causes + (_check_local(spec) if service is None else _check_service(spec, service))
+
+
+def _check_local(spec: Object) -> list[Cause]:
+    if spec.get("insecureSkipTLSVerify"):
+        message = "local APIServices may not have insecureSkipTLSVerify"
+        return [invalid_value("spec.insecureSkipTLSVerify", True, message)]
+    return []
+
+
+def _check_service(spec: Object, service: Object) -> list[Cause]:
+    causes = [required(f"spec.service.{field}") for field in ("namespace", "name") if not service.get(field)]
+    causes += check_range("spec.service.port", service.get("port"), 1, 65535)
+    if spec.get("insecureSkipTLSVerify") and spec.get("caBundle"):
+        causes.append(invalid_value("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present"))
+    return causes

@@ -1,0 +1,237 @@
+"""Horizontal pod autoscalers: replicas of a workload by the usage of its simulated pods.
+
+The number is that of Kubernetes: the usage of the ready pods relative to the target, rounded up, and no change within a
+tenth of the target. The memory of the controller is the status: policies and windows count from the last change.
+Metrics other than those of resources have no source here, and the conditions say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kilauea.api.kinds import (
+    AUTOSCALERS,
+    DEPLOYMENTS,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+)
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, Resource, View
+from kilauea.api.quantity import amount
+from kilauea.api.times import SECOND, format_time, parse_time
+from kilauea.api.usage import container_usage, total_usage, usage_texts
+from kilauea.controllers.objects import (
+    NOTHING,
+    condition_of,
+    is_going,
+    labels_of,
+    matcher,
+    no_keys,
+    own_key,
+    spec_of,
+    status_of,
+    status_patch,
+)
+from kilauea.controllers.pods import is_finished, is_ready
+
+PERIOD = 15.0
+"""Seconds between two looks."""
+TOLERANCE = 0.1
+DOWN_WINDOW = 300
+"""Seconds after a change for which replicas are not reduced, unless the autoscaler says otherwise."""
+_UP = ({"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15})
+_DOWN = ({"type": "Percent", "value": 100, "periodSeconds": 15},)
+SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS)
+"""The kinds that can be scaled."""
+
+
+class Wish(NamedTuple):
+    """The replicas that a metric asks for, with the metric as the status has it; or a reason and a message."""
+
+    replicas: int | None
+    metric: dict[str, Any] | None = None
+    reason: str = ""
+    message: str = ""
+
+
+def _is_asked_for_more(old: Obj | None, new: Obj | None) -> bool:
+    """Return True unless only the status of an autoscaler changed, which the controller writes itself."""
+    return old is None or new is None or old.get("spec") != new.get("spec")
+
+
+class AutoscalerController:
+    """Scales workloads."""
+
+    name = "horizontalpodautoscaler-controller"
+    interests = (
+        Interest(AUTOSCALERS, own_key, matters=_is_asked_for_more),
+        *(Interest(resource, no_keys) for resource in (*SCALED, PODS)),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Scale the workload of an autoscaler, and write what was found."""
+        scaler = view.get(AUTOSCALERS, key)
+        if scaler is None or is_going(scaler):
+            return NOTHING
+        reference = spec_of(scaler)["scaleTargetRef"]
+        resource = next((each for each in SCALED if each.kind == reference["kind"]), None)
+        target = view.get(resource, Key(key.namespace, reference["name"])) if resource is not None else None
+        if resource is None or target is None:
+            named = f'{reference["kind"]} "{reference["name"]}" not found'
+            message = f"the HPA controller was unable to get the target's current scale: {named}"
+            broken = [("AbleToScale", "False", "FailedGetScale", message)]
+            return Outcome(_write(scaler, {}, broken, now), PERIOD)
+        return Outcome(_scale(view, scaler, resource, target, now), PERIOD)
+
+
+def _scale(view: View, scaler: Obj, resource: Resource, target: Obj, now: int) -> list[Operation]:
+    spec, current = spec_of(scaler), int(spec_of(target).get("replicas", 1))
+    counts = {"currentReplicas": current, "observedGeneration": scaler["metadata"].get("generation")}
+    able = ("AbleToScale", "True", "ReadyForNewScale", "recommended size matches current size")
+    if not current:
+        off = "scaling is disabled since the replica count of the target is zero"
+        return _write(
+            scaler, {**counts, "desiredReplicas": 0}, [able, ("ScalingActive", "False", "ScalingDisabled", off)], now
+        )
+    wishes = [_wish(metric, _pods(view, target), current) for metric in spec.get("metrics") or ()]
+    known = [wish.replicas for wish in wishes if wish.replicas is not None]
+    failed = next((wish for wish in wishes if wish.replicas is None), None)
+    if not known or (failed is not None and max(known) < current):  # what is not known must not reduce replicas
+        active = ("ScalingActive", "False", failed.reason, failed.message) if failed else able
+        return _write(scaler, {**counts, "desiredReplicas": current}, [able, active], now)
+    wanted, limit = _bounded(scaler, max(known), current, now)
+    active = ("ScalingActive", "True", "ValidMetricFound", "the HPA was able to compute the replica count")
+    state = {**counts, "desiredReplicas": wanted, "currentMetrics": [w.metric for w in wishes if w.metric is not None]}
+    if wanted == current:
+        return _write(scaler, state, [able, active, limit], now)
+    words = f"the HPA controller was able to update the target scale to {wanted}"
+    able = ("AbleToScale", "True", "SucceededRescale", words)
+    change = Patch(resource, _key(target), {"spec": {"replicas": wanted}}, subresource="scale")
+    reason = "All metrics below target" if wanted < current else "resource utilization above target"
+    told = Record(scaler, "Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {reason}")
+    return [change, told, *_write(scaler, {**state, "lastScaleTime": format_time(now)}, [able, active, limit], now)]
+
+
+def _key(obj: Obj) -> Key:
+    return Key(obj["metadata"]["namespace"], obj["metadata"]["name"])
+
+
+def _pods(view: View, target: Obj) -> list[Obj]:
+    """The pods of a workload that run and do not go."""
+    selector = spec_of(target).get("selector") or {}
+    if not selector.keys() & {"matchLabels", "matchExpressions"}:
+        selector = {"matchLabels": selector}
+    selected = matcher(selector)
+    found = view.list(PODS, target["metadata"]["namespace"])
+    return [pod for pod in found if selected(labels_of(pod)) and not is_going(pod) and not is_finished(pod)]
+
+
+# --- metrics
+
+
+def _wish(metric: Mapping[str, Any], pods: Sequence[Obj], current: int) -> Wish:
+    """The replicas that a metric asks for."""
+    source = metric.get("resource")
+    if metric["type"] != "Resource" or source is None or source["name"] not in ("cpu", "memory"):
+        message = f"no source of metrics of the type {metric['type']}"
+        return Wish(None, None, f"FailedGet{metric['type']}Metric", message)
+    name, target = source["name"], source["target"]
+    ready = [pod for pod in pods if is_ready(pod)]
+    used = sum(total_usage(container_usage(pod))[name] for pod in ready)
+    if not ready:
+        return Wish(None, None, "FailedGetResourceMetric", f"no ready pods to read {name} of")
+    average = used // len(ready)
+    shown: dict[str, Any] = {"averageValue": usage_texts({"cpu": 0, "memory": 0, name: average})[name]}
+    if target.get("averageUtilization") is None:
+        ratio = used / len(ready) / max(1, amount(name, target.get("averageValue", "1")))
+    else:
+        requested = [_requested(pod, name) for pod in ready]
+        if not all(requested):
+            return Wish(None, None, "FailedGetResourceMetric", f"missing request for {name} in a container of a pod")
+        share = 100 * used // sum(requested)
+        shown["averageUtilization"] = share
+        ratio = share / target["averageUtilization"]
+    found = {"type": "Resource", "resource": {"name": name, "current": shown}}
+    return Wish(_replicas(ratio, len(ready), len(pods), current), found)
+
+
+def _replicas(ratio: float, ready: int, all_pods: int, current: int) -> int:
+    """Replicas for a ratio of usage to target; pods that are not ready use nothing when more are wanted."""
+    if abs(ratio - 1) <= TOLERANCE:
+        return current
+    if ratio > 1 and all_pods > ready:
+        ratio = ratio * ready / all_pods
+        return current if ratio <= 1 + TOLERANCE else -int(-(ratio * all_pods) // 1)
+    return -int(-(ratio * ready) // 1)
+
+
+def _requested(pod: Obj, name: str) -> int:
+    """The requests of all containers of a pod; 0 if one has none."""
+    amounts = [
+        amount(name, ((each.get("resources") or {}).get("requests") or {}).get(name, "0"))
+        for each in spec_of(pod).get("containers") or ()
+    ]
+    return sum(amounts) if all(amounts) else 0
+
+
+# --- bounds
+
+
+def _bounded(scaler: Obj, wanted: int, current: int, now: int) -> tuple[int, tuple[str, str, str, str]]:
+    """The replicas within the policies and bounds, and the condition that says if they were limited."""
+    spec, behavior = spec_of(scaler), spec_of(scaler).get("behavior") or {}
+    last = status_of(scaler).get("lastScaleTime")
+    since = (now - parse_time(last)) / SECOND if last else float("inf")
+    least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
+    allowed = min(max(wanted, least), most)
+    if allowed > current >= least:
+        allowed = min(allowed, _step(behavior.get("scaleUp") or {}, _UP, current, since, 0, 1))
+    elif allowed < current <= most:
+        allowed = max(allowed, _step(behavior.get("scaleDown") or {}, _DOWN, current, since, DOWN_WINDOW, -1))
+    if allowed == wanted:
+        words = "the desired count is within the acceptable range"
+        return allowed, ("ScalingLimited", "False", "DesiredWithinRange", words)
+    few = ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
+    many = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
+    pace = "ScaleUpLimit" if wanted > current else "ScaleDownStabilized"
+    paced = (pace, "the policies of the behavior limit the change")
+    reason, words = few if wanted < least else many if wanted > most else paced
+    return allowed, ("ScalingLimited", "True", reason, words)
+
+
+def _step(
+    rules: Mapping[str, Any], usual: Sequence[Mapping[str, Any]], current: int, since: float, window: int, sign: int
+) -> int:
+    """The replicas that policies allow, a time after the last change; upward with sign 1, downward with -1."""
+    if rules.get("selectPolicy") == "Disabled":
+        return current
+    waits = rules.get("stabilizationWindowSeconds")
+    if since < (window if waits is None else waits):
+        return current
+    changes = []
+    for policy in rules.get("policies") or usual:
+        percent = policy["type"] == "Percent"
+        size = -(-current * policy["value"] // 100) if percent else policy["value"]
+        changes.append(size if since >= policy["periodSeconds"] else 0)
+    change = min(changes) if rules.get("selectPolicy") == "Min" else max(changes)
+    return int(current + sign * change)
+
+
+# --- status
+
+
+def _write(
+    scaler: Obj, state: Mapping[str, Any], conditions: Sequence[tuple[str, str, str, str]], now: int
+) -> list[Operation]:
+    """The status, with conditions that keep the time of their last transition."""
+    written = []
+    for kind, value, reason, message in conditions:
+        before = condition_of(scaler, kind)
+        same = before is not None and before.get("status") == value
+        stamp = before["lastTransitionTime"] if same and before is not None else format_time(now)
+        given = {"type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": stamp}
+        written.append(given)
+    wanted = {name: value for name, value in state.items() if value is not None}
+    return [*status_patch(AUTOSCALERS, scaler, {**wanted, "conditions": written})]

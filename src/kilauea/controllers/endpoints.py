@@ -1,0 +1,239 @@
+"""Endpoints and endpoint slices of services: the addresses of the pods that a service selects.
+
+A change of a pod makes the services of its namespace be looked at once, after a moment in which more changes may come.
+Only changes that services can see count, so that pods that merely run on cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from kilauea.api.kinds import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
+from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Outcome, Patch, Single, Together, View, key_of
+from kilauea.controllers.hashes import suffixes
+from kilauea.controllers.objects import (
+    NOTHING,
+    is_going,
+    labels_of,
+    name_of,
+    own_key,
+    owner_reference,
+    spec_of,
+    status_of,
+    uid_of,
+)
+from kilauea.controllers.pods import is_finished, is_ready
+
+SERVICE_LABEL = "kubernetes.io/service-name"
+SLICE_MANAGER_LABEL, SLICE_MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
+MANAGER_LABEL, MANAGER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
+HEADLESS = "service.kubernetes.io/headless"
+PER_SLICE = 100
+"""Endpoints in one slice."""
+MOST = 1000
+"""Addresses in the older Endpoints, which have no more."""
+DELAY = 0.5
+"""Seconds for which changes of pods are collected."""
+
+Ports = tuple[tuple[str, int, str], ...]
+"""Name, number and protocol of each port."""
+
+
+def _its_namespace(obj: Obj) -> Iterable[Key]:
+    return (Key(obj["metadata"]["namespace"], ""),)
+
+
+def _its_service(obj: Obj) -> Iterable[Key]:
+    name = labels_of(obj).get(SERVICE_LABEL)
+    return (Key(obj["metadata"]["namespace"], name),) if name else ()
+
+
+def _seen_of(pod: Obj | None) -> tuple[Any, ...] | None:
+    """The facts of a pod that services see; None for a pod without an address."""
+    if pod is None or not status_of(pod).get("podIP") or is_finished(pod):
+        return None
+    return labels_of(pod), status_of(pod).get("podIP"), is_ready(pod), is_going(pod)
+
+
+def _matters(old: Obj | None, new: Obj | None) -> bool:
+    return _seen_of(old) != _seen_of(new)
+
+
+class EndpointsController:
+    """Keeps Endpoints and EndpointSlices of services with a selector."""
+
+    name = "endpoints-controller"
+    interests = (
+        Interest(SERVICES, own_key),
+        Interest(ENDPOINTS, own_key),
+        Interest(ENDPOINT_SLICES, _its_service, labels=(SERVICE_LABEL,)),
+        Interest(PODS, _its_namespace, delay=DELAY, matters=_matters),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Write the addresses of one service, or of all services of a namespace."""
+        if key.name:
+            return Outcome(_of_service(view, key))
+        services = [each for each in view.list(SERVICES, key.namespace) if _selects(each)]
+        if not services:
+            return NOTHING
+        chains = [_of_service(view, key_of(each)) for each in services]
+        return Outcome([Together([chain for chain in chains if chain])] if any(chains) else ())
+
+
+def _selects(service: Obj) -> bool:
+    """Return True if the endpoints of a service follow its selector."""
+    spec = spec_of(service)
+    return bool(spec.get("selector")) and spec.get("type") != "ExternalName" and not is_going(service)
+
+
+def _of_service(view: View, key: Key) -> list[Single]:
+    service = view.get(SERVICES, key)
+    if service is None:
+        return _without_service(view, key)
+    if not _selects(service):
+        return []
+    wanted = spec_of(service)["selector"].items()
+    found = [pod for pod in view.list(PODS, key.namespace) if wanted <= labels_of(pod).items() and _seen_of(pod)]
+    groups: dict[Ports, list[Obj]] = {}
+    for pod in found:
+        groups.setdefault(_ports(service, pod), []).append(pod)
+    return [*_write_endpoints(view, service, groups), *_write_slices(view, service, groups)]
+
+
+def _without_service(view: View, key: Key) -> list[Single]:
+    """Endpoints go with their service; slices have it as owner."""
+    found = view.get(ENDPOINTS, key)
+    if found is None or labels_of(found).get(MANAGER_LABEL) != MANAGER:
+        return []
+    return [Delete(ENDPOINTS, key, uid_of(found))]
+
+
+def _ports(service: Obj, pod: Obj) -> Ports:
+    """The ports of a service at a pod; a port whose name the pod does not have is left out."""
+    named = {
+        (port.get("name"), port.get("protocol", "TCP")): port.get("containerPort")
+        for container in spec_of(pod).get("containers") or ()
+        for port in container.get("ports") or ()
+    }
+    found = []
+    for port in spec_of(service).get("ports") or ():
+        protocol, target = port.get("protocol", "TCP"), port.get("targetPort") or port.get("port")
+        number = target if isinstance(target, int) else named.get((target, protocol))
+        if number:
+            found.append((port.get("name", ""), number, protocol))
+    return tuple(found)
+
+
+def _ready(service: Obj, pod: Obj) -> bool:
+    """Return True if traffic may go to a pod."""
+    return bool(spec_of(service).get("publishNotReadyAddresses")) or (is_ready(pod) and not is_going(pod))
+
+
+def _reference(pod: Obj) -> dict[str, str]:
+    return {"kind": "Pod", "namespace": pod["metadata"]["namespace"], "name": name_of(pod), "uid": uid_of(pod)}
+
+
+def _hostname(service: Obj, pod: Obj) -> dict[str, str]:
+    spec = spec_of(pod)
+    named = spec.get("hostname") and spec.get("subdomain") == name_of(service)
+    return {"hostname": spec["hostname"]} if named else {}
+
+
+# --- the older form
+
+
+def _write_endpoints(view: View, service: Obj, groups: Mapping[Ports, Sequence[Obj]]) -> list[Single]:
+    key = key_of(service)
+    subsets = [_subset(service, ports, pods[:MOST]) for ports, pods in sorted(groups.items())]
+    labels = {**labels_of(service), MANAGER_LABEL: MANAGER, **_headless(service)}
+    found = view.get(ENDPOINTS, key)
+    if found is None:
+        metadata = {"name": key.name, "namespace": key.namespace, "labels": labels}
+        body = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": list(filter(None, subsets))}
+        return [Create(ENDPOINTS, body)]
+    new = list(filter(None, subsets))
+    if (found.get("subsets") or []) == new and labels_of(found) == labels:
+        return []
+    gone = dict.fromkeys(labels_of(found).keys() - labels.keys())
+    return [Patch(ENDPOINTS, key, {"metadata": {"labels": {**labels, **gone}}, "subsets": new})]
+
+
+def _headless(service: Obj) -> dict[str, str]:
+    return {HEADLESS: ""} if spec_of(service).get("clusterIP") == "None" else {}
+
+
+def _subset(service: Obj, ports: Ports, pods: Sequence[Obj]) -> dict[str, Any]:
+    """The pods with the same ports, ready ones apart from others; empty if none counts."""
+    lists: dict[str, list[dict[str, Any]]] = {}
+    for pod in pods:
+        if is_going(pod) and not spec_of(service).get("publishNotReadyAddresses"):
+            continue
+        address = {"ip": status_of(pod)["podIP"], **_hostname(service, pod), "targetRef": _reference(pod)}
+        node = spec_of(pod).get("nodeName")
+        address |= {"nodeName": node} if node else {}
+        lists.setdefault("addresses" if _ready(service, pod) else "notReadyAddresses", []).append(address)
+    if not lists:
+        return {}
+    shown = [{**({"name": name} if name else {}), "port": number, "protocol": kind} for name, number, kind in ports]
+    return {**lists, **({"ports": shown} if shown else {})}
+
+
+# --- slices
+
+
+def _write_slices(view: View, service: Obj, groups: Mapping[Ports, Sequence[Obj]]) -> list[Single]:
+    found = {
+        name_of(each): each
+        for each in view.labelled(ENDPOINT_SLICES, SERVICE_LABEL, name_of(service))
+        if each["metadata"]["namespace"] == service["metadata"]["namespace"]
+        and labels_of(each).get(SLICE_MANAGER_LABEL) == SLICE_MANAGER
+    }
+    wanted = [
+        _slice(service, ports, pods[start : start + PER_SLICE])
+        for ports, pods in sorted(groups.items() or {(): ()}.items())
+        for start in range(0, max(len(pods), 1), PER_SLICE)
+    ]
+    operations: list[Single] = []
+    names = [f"{name_of(service)}-{each}" for each in islice(suffixes(f"{uid_of(service)}/slices"), len(wanted))]
+    for name, content in zip(names, wanted, strict=True):
+        operations += _write_slice(service, name, content, found.pop(name, None))
+    gone = [Delete(ENDPOINT_SLICES, key_of(each), uid_of(each)) for each in found.values() if not is_going(each)]
+    return [*operations, *gone]
+
+
+def _slice(service: Obj, ports: Ports, pods: Sequence[Obj]) -> dict[str, Any]:
+    shown = [{"name": name, "port": number, "protocol": protocol} for name, number, protocol in ports]
+    return {"endpoints": [_endpoint(service, pod) for pod in pods], "ports": shown}
+
+
+def _endpoint(service: Obj, pod: Obj) -> dict[str, Any]:
+    node = spec_of(pod).get("nodeName")
+    conditions = {"ready": _ready(service, pod), "serving": is_ready(pod), "terminating": is_going(pod)}
+    return {
+        "addresses": [status_of(pod)["podIP"]],
+        "conditions": conditions,
+        **_hostname(service, pod),
+        "targetRef": _reference(pod),
+        **({"nodeName": node} if node else {}),
+    }
+
+
+def _write_slice(service: Obj, name: str, content: Mapping[str, Any], found: Obj | None) -> list[Single]:
+    labels = {
+        **labels_of(service), **_headless(service), SERVICE_LABEL: name_of(service), SLICE_MANAGER_LABEL: SLICE_MANAGER,
+    }  # fmt: skip
+    if found is None:
+        metadata = {
+            "name": name, "generateName": f"{name_of(service)}-", "namespace": service["metadata"]["namespace"],
+            "labels": labels, "ownerReferences": [owner_reference(SERVICES, service)],
+        }  # fmt: skip
+        head = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata}
+        return [Create(ENDPOINT_SLICES, {**head, "addressType": "IPv4", **content})]
+    same = all((found.get(part) or []) == value for part, value in content.items()) and labels_of(found) == labels
+    if same:
+        return []
+    gone = dict.fromkeys(labels_of(found).keys() - labels.keys())
+    return [Patch(ENDPOINT_SLICES, key_of(found), {"metadata": {"labels": {**labels, **gone}}, **content})]

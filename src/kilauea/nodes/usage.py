@@ -1,0 +1,56 @@
+"""Metrics of simulated nodes and their pods, as the metrics server of a cluster gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kilauea.api.kinds import NODES, PODS
+from kilauea.api.ports import Key, Obj, View
+from kilauea.api.times import format_time
+from kilauea.api.usage import USAGE, container_usage, total_usage, usage_texts
+
+WINDOW = "15s"
+
+
+class SimulatedUsage:
+    """Usage of pods and nodes, told from the objects as a view has them.
+
+    Args:
+        view: shows pods and nodes.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def pods(self, namespace: str, name: str, now: int) -> Iterator[dict[str, Any]]:
+        """Yield PodMetrics of the running pods of a namespace, or of all; of one if it is named."""
+        one = self._view.get(PODS, Key(namespace, name)) if name else None
+        found = [one] if one is not None else [] if name else self._view.list(PODS, namespace)
+        for pod in found:
+            usage = container_usage(pod)
+            if usage:
+                containers = [{"name": each, "usage": usage_texts(used)} for each, used in usage.items()]
+                yield {**_head("PodMetrics", pod, now), "containers": containers}
+
+    def nodes(self, name: str, now: int) -> Iterator[dict[str, Any]]:
+        """Yield NodeMetrics of all nodes, or of one."""
+        sums: dict[str, dict[str, int]] = {}
+        for pod in self._view.list(PODS):
+            used = total_usage(container_usage(pod))
+            node = sums.setdefault(pod["spec"].get("nodeName", ""), dict.fromkeys(USAGE, 0))
+            for resource, value in used.items():
+                node[resource] += value
+        one = self._view.get(NODES, Key("", name)) if name else None
+        found = [one] if one is not None else [] if name else self._view.list(NODES)
+        for shown in found:
+            total = sums.get(shown["metadata"]["name"], dict.fromkeys(USAGE, 0))
+            yield {**_head("NodeMetrics", shown, now), "usage": usage_texts(total)}
+
+
+def _head(kind: str, obj: Obj, now: int) -> dict[str, Any]:
+    given, stamp = obj["metadata"], format_time(now // 1_000_000 * 1_000_000)
+    metadata = {field: given[field] for field in ("name", "namespace", "labels") if field in given}
+    version = "metrics.k8s.io/v1beta1"
+    head = {"kind": kind, "apiVersion": version, "metadata": {**metadata, "creationTimestamp": stamp}}
+    return {**head, "timestamp": stamp, "window": WINDOW}

@@ -1,0 +1,140 @@
+"""Autoscalers give a workload the replicas that the usage of its pods asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kilauea.api.kinds import AUTOSCALERS, DEPLOYMENTS, PODS
+from kilauea.api.usage import CPU_USAGE
+from kilauea.controllers.autoscalers import AutoscalerController
+from support.controlled import Cluster
+
+LABELS = {"app": "web"}
+REQUESTS = {"requests": {"cpu": "100m"}}
+
+
+@pytest.fixture
+def cluster(cluster_of: Callable[..., Cluster]) -> Cluster:
+    return cluster_of(AutoscalerController())
+
+
+def workload(cluster: Cluster, replicas: int, usage: str, *, resources: Any = REQUESTS) -> None:
+    """A deployment, and pods of it that run and use so much."""
+    spec = {"containers": [{"name": "main", "image": "x", "resources": resources}]}
+    template = {"metadata": {"labels": LABELS}, "spec": spec}
+    given = {"replicas": replicas, "selector": {"matchLabels": LABELS}, "template": template}
+    cluster.create(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": given})
+    for number in range(replicas):
+        metadata = {"name": f"p{number}", "labels": LABELS, "annotations": {CPU_USAGE: usage}}
+        pod = cluster.create(PODS, {"metadata": metadata, "spec": spec})
+        state = {"running": {"startedAt": "2023-11-14T00:00:00Z"}}
+        entry = {"name": "main", "image": "x", "imageID": "", "ready": True, "restartCount": 0, "state": state}
+        cluster.say(pod, "Running", containerStatuses=[entry])
+
+
+def scaler(cluster: Cluster, **spec: Any) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    given = {"minReplicas": 1, "maxReplicas": 10, "scaleTargetRef": target, **spec}
+    cluster.create(AUTOSCALERS, {"metadata": {"name": "web"}, "spec": given})
+    cluster.settle()
+
+
+def replicas(cluster: Cluster) -> int:
+    return int(cluster.get(DEPLOYMENTS, "web")["spec"]["replicas"])
+
+
+def condition(cluster: Cluster, kind: str) -> tuple[str, str]:
+    conditions = cluster.get(AUTOSCALERS, "web")["status"]["conditions"]
+    return next((each["status"], each["reason"]) for each in conditions if each["type"] == kind)
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ("160m", 4),  # 160% of 80%: twice as many
+        ("80m", 2),
+        ("87m", 2),  # within a tenth
+        ("89m", 3),
+        ("40m", 1),
+        ("0", 1),
+        ("2", 6),  # four more pods at a time
+    ],
+)
+def test_replicas_follow_the_usage_relative_to_the_target(cluster: Cluster, usage: str, expected: int) -> None:
+    workload(cluster, 2, usage)
+    scaler(cluster)
+    assert replicas(cluster) == expected
+
+
+def test_the_status_says_what_was_found_and_done(cluster: Cluster) -> None:
+    workload(cluster, 2, "160m")
+    scaler(cluster)
+    state = cluster.get(AUTOSCALERS, "web")["status"]
+    assert state["desiredReplicas"] == 4
+    current = {"averageUtilization": 160, "averageValue": "160m"}
+    assert state["currentMetrics"] == [{"type": "Resource", "resource": {"name": "cpu", "current": current}}]
+    assert condition(cluster, "ScalingActive") == ("True", "ValidMetricFound")
+    assert ("web", "SuccessfulRescale", "New size: 4; reason: resource utilization above target") in cluster.told
+
+
+def test_replicas_stay_within_the_bounds(cluster: Cluster) -> None:
+    workload(cluster, 2, "160m")
+    scaler(cluster, maxReplicas=3)
+    assert replicas(cluster) == 3
+    assert condition(cluster, "ScalingLimited") == ("True", "TooManyReplicas")
+
+
+def test_replicas_are_not_reduced_soon_after_a_change(cluster: Cluster) -> None:
+    workload(cluster, 2, "160m")
+    scaler(cluster)
+    assert replicas(cluster) == 4
+    for name in cluster.names(PODS):
+        cluster.patch(PODS, name, {"metadata": {"annotations": {CPU_USAGE: "10m"}}})
+    cluster.wait(200)
+    assert replicas(cluster) == 4
+    cluster.wait(150)
+    assert replicas(cluster) == 1
+
+
+def test_policies_of_the_behavior_limit_a_change(cluster: Cluster) -> None:
+    workload(cluster, 2, "160m")
+    policies = [{"type": "Pods", "value": 1, "periodSeconds": 60}]
+    scaler(cluster, behavior={"scaleUp": {"policies": policies}})
+    assert replicas(cluster) == 3
+    cluster.wait(31)
+    assert replicas(cluster) == 3
+    cluster.wait(31)
+    assert replicas(cluster) == 4
+
+
+@pytest.mark.parametrize(
+    ("metrics", "resources", "reason"),
+    [
+        (None, {}, "FailedGetResourceMetric"),
+        (
+            [
+                {
+                    "type": "Pods",
+                    "pods": {"metric": {"name": "q"}, "target": {"type": "AverageValue", "averageValue": "1"}},
+                }
+            ],
+            REQUESTS,
+            "FailedGetPodsMetric",
+        ),
+    ],
+)
+def test_a_metric_that_cannot_be_read_changes_nothing_and_is_told(
+    cluster: Cluster, metrics: Any, resources: Any, reason: str
+) -> None:
+    workload(cluster, 2, "160m", resources=resources)
+    scaler(cluster, **({"metrics": metrics} if metrics else {}))
+    assert replicas(cluster) == 2
+    assert condition(cluster, "ScalingActive") == ("False", reason)
+
+
+def test_an_autoscaler_of_a_missing_workload_says_so(cluster: Cluster) -> None:
+    scaler(cluster)
+    assert condition(cluster, "AbleToScale") == ("False", "FailedGetScale")

@@ -1,0 +1,138 @@
+"""Endpoints and slices follow services and their pods; replication controllers keep their number of pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kilauea.api.kinds import ENDPOINT_SLICES, ENDPOINTS, PODS, REPLICATION_CONTROLLERS, SERVICES
+from kilauea.controllers.endpoints import PER_SLICE, EndpointsController
+from kilauea.controllers.replicasets import ReplicaSetController
+from support.controlled import Cluster, template
+
+LABELS = {"app": "web"}
+PORTED = {"containers": [{"name": "a", "image": "x", "ports": [{"name": "http", "containerPort": 8080}]}]}
+
+
+@pytest.fixture
+def cluster(cluster_of: Callable[..., Cluster]) -> Cluster:
+    return cluster_of(EndpointsController())
+
+
+def service(cluster: Cluster, **spec: Any) -> None:
+    ports = [{"name": "web", "port": 80, "targetPort": "http"}]
+    given = {"selector": LABELS, "ports": ports, **spec}
+    cluster.create(SERVICES, {"metadata": {"name": "web", "labels": {"tier": "front"}}, "spec": given})
+
+
+def pod(cluster: Cluster, name: str, address: str, *, ready: bool = True, spec: Any = PORTED) -> None:
+    made = cluster.create(PODS, {"metadata": {"name": name, "labels": LABELS}, "spec": spec})
+    cluster.say(made, "Running", ready=ready, podIP=address, podIPs=[{"ip": address}])
+
+
+def addresses(cluster: Cluster, part: str = "addresses") -> list[str]:
+    subsets = cluster.get(ENDPOINTS, "web").get("subsets") or []
+    return [each["ip"] for subset in subsets for each in subset.get(part) or []]
+
+
+def ready_endpoints(cluster: Cluster) -> list[str]:
+    slices = cluster.all(ENDPOINT_SLICES)
+    return [e["addresses"][0] for s in slices for e in s.get("endpoints") or [] if e["conditions"]["ready"]]
+
+
+def test_a_service_has_the_addresses_of_its_ready_pods(cluster: Cluster) -> None:
+    service(cluster)
+    pod(cluster, "a", "10.0.0.1")
+    pod(cluster, "b", "10.0.0.2", ready=False)
+    cluster.settle()
+    assert (addresses(cluster), addresses(cluster, "notReadyAddresses")) == (["10.0.0.1"], ["10.0.0.2"])
+    assert cluster.get(ENDPOINTS, "web")["subsets"][0]["ports"] == [{"name": "web", "port": 8080, "protocol": "TCP"}]
+    (found,) = cluster.all(ENDPOINT_SLICES)
+    assert found["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
+    assert found["metadata"]["labels"]["tier"] == "front"
+    assert found["ports"] == [{"name": "web", "port": 8080, "protocol": "TCP"}]
+    assert [(each["addresses"], each["conditions"]["ready"]) for each in found["endpoints"]] == [
+        (["10.0.0.1"], True),
+        (["10.0.0.2"], False),
+    ]
+
+
+def test_a_pod_that_goes_or_ends_leaves_the_endpoints(cluster: Cluster) -> None:
+    service(cluster)
+    for name, address in (("a", "10.0.0.1"), ("b", "10.0.0.2"), ("c", "10.0.0.3")):
+        pod(cluster, name, address)
+    cluster.settle()
+    assert ready_endpoints(cluster) == addresses(cluster) == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    cluster.say(cluster.get(PODS, "a"), "Succeeded")
+    cluster.delete(PODS, "b", grace=0)
+    cluster.settle()
+    assert ready_endpoints(cluster) == addresses(cluster) == ["10.0.0.3"]
+
+
+def test_a_service_without_ready_pods_has_an_empty_slice_and_publishes_unready_ones_on_demand(cluster: Cluster) -> None:
+    service(cluster, clusterIP="None", publishNotReadyAddresses=True)
+    cluster.settle()
+    (found,) = cluster.all(ENDPOINT_SLICES)
+    assert "service.kubernetes.io/headless" in found["metadata"]["labels"]
+    assert not found.get("endpoints")
+    pod(cluster, "a", "10.0.0.1", ready=False)
+    cluster.settle()
+    assert ready_endpoints(cluster) == addresses(cluster) == ["10.0.0.1"]
+
+
+def test_endpoints_of_a_service_without_selector_are_left_to_its_user(cluster: Cluster) -> None:
+    service(cluster, selector=None)
+    cluster.create(ENDPOINTS, {"metadata": {"name": "web"}, "subsets": []})
+    pod(cluster, "a", "10.0.0.1")
+    cluster.settle()
+    assert cluster.all(ENDPOINT_SLICES) == []
+    cluster.delete(SERVICES, "web")
+    cluster.settle()
+    assert cluster.names(ENDPOINTS) == ["web"]
+
+
+def test_endpoints_go_with_their_service(cluster: Cluster) -> None:
+    service(cluster)
+    cluster.settle()
+    assert cluster.names(ENDPOINTS) == ["web"]
+    cluster.delete(SERVICES, "web")
+    cluster.settle()
+    assert cluster.names(ENDPOINTS) == []
+
+
+def test_a_slice_has_at_most_a_hundred_endpoints(cluster: Cluster) -> None:
+    service(cluster)
+    for number in range(PER_SLICE + 1):
+        pod(cluster, f"p{number:03}", f"10.0.1.{number}")
+    cluster.settle()
+    assert sorted(len(each["endpoints"]) for each in cluster.all(ENDPOINT_SLICES)) == [1, PER_SLICE]
+    assert len(addresses(cluster)) == PER_SLICE + 1
+
+
+def test_what_no_service_can_see_of_a_pod_does_not_make_the_controller_look() -> None:
+    (matters,) = [each.matters for each in EndpointsController.interests if each.resource == PODS]
+    assert matters is not None
+    waiting = {"metadata": {"name": "a", "namespace": "n"}, "status": {"phase": "Pending"}}
+    running = {"metadata": {"name": "a", "namespace": "n"}, "status": {"phase": "Running", "podIP": "10.0.0.1"}}
+    assert not matters(None, waiting)
+    assert matters(waiting, running)
+    assert not matters(running, {**running, "metadata": {**running["metadata"], "annotations": {"a": "b"}}})
+
+
+def test_a_replication_controller_keeps_its_number_of_pods(cluster_of: Callable[..., Cluster]) -> None:
+    made = cluster_of(ReplicaSetController(REPLICATION_CONTROLLERS, "replicationcontroller-controller"))
+    made.create(
+        REPLICATION_CONTROLLERS, {"metadata": {"name": "web"}, "spec": {"replicas": 2, "template": template(LABELS)}}
+    )
+    made.settle()
+    made.say_all("Running")
+    made.settle()
+    state = made.get(REPLICATION_CONTROLLERS, "web")["status"]
+    assert (state["replicas"], state["readyReplicas"], state["availableReplicas"]) == (2, 2, 2)
+    made.delete(PODS, made.names(PODS)[0], grace=0)
+    made.settle()
+    assert len(made.names(PODS)) == 2
+    owner = made.all(PODS)[0]["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["apiVersion"]) == ("ReplicationController", "v1")

@@ -166,5 +166,5 @@ def test_a_table_has_rows_for_people(api: Api) -> None:
 
 
 def test_forms_that_cannot_be_given_are_refused(api: Api) -> None:
-    assert api.ask("GET", MAPS, accept="application/vnd.kubernetes.protobuf").code == 406
-    assert api.ask("GET", MAPS, accept="application/vnd.kubernetes.protobuf,application/json").code == 200
+    assert api.ask("GET", MAPS, accept="application/cbor").code == 406
+    assert api.ask("GET", MAPS, accept="application/cbor,application/json").code == 200

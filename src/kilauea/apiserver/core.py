@@ -14,8 +14,9 @@ from kilauea.apiserver.access import REVIEWS
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.deferred import KNOWN, MOST_DEFERRED, Deferred
 from kilauea.apiserver.documents import Documents
-from kilauea.apiserver.heavy import TooHeavy, write_yaml
+from kilauea.apiserver.heavy import TooHeavy, write_protobuf, write_yaml
 from kilauea.apiserver.negotiation import view_of
+from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
 from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, TextStream, WatchStream, parse_path
@@ -88,17 +89,19 @@ class ApiServer:
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
         answer = await self._answer(request)
-        if isinstance(answer, ApiResponse) and answer.content_type == YAML:
+        if isinstance(answer, ApiResponse) and answer.content_type in (YAML, PROTOBUF):
             try:
-                answer.body = await self._in_yaml(answer.body)
+                answer.body = await self._written(answer.body, answer.content_type)
             except TooHeavy as fault:
                 return fault_response(status.too_many_requests(str(fault), (), 1))
         return answer
 
-    async def _in_yaml(self, body: bytes | Iterable[bytes]) -> bytes:
-        """JSON as YAML; what is large is written elsewhere."""
+    async def _written(self, body: bytes | Iterable[bytes], media: str) -> bytes:
+        """JSON as YAML or protobuf; what is large is written elsewhere."""
         whole = body if isinstance(body, bytes) else b"".join(body)
-        return write_yaml(whole) if len(whole) <= LIGHT else await self.backend.heavy.run("write yaml", whole)
+        if len(whole) > LIGHT:
+            return await self.backend.heavy.run("write yaml" if media == YAML else "write protobuf", whole)
+        return write_yaml(whole) if media == YAML else write_protobuf(whole)
 
     async def _answer(self, request: ApiRequest) -> Answer:
         try:
@@ -203,9 +206,10 @@ def fault_response(fault: ApiFault) -> ApiResponse:
 
 
 def _in_form(request: ApiRequest, response: ApiResponse) -> ApiResponse:
-    """A refusal in YAML, if that is what was asked for."""
-    if media_type(request.headers.get("accept", "")) == YAML:
-        response.content_type = YAML
+    """A refusal in YAML or protobuf, if only that is what was asked for."""
+    media = media_type(request.headers.get("accept", ""))
+    if media in (YAML, PROTOBUF):
+        response.content_type = media
     return response
 
 

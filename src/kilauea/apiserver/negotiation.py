@@ -78,6 +78,8 @@ def view_of(call: Call) -> View:
     view = negotiate(call.request.headers.get("accept", ""))
     if view.media == PROTOBUF and call.resource.is_custom and not view.form:
         raise status.not_acceptable(_MEDIA)
+    if view.form and "get" not in call.resource.verbs and call.subresource is None:  # reviews have no metadata
+        raise status.not_acceptable((*_MEDIA, PROTOBUF))
     return view
 
 

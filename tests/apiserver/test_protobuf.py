@@ -265,3 +265,13 @@ def test_a_watch_in_protobuf_form_is_a_stream_of_frames_with_their_length(api: A
     found = decoded(data[data.index(b"k8s\0") :])
     assert found["data"] == {"key": "x"}
     api.run(answer.batches.aclose())
+
+
+def test_empty_fields_that_go_clients_send_with_each_schema_are_absent() -> None:
+    empty = field(1, b"") + field(6, b"") + field(37, 0) + field(39, 0) + field(40, 0)
+    text = field(5, b"string") + empty + varint(11 << 3 | 1) + struct.pack("<d", 0.0)
+    root = field(5, b"array") + empty + field(24, field(1, text))
+    version = field(1, b"v1") + field(4, field(1, root))
+    body = enveloped("apiextensions.k8s.io/v1", "CustomResourceDefinition", field(2, field(7, version)))
+    schema = decoded(body)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert schema == {"type": "array", "items": {"type": "string", "minimum": 0.0}}

@@ -183,6 +183,8 @@ def _value(kind: str, wire: Wire, depth: int) -> Any:
     if layout is None:
         raise ProtobufError(f"{kind} has no protobuf form here")
     found = _object(layout, _message(wire), depth + 1)
+    if kind == SCHEMA:
+        return {name: value for name, value in found.items() if value or name not in _ALWAYS_SENT}
     return found.get("items", []) if kind.endswith(".ExtraValue") else found
 
 
@@ -252,6 +254,11 @@ _SCALARS: Mapping[str, Callable[[Wire], Any]] = {
     "double": _double,
 }
 _EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_ALWAYS_SENT = frozenset(
+    "id $schema description type format title exclusiveMaximum exclusiveMinimum uniqueItems nullable pattern "
+    "x-kubernetes-embedded-resource x-kubernetes-int-or-string".split()
+)
+"""Fields of schemas that Go clients send even when they are empty; in JSON they are absent then."""
 SCHEMA = f"{_EXTENSIONS}JSONSchemaProps"
 JSON_VALUE = f"{_EXTENSIONS}JSON"
 EITHER: Mapping[str, tuple[int, int, str]] = {

@@ -33,7 +33,7 @@ SUITE = (
     "--provider=skeleton --allowed-not-ready-nodes=-1 --minStartupPods=0 --disable-log-dump=true --num-nodes=3 "
     "--ginkgo.no-color --ginkgo.silence-skips --ginkgo.v --ginkgo.timeout=3h --ginkgo.poll-progress-after=0"
 ).split()
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 MESSAGE = 400
 """Characters of a failure that are printed."""
 

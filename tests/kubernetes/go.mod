@@ -1,6 +1,6 @@
-// The real Kubernetes that the embedded API server is compared with: versions only, no code of ours.
-// `make kubernetes-binaries` builds the tools below; k8s.io/kubernetes replaces its staging modules by folders, which
-// a module that requires it has to replace by the released versions.
+// The real Kubernetes that the embedded API server is compared with, and its e2e suite: versions only, no code of ours.
+// `make kubernetes-binaries` builds the tools below and `make test-conformance` the suite; k8s.io/kubernetes replaces its
+// staging modules by folders, which a module that requires it has to replace by the released versions.
 module kilauea/tests/kubernetes
 
 go 1.26.0

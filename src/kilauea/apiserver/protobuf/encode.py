@@ -165,4 +165,4 @@ _CONTENTS: Mapping[str, Callable[[Any], bytes]] = {
     f"{MACHINERY}runtime.RawExtension": _json,
     JSON_VALUE: _json,
 }
-"""Contents of fields that are no messages with fields of their own."""
+"""Contents of fields without fields of their own."""

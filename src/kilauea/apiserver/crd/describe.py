@@ -48,10 +48,8 @@ def in_older_form(raw: dict[str, Any]) -> dict[str, Any]:
     return _loosened(raw)
 
 
-def _loosened(raw: Any) -> Any:
+def _loosened(raw: dict[str, Any]) -> dict[str, Any]:
     """A schema without what clients of OpenAPI v2 misread, at all depths."""
-    if not isinstance(raw, dict):
-        return raw
     out = {key: value for key, value in raw.items() if key not in ("nullable", "oneOf", "anyOf", "not")}
     is_open = raw.get(_PRESERVES)
     if raw.get("nullable") or is_open:
@@ -59,7 +57,7 @@ def _loosened(raw: Any) -> Any:
     if raw.get("nullable") or (is_open and raw.get("type") == "object") or _is_bare_list(out):
         out.pop("type", None)
     for key in ("items", "additionalProperties"):
-        if key in out:
+        if isinstance(out.get(key), dict):
             out[key] = _loosened(out[key])
     if "properties" in out:
         out["properties"] = {name: _loosened(each) for name, each in out["properties"].items()}

@@ -7,6 +7,7 @@ STAMP := $(VENV)/.installed
 BENCH_FLAGS ?=
 PYTEST_FLAGS ?=
 COVERAGE_TESTS ?=
+CONFORMANCE_FLAGS ?=
 NOX_FLAGS ?=
 PROSE := src tests docs examples benchmarks README.md ARCHITECTURE.md CONTRIBUTING.md
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
@@ -15,7 +16,7 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 	--no-header --no-emit-options --annotation-style=line
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage test-matrix test-cluster test-kubernetes kubernetes-binaries bench docs lock clean
+.PHONY: help install demo test coverage test-matrix test-cluster test-kubernetes test-conformance kubernetes-binaries bench docs lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
@@ -25,6 +26,7 @@ help:
 	@echo "make test-matrix      quick tests on each Python of this machine, and with the lowest requirements"
 	@echo "make test-cluster     longer tests against the embedded cluster"
 	@echo "make test-kubernetes  our API server against the real one, and our scheduler at the real one (needs Go)"
+	@echo "make test-conformance conformance specs of Kubernetes' own e2e suite on \`kilauea up\` (needs Go and kubectl)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
 	@echo "make bench            run every benchmark once; BENCH_FLAGS=--smoke for a quick run"
 	@echo "make docs             build the documentation site in build/site"
@@ -77,6 +79,11 @@ test-cluster: install
 test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/compare.py
 	@$(BIN)/python tests/kubernetes/live_plans.py
+
+# CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.
+test-conformance: install
+	@$(BIN)/python tests/kubernetes/real_binaries.py e2e.test
+	@$(BIN)/python tests/kubernetes/conformance.py $(CONFORMANCE_FLAGS)
 
 kubernetes-binaries:
 	@$(PYTHON) tests/kubernetes/real_binaries.py

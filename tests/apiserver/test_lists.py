@@ -166,5 +166,17 @@ def test_a_table_has_rows_for_people(api: Api) -> None:
 
 
 def test_forms_that_cannot_be_given_are_refused(api: Api) -> None:
-    assert api.ask("GET", MAPS, accept="application/vnd.kubernetes.protobuf").code == 406
-    assert api.ask("GET", MAPS, accept="application/vnd.kubernetes.protobuf,application/json").code == 200
+    assert api.ask("GET", MAPS, accept="application/cbor").code == 406
+    assert api.ask("GET", MAPS, accept="application/cbor,application/json").code == 200
+
+
+def test_field_selectors_see_the_zero_value_of_an_absent_field(api: Api) -> None:
+    api.good("POST", "/api/v1/nodes", {"metadata": {"name": "free"}, "spec": {}})
+    api.good("POST", "/api/v1/nodes", {"metadata": {"name": "closed"}, "spec": {"unschedulable": True}})
+    assert named(api.good("GET", "/api/v1/nodes?fieldSelector=spec.unschedulable%3Dfalse")) == ["free"]
+    assert named(api.good("GET", "/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue")) == ["closed"]
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    sets = "/apis/apps/v1/namespaces/default/replicasets"
+    body = {"metadata": {"name": "none-yet"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}}
+    api.good("POST", sets, body)
+    assert named(api.good("GET", f"{sets}?fieldSelector=status.replicas%3D0")) == ["none-yet"]

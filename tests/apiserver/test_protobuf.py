@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.apiserver.protobuf import ProtobufError, decode_protobuf
-from kilauea.apiserver.rest.body import message_name
-from support.api_core import MAPS, PODS, Api
+from kilauea.apiserver.protobuf import ProtobufError, decode_protobuf, encode_protobuf
+from kilauea.apiserver.request import ApiResponse, WatchStream, make_request
+from kilauea.apiserver.resources.message_names import message_name
+from support.api_core import ADMIN, MAPS, PODS, Api
 
 FORM = "application/vnd.kubernetes.protobuf"
 
@@ -130,3 +131,147 @@ def test_a_definition_in_protobuf_form_is_read() -> None:
         "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
         "any": {"x-kubernetes-preserve-unknown-fields": True},
     }
+
+
+# --- answers
+
+
+def answered(api: Api, method: str, path: str, body: bytes = b"") -> ApiResponse:
+    """The answer to a client that accepts nothing but protobuf."""
+    answer = api.run(api.server.handle(make_request(method, path, {"accept": FORM}, body, ADMIN)))
+    assert isinstance(answer, ApiResponse)
+    assert answer.content_type == FORM
+    return answer
+
+
+def content(answer: ApiResponse) -> bytes:
+    """All bytes of an answer."""
+    return answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
+
+
+POD: dict[str, Any] = {
+    "metadata": {"name": "web", "labels": {"app": "web", "tier": "front"}, "annotations": {"a": "1"}},
+    "spec": {
+        "containers": [
+            {
+                "name": "main",
+                "image": "busybox",
+                "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}},
+                "livenessProbe": {"httpGet": {"path": "/", "port": "http"}, "initialDelaySeconds": 3},
+                "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}],
+            }
+        ],
+        "volumes": [{"name": "scratch", "emptyDir": {}}, {"name": "secret", "secret": {"secretName": "s"}}],
+        "securityContext": {"runAsNonRoot": False, "runAsUser": 1000},
+    },
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "size": {"type": "integer", "minimum": 1.5, "default": 3},
+                "words": {"type": "array", "items": {"type": "string"}},
+                "free": {"type": "object", "additionalProperties": {"type": "string"}},
+            },
+        }
+    },
+}
+DEFINITION: dict[str, Any] = {
+    "metadata": {"name": "things.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "things", "kind": "Thing"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}],
+    },
+}
+WEBHOOKS: dict[str, Any] = {
+    "metadata": {"name": "hooks"},
+    "webhooks": [
+        {
+            "name": "a.example.com",
+            "clientConfig": {"url": "https://localhost:1/x", "caBundle": ""},
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        }
+    ],
+}
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+def without_nulls(value: Any) -> Any:
+    """A value without fields that are null, which protobuf does not have."""
+    if isinstance(value, list):
+        return [without_nulls(each) for each in value]
+    if isinstance(value, dict):
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "obj"),
+    [(PODS, "web", POD), (DEFINITIONS, "things.example.com", DEFINITION), (HOOKS, "hooks", WEBHOOKS)],
+)
+def test_a_client_that_accepts_only_protobuf_reads_the_same_object(
+    api: Api, path: str, name: str, obj: dict[str, Any]
+) -> None:
+    api.good("POST", path, obj)
+    read = decoded(content(answered(api, "GET", f"{path}/{name}")))
+    assert read == without_nulls(api.good("GET", f"{path}/{name}"))
+
+
+@pytest.mark.parametrize(
+    ("path", "api_version", "kind", "obj", "part"),
+    [
+        (DEFINITIONS, "apiextensions.k8s.io/v1", "CustomResourceDefinition", DEFINITION, "spec"),
+        (HOOKS, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", WEBHOOKS, "webhooks"),
+    ],
+)
+def test_an_object_written_in_protobuf_form_is_stored_as_from_json(
+    api: Api, path: str, api_version: str, kind: str, obj: dict[str, Any], part: str
+) -> None:
+    from_json = api.good("POST", f"{path}?dryRun=All", obj)
+    body = encode_protobuf({**obj, "apiVersion": api_version, "kind": kind}, message_name)
+    from_protobuf = api.good("POST", path, body, content_type=FORM)
+    assert from_protobuf[part] == from_json[part]
+
+
+def test_lists_and_refusals_come_in_protobuf_form(api: Api) -> None:
+    api.create_map("a", key="x")
+    envelope = content(answered(api, "GET", MAPS))
+    assert envelope.startswith(b"k8s\0")
+    assert b"ConfigMapList" in envelope
+    assert b"key" in envelope
+    answer = answered(api, "GET", f"{MAPS}/none")
+    refusal = decoded(content(answer))
+    assert (answer.status, refusal["kind"], refusal["reason"]) == (404, "Status", "NotFound")
+    assert refusal["details"] == {"name": "none", "kind": "configmaps"}
+
+
+def test_a_watch_in_protobuf_form_is_a_stream_of_frames_with_their_length(api: Api) -> None:
+    api.create_map("a", key="x")
+    request = make_request("GET", f"{MAPS}?watch=1", {"accept": f"{FORM};stream=watch"}, b"", ADMIN)
+    answer = api.run(api.server.handle(request))
+    assert isinstance(answer, WatchStream)
+    assert answer.content_type == f"{FORM};stream=watch"
+    data = api.run(anext(answer.chunks))
+    length = struct.unpack(">I", data[:4])[0]
+    assert length == len(data) - 4
+    assert data[4:].startswith(field(1, b"ADDED"))
+    found = decoded(data[data.index(b"k8s\0") :])
+    assert found["data"] == {"key": "x"}
+    api.run(answer.batches.aclose())
+
+
+def test_empty_fields_that_go_clients_send_with_each_schema_are_absent() -> None:
+    empty = field(1, b"") + field(6, b"") + field(37, 0) + field(39, 0) + field(40, 0)
+    text = field(5, b"string") + empty + varint(11 << 3 | 1) + struct.pack("<d", 0.0)
+    root = field(5, b"array") + empty + field(24, field(1, text))
+    version = field(1, b"v1") + field(4, field(1, root))
+    body = enveloped("apiextensions.k8s.io/v1", "CustomResourceDefinition", field(2, field(7, version)))
+    schema = decoded(body)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert schema == {"type": "array", "items": {"type": "string", "minimum": 0.0}}

@@ -22,7 +22,8 @@ from kilauea.apiserver.schema import builtin_resources, definition_name, openapi
 
 TARGET = HERE.parents[1] / "src/kilauea/apiserver/protobuf/messages.json.gz"
 OTHERS = [("authentication", "v1", "TokenRequest"), ("autoscaling", "v1", "Scale"), ("policy", "v1", "Eviction")]
-DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+META_KINDS = ("DeleteOptions", "ListMeta", "PartialObjectMetadata", "Status")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _MESSAGE = re.compile(r"message (\w+) \{([^{}]*)\}")
 _FIELD = re.compile(r"(optional|repeated|map<string, )\s*([\w.]+)>?\s+(\w+) = (\d+)")
@@ -70,7 +71,8 @@ def name_fields(messages: Messages) -> None:
         known = definitions.get(name, {}).get("properties")
         for field in fields.values() if known else ():
             hyphens = re.sub(r"[A-Z]", lambda upper: f"-{upper[0].lower()}", field[0])
-            field[0] = next((other for other in (f"${field[0]}", hyphens) if other in known), field[0])
+            lower = field[0][:1].lower() + field[0][1:]
+            field[0] = next((other for other in (f"${field[0]}", hyphens, lower) if other in known), field[0])
             if field[0] not in known and field[1] not in _SCALARS:
                 field[0] = ""
 
@@ -95,7 +97,7 @@ def main() -> None:
             messages |= messages_of(path)
     name_fields(messages)
     kinds = [(each["group"], each["version"], each["responseKind"]["kind"]) for each in builtin_resources()]
-    roots = [definition_name(*kind) for kind in kinds] + [DELETE_OPTIONS]
+    roots = [definition_name(*kind) for kind in kinds] + [f"{META}{kind}" for kind in META_KINDS]
     roots += [f"io.k8s.api.{group}.{version}.{kind}" for group, version, kind in OTHERS]
     text = json.dumps(needed(messages, roots), separators=(",", ":")).encode()
     TARGET.write_bytes(gzip.compress(text, 9, mtime=0))

@@ -1,7 +1,8 @@
 """Where the binaries of the real Kubernetes are, and how they are built.
 
-`make kubernetes-binaries` runs this file. They are built from the versions in go.mod, by Go, into a folder outside the
-repository: `$XDG_CACHE_HOME/kilauea/kubernetes/<version>`, where XDG_CACHE_HOME is ~/.cache unless set.
+`make kubernetes-binaries` runs this file, and `make test-conformance` runs it with `e2e.test`. They are built from the
+versions in go.mod, by Go, into a folder outside the repository: `$XDG_CACHE_HOME/kilauea/kubernetes/<version>`, where
+XDG_CACHE_HOME is ~/.cache unless set.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -20,6 +22,8 @@ PACKAGES = {
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
 }
 """Binaries, and the main package of each."""
+SUITES = {"e2e.test": "k8s.io/kubernetes/test/e2e"}
+"""Test suites, and the package of each; built only when they are asked for by name."""
 
 
 def kubernetes_version() -> str:
@@ -36,9 +40,9 @@ def folder() -> Path:
     return Path(cache) / "kilauea" / "kubernetes" / kubernetes_version()
 
 
-def missing() -> list[str]:
-    """Which binaries have not been built."""
-    return [name for name in PACKAGES if not os.access(folder() / name, os.X_OK)]
+def missing(names: Iterable[str] = PACKAGES) -> list[str]:
+    """The binaries that have not been built."""
+    return [name for name in names if not os.access(folder() / name, os.X_OK)]
 
 
 def linker_flags(version: str) -> str:
@@ -49,30 +53,36 @@ def linker_flags(version: str) -> str:
     return " ".join(["-s -w", *(f"-X {name}.{fact}={value}" for name in names for fact, value in facts.items())])
 
 
-def build() -> None:
+def build(names: Iterable[str] = PACKAGES) -> None:
     """Build what is missing; a binary appears under its name only when it is complete."""
     folder().mkdir(parents=True, exist_ok=True)
-    for name in missing():
+    for name in missing(names):
         print(f"kubernetes-binaries: {folder() / name}", flush=True)
         unfinished = folder() / f"{name}.unfinished"
-        command = ["go", "build", "-p", "2", "-trimpath", "-mod=readonly", "-buildvcs=false"]
-        command += ["-ldflags", linker_flags(kubernetes_version()), "-o", str(unfinished), PACKAGES[name]]
+        verb = ["test", "-c", "-vet=off"] if name in SUITES else ["build"]
+        command = ["go", *verb, "-p", "2", "-trimpath", "-mod=readonly", "-buildvcs=false"]
+        command += ["-ldflags", linker_flags(kubernetes_version()), "-o", str(unfinished)]
+        command += [(PACKAGES | SUITES)[name]]
         subprocess.run(command, cwd=HERE, check=True, env={**os.environ, "CGO_ENABLED": "0"})
         unfinished.rename(folder() / name)
 
 
-def main() -> int:
-    """Build, or say what stands in the way."""
-    if missing() and shutil.which("go") is None:
+def main(arguments: Sequence[str]) -> int:
+    """Build what is named, or all binaries; say what stands in the way."""
+    names = list(arguments) or list(PACKAGES)
+    if unknown := [name for name in names if name not in PACKAGES | SUITES]:
+        print(f"kubernetes-binaries: {unknown[0]} is not one of {', '.join(PACKAGES | SUITES)}")
+        return 2
+    if missing(names) and shutil.which("go") is None:
         print("kubernetes-binaries: Go is not installed; nothing was built")
         return 1
     try:
-        build()
+        build(names)
     except subprocess.CalledProcessError as failure:
         return int(failure.returncode)
-    print(f"kubernetes-binaries: {', '.join(PACKAGES)} are in {folder()}")
+    print(f"kubernetes-binaries: {', '.join(names)} in {folder()}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -17,8 +17,9 @@ from kilauea.apiserver.access import REVIEWS
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.deferred import KNOWN, MOST_DEFERRED, Deferred
 from kilauea.apiserver.documents import Documents
-from kilauea.apiserver.heavy import TooHeavy, write_yaml
+from kilauea.apiserver.heavy import TooHeavy, write_protobuf, write_yaml
 from kilauea.apiserver.negotiation import view_of
+from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
 from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, TextStream, WatchStream, parse_path
@@ -108,25 +109,27 @@ class ApiServer:
         start, code, seen = time.perf_counter(), 0, _Seen()
         self.metrics.begin(request.method)
         try:
-            answer = await self._written(await self._answer(request, seen))
+            answer = await self._in_media(await self._answer(request, seen))
             code = answer.status if isinstance(answer, ApiResponse) else 200
             return answer
         finally:
             self.metrics.end(request.method, seen.info, code, time.perf_counter() - start)
 
-    async def _written(self, answer: Answer) -> Answer:
+    async def _in_media(self, answer: Answer) -> Answer:
         """An answer in the media type that was asked for."""
-        if isinstance(answer, ApiResponse) and answer.content_type == YAML:
+        if isinstance(answer, ApiResponse) and answer.content_type in (YAML, PROTOBUF):
             try:
-                answer.body = await self._in_yaml(answer.body)
+                answer.body = await self._written(answer.body, answer.content_type)
             except TooHeavy as fault:
                 return fault_response(status.too_many_requests(str(fault), (), 1))
         return answer
 
-    async def _in_yaml(self, body: bytes | Iterable[bytes]) -> bytes:
-        """JSON as YAML; what is large is written elsewhere."""
+    async def _written(self, body: bytes | Iterable[bytes], media: str) -> bytes:
+        """JSON as YAML or protobuf; what is large is written elsewhere."""
         whole = body if isinstance(body, bytes) else b"".join(body)
-        return write_yaml(whole) if len(whole) <= LIGHT else await self.backend.heavy.run("write yaml", whole)
+        if len(whole) > LIGHT:
+            return await self.backend.heavy.run("write yaml" if media == YAML else "write protobuf", whole)
+        return write_yaml(whole) if media == YAML else write_protobuf(whole)
 
     async def _answer(self, request: ApiRequest, seen: _Seen) -> Answer:
         try:
@@ -233,9 +236,10 @@ def fault_response(fault: ApiFault) -> ApiResponse:
 
 
 def _in_form(request: ApiRequest, response: ApiResponse) -> ApiResponse:
-    """A refusal in YAML, if that is what was asked for."""
-    if media_type(request.headers.get("accept", "")) == YAML:
-        response.content_type = YAML
+    """A refusal in YAML or protobuf, if only that is what was asked for."""
+    media = media_type(request.headers.get("accept", ""))
+    if media in (YAML, PROTOBUF):
+        response.content_type = media
     return response
 
 

@@ -1,7 +1,8 @@
 """Work on bytes that can take seconds: done elsewhere, so that no request holds up the others.
 
-Reading YAML, saying where JSON is broken and writing YAML are functions from bytes to bytes. What is small is done at
-once; what is not is given to `Backend.heavy`, which has other processes for it (`kilauea.runtime.cluster.workers`).
+Reading YAML, saying where JSON is broken and writing YAML or protobuf are functions from bytes to bytes. What is small
+is done at once; what is not is given to `Backend.heavy`, which has other processes for it
+(`kilauea.runtime.cluster.workers`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,17 @@ import msgspec
 import yaml
 
 from kilauea.apiserver.crd.rules import apply_heavy_rules
+from kilauea.apiserver.protobuf import encode_protobuf
+from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.rest.parsing import parse_json, parse_yaml
 
-Task = Literal["apply rules", "parse json", "parse yaml", "write yaml"]
+Task = Literal["apply rules", "parse json", "parse yaml", "write protobuf", "write yaml"]
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def write_protobuf(value: bytes) -> bytes:
+    """JSON of an object or list of a built-in kind in protobuf form."""
+    return encode_protobuf(msgspec.json.decode(value), message_name)
 
 
 def write_yaml(value: bytes) -> bytes:
@@ -29,6 +37,7 @@ TASKS: Mapping[Task, Callable[[bytes], bytes]] = {
     "parse json": lambda body: msgspec.json.encode(parse_json(body)),
     "parse yaml": lambda body: msgspec.json.encode(parse_yaml(body)),
     "write yaml": write_yaml,
+    "write protobuf": write_protobuf,
 }
 
 

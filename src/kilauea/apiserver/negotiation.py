@@ -1,4 +1,7 @@
-"""In which form an answer is given: the object itself, a table for people, or its metadata alone; as JSON or YAML."""
+"""In which form an answer is given: the object itself, a table for people, or its metadata alone; as JSON or YAML.
+
+Clients that accept nothing but protobuf get built-in kinds in it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import msgspec
 
 from kilauea.api.remembered import remembered
 from kilauea.apiserver import status
+from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.request import JSON, YAML, ApiResponse
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.tables.columns import TableForm
@@ -20,8 +24,6 @@ TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 _FORMS = (TABLE, PARTIAL, f"{PARTIAL}List")
 _MEDIA = (JSON, YAML)
-_PROTOBUF = "application/vnd.kubernetes.protobuf"
-"""A form that the real server offers, and so names; here bodies may come in it, and answers are given in others."""
 
 
 class View(NamedTuple):
@@ -34,18 +36,17 @@ class View(NamedTuple):
 
 @remembered(256)
 def negotiate(accept: str) -> View:
-    """The first form of an Accept header that can be had; JSON if there is no header.
+    """The first form of an Accept header that can be had; JSON if there is no header, protobuf if there is no other.
 
     Raises:
         ApiFault: none of them can (406).
     """
     if not accept:
         return View()
-    for clause in accept.split(","):
-        view = _view(clause)
-        if view is not None:
-            return view
-    raise status.not_acceptable((*_MEDIA, _PROTOBUF))
+    views = [view for view in map(_view, accept.split(",")) if view is not None]
+    if not views:
+        raise status.not_acceptable((*_MEDIA, PROTOBUF))
+    return next((view for view in views if view.media != PROTOBUF), views[0])
 
 
 def _view(clause: str) -> View | None:
@@ -53,19 +54,33 @@ def _view(clause: str) -> View | None:
     media, *parameters = [part.strip() for part in clause.split(";")]
     given = dict(part.partition("=")[::2] for part in parameters)
     media = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media.lower(), media.lower())
-    if media not in _MEDIA:
+    if media not in (*_MEDIA, PROTOBUF):
         return None
     form = given.get("as", "")
     if not form:
         return View(media)
-    if form not in _FORMS or given.get("g", "meta.k8s.io") != "meta.k8s.io" or given.get("v") not in ("v1", "v1beta1"):
+    if (
+        form not in _FORMS
+        or (form == TABLE and media == PROTOBUF)
+        or given.get("g", "meta.k8s.io") != "meta.k8s.io"
+        or given.get("v") not in ("v1", "v1beta1")
+    ):
         return None
     return View(media, PARTIAL if form.startswith(PARTIAL) else form, given.get("v", "v1"))
 
 
 def view_of(call: Call) -> View:
-    """The form in which a call wants its answer."""
-    return negotiate(call.request.headers.get("accept", ""))
+    """The form in which a call wants its answer.
+
+    Raises:
+        ApiFault: it cannot be had (406).
+    """
+    view = negotiate(call.request.headers.get("accept", ""))
+    if view.media == PROTOBUF and call.resource.is_custom and not view.form:
+        raise status.not_acceptable(_MEDIA)
+    if view.form and "get" not in call.resource.verbs and call.subresource is None:  # reviews have no metadata
+        raise status.not_acceptable((*_MEDIA, PROTOBUF))
+    return view
 
 
 def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:

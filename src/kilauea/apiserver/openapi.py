@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.crd.describe import described
+from kilauea.apiserver.crd.describe import described, in_older_form
 from kilauea.apiserver.protobuf.openapi import encode_document
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.registry import Registry
@@ -107,6 +107,10 @@ class OpenApi:
             document = self._v3(self._types_at(path))
             paths |= document["paths"]
             schemas |= document["components"]["schemas"]
+        for each in self._registry:
+            if each.is_custom:
+                name = schema_name(each)
+                schemas[name] = in_older_form(schemas[name])
         out = {
             "swagger": "2.0",
             "info": {"title": "Kubernetes", "version": kubernetes_version()},

@@ -6,7 +6,7 @@ themselves and hand it to `ApiServer.handle`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -82,6 +82,11 @@ class Frame(NamedTuple):
     revision: int
 
 
+def _json_line(frame: Frame) -> bytes:
+    """A frame as JSON."""
+    return b'{"type":"%b","object":%b}\n' % (frame.kind.encode(), frame.object)
+
+
 @dataclass(slots=True)
 class WatchStream:
     """An answer without an end: batches of frames, until the iterator ends or is closed."""
@@ -89,17 +94,20 @@ class WatchStream:
     batches: AsyncGenerator[Sequence[Frame], None]
     content_type: str = JSON
     headers: list[tuple[str, str]] = field(default_factory=list)
+    line: Callable[[Frame], bytes] = _json_line
 
     @property
     def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The batches as HTTP sends them, each frame a line of JSON; ends them when it is closed."""
-        return _lines(self.batches)
+        """The batches as HTTP sends them, each frame as `line` writes it; ends them when it is closed."""
+        return _lines(self.batches, self.line)
 
 
-async def _lines(batches: AsyncGenerator[Sequence[Frame], None]) -> AsyncGenerator[bytes, None]:
+async def _lines(
+    batches: AsyncGenerator[Sequence[Frame], None], line: Callable[[Frame], bytes]
+) -> AsyncGenerator[bytes, None]:
     async with aclosing(batches):
         async for batch in batches:
-            yield b"".join([b'{"type":"%b","object":%b}\n' % (kind.encode(), value) for kind, value, _ in batch])
+            yield b"".join(map(line, batch))
 
 
 @dataclass(slots=True)

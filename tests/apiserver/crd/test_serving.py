@@ -18,6 +18,7 @@ from kilauea.api.crds import KINDS
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import SELF, install_bundled
+from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
@@ -156,6 +157,41 @@ def test_a_definition_is_accepted_established_and_its_kind_is_served() -> None:
         assert [each["name"] for each in found["resources"]] == ["widgets", "widgets/status"]
         _, many = await api.ask("GET", WIDGETS)
         assert (many["kind"], many["items"]) == ("WidgetList", [])
+
+    run(scenario)
+
+
+def test_openapi_v2_says_nothing_of_fields_beside_those_that_are_open() -> None:
+    open_part = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {"a": {"type": "string"}},
+    }
+
+    async def scenario(api: Api) -> None:
+        for plural, kind, schema in (
+            ("opens", "Open", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+            ("parts", "Part", {"type": "object", "properties": {"spec": open_part}}),
+        ):
+            definition = crd(plural, kind, status=False)
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+            await api.ask("POST", CRDS, definition)
+            await api.until(f"/apis/example.com/v1/namespaces/default/{plural}", lambda code, _: code == 200)
+        _, body = await api.ask("GET", "/openapi/v2")
+        whole, part = (body["definitions"][f"com.example.v1.{kind}"] for kind in ("Open", "Part"))
+        assert set(whole) == {"type", "x-kubernetes-group-version-kind"}
+        assert part["properties"]["spec"] == {"x-kubernetes-preserve-unknown-fields": True}
+        assert {"apiVersion", "kind", "metadata"} <= set(part["properties"])
+
+    run(scenario)
+
+
+def test_custom_resources_have_no_protobuf_form() -> None:
+    async def scenario(api: Api) -> None:
+        await api.ask("POST", CRDS, crd())
+        await api.until(WIDGETS, lambda code, _: code == 200)
+        assert (await api.ask("GET", WIDGETS, accept=PROTOBUF))[0] == 406
+        assert (await api.ask("GET", WIDGETS, accept=f"{PROTOBUF},application/json"))[0] == 200
 
     run(scenario)
 

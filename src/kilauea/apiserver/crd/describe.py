@@ -41,10 +41,39 @@ def described(resource: ResourceType, name: str) -> dict[str, dict[str, Any]]:
     }
 
 
+def in_older_form(raw: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a custom kind for OpenAPI v2, whose clients refuse fields that a schema leaves open but lists."""
+    if raw.get(_PRESERVES):
+        return {"type": "object", _MARK: raw[_MARK]}
+    return _loosened(raw)
+
+
+def _loosened(raw: dict[str, Any]) -> dict[str, Any]:
+    """A schema without what clients of OpenAPI v2 misread, at all depths."""
+    out = {key: value for key, value in raw.items() if key not in ("nullable", "oneOf", "anyOf", "not")}
+    is_open = raw.get(_PRESERVES)
+    if raw.get("nullable") or is_open:
+        out = {key: value for key, value in out.items() if key not in ("items", "properties")}
+    if raw.get("nullable") or (is_open and raw.get("type") == "object") or _is_bare_list(out):
+        out.pop("type", None)
+    for key in ("items", "additionalProperties"):
+        if isinstance(out.get(key), dict):
+            out[key] = _loosened(out[key])
+    if "properties" in out:
+        out["properties"] = {name: _loosened(each) for name, each in out["properties"].items()}
+    return out
+
+
+def _is_bare_list(raw: dict[str, Any]) -> bool:
+    return raw.get("type") == "array" and "items" not in raw
+
+
+_PRESERVES = "x-kubernetes-preserve-unknown-fields"
+_MARK = "x-kubernetes-group-version-kind"
 _OWN = ("apiVersion", "kind", "metadata")
 
 
 def _marked(raw: dict[str, Any], resource: ResourceType, kind: str) -> dict[str, Any]:
     """A schema with the kind that it is of, by which clients find it."""
     mark = {"group": resource.group, "version": resource.version, "kind": kind}
-    return {**raw, "x-kubernetes-group-version-kind": [mark]}
+    return {**raw, _MARK: [mark]}

@@ -24,7 +24,7 @@ MAGIC = b"k8s\0"
 DEEPEST = 64
 """Messages within messages; no kind comes near it."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_MACHINERY = "io.k8s.apimachinery.pkg."
+MACHINERY = "io.k8s.apimachinery.pkg."
 
 Wire = int | bytes
 Field = tuple[str, str, str]
@@ -36,7 +36,8 @@ class ProtobufError(ValueError):
 
 
 @cache
-def _messages() -> Mapping[str, Mapping[str, Field]]:
+def messages() -> Mapping[str, Mapping[str, Field]]:
+    """Messages by name: their fields by number."""
     packed = (Path(__file__).parent / "messages.json.gz").read_bytes()
     found: dict[str, dict[str, Field]] = msgspec.json.decode(
         zlib.decompress(packed, wbits=31), type=dict[str, dict[str, tuple[str, str, str]]]
@@ -61,7 +62,7 @@ def decode_protobuf(body: bytes, definition_of: Callable[[str, str], str]) -> di
     api_version, kind = type_meta.get(1, ""), type_meta.get(2, "")
     try:
         name = definition_of(api_version, kind)
-        layout = _messages()[name]
+        layout = messages()[name]
     except LookupError as error:
         raise ProtobufError(f'no kind "{kind}" is known in version "{api_version}" in protobuf form') from error
     obj = _object(layout, _message(envelope.get(2, b"")), 0)
@@ -175,13 +176,15 @@ def _value(kind: str, wire: Wire, depth: int) -> Any:
     read = _SCALARS.get(kind) or _SPECIAL.get(kind)
     if read is not None:
         return read(wire)
-    either = _EITHER.get(kind)
+    either = EITHER.get(kind)
     if either is not None:
         return _either(either, _message(wire), depth)
-    layout = _messages().get(kind)
+    layout = messages().get(kind)
     if layout is None:
         raise ProtobufError(f"{kind} has no protobuf form here")
     found = _object(layout, _message(wire), depth + 1)
+    if kind == SCHEMA:
+        return {name: value for name, value in found.items() if value or name not in _ALWAYS_SENT}
     return found.get("items", []) if kind.endswith(".ExtraValue") else found
 
 
@@ -189,7 +192,7 @@ def _either(other: tuple[int, int, str], data: bytes, depth: int) -> Any:
     """A schema, or what stands in its place."""
     schema, number, label = other
     fields = list(_fields(data))
-    found = [_value(_SCHEMA, wire, depth) for key, wire in fields if key == schema]
+    found = [_value(SCHEMA, wire, depth) for key, wire in fields if key == schema]
     if found:
         return found[-1]
     others = [wire for key, wire in fields if key == number]
@@ -251,19 +254,25 @@ _SCALARS: Mapping[str, Callable[[Wire], Any]] = {
     "double": _double,
 }
 _EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
-_SCHEMA = f"{_EXTENSIONS}JSONSchemaProps"
-_EITHER: Mapping[str, tuple[int, int, str]] = {
-    f"{_EXTENSIONS}JSONSchemaPropsOrArray": (1, 2, _SCHEMA),
+_ALWAYS_SENT = frozenset(
+    "id $schema description type format title exclusiveMaximum exclusiveMinimum uniqueItems nullable pattern "
+    "x-kubernetes-embedded-resource x-kubernetes-int-or-string".split()
+)
+"""Fields of schemas that Go clients send even when they are empty; in JSON they are absent then."""
+SCHEMA = f"{_EXTENSIONS}JSONSchemaProps"
+JSON_VALUE = f"{_EXTENSIONS}JSON"
+EITHER: Mapping[str, tuple[int, int, str]] = {
+    f"{_EXTENSIONS}JSONSchemaPropsOrArray": (1, 2, SCHEMA),
     f"{_EXTENSIONS}JSONSchemaPropsOrBool": (2, 1, "bool"),
     f"{_EXTENSIONS}JSONSchemaPropsOrStringArray": (1, 2, "string"),
 }
 """Messages with a schema or something else: the field of the schema, the field of the other, and its type."""
 _SPECIAL: Mapping[str, Callable[[Wire], Any]] = {
-    f"{_MACHINERY}api.resource.Quantity": _quantity,
-    f"{_MACHINERY}apis.meta.v1.Time": _time,
-    f"{_MACHINERY}apis.meta.v1.MicroTime": _micro_time,
-    f"{_MACHINERY}util.intstr.IntOrString": _int_or_string,
-    f"{_MACHINERY}apis.meta.v1.FieldsV1": _json,
-    f"{_MACHINERY}runtime.RawExtension": _json,
-    f"{_EXTENSIONS}JSON": _json,
+    f"{MACHINERY}api.resource.Quantity": _quantity,
+    f"{MACHINERY}apis.meta.v1.Time": _time,
+    f"{MACHINERY}apis.meta.v1.MicroTime": _micro_time,
+    f"{MACHINERY}util.intstr.IntOrString": _int_or_string,
+    f"{MACHINERY}apis.meta.v1.FieldsV1": _json,
+    f"{MACHINERY}runtime.RawExtension": _json,
+    JSON_VALUE: _json,
 }

@@ -16,13 +16,13 @@ from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML
+from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.parsing import MOST_REPEATED, read_yaml
 from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 from kilauea.apiserver.schema import (
     DecodeError,
     Schema,
-    definition_name,
     fields_in_order,
     is_known_kind,
     read_builtin,
@@ -31,11 +31,6 @@ from kilauea.apiserver.schema import (
 from kilauea.apiserver.status import ApiFault
 
 READABLE = (JSON, YAML, PROTOBUF)
-_ANSWERED = frozenset(
-    {("authentication.k8s.io/v1", "TokenRequest"), ("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")}
-)
-"""Kinds of subresources, which are not resources of their own."""
-
 
 _SHOWN = 30
 """Bytes of a body that a message repeats."""
@@ -106,20 +101,6 @@ def _read_protobuf(body: bytes) -> Object:
         return decode_protobuf(body, message_name)
     except ProtobufError as error:
         raise status.bad_request(str(error)) from error
-
-
-def message_name(api_version: str, kind: str) -> str:
-    """The name of the protobuf message of a kind, which is that of its definition.
-
-    Raises:
-        LookupError: no such kind is built in.
-    """
-    group, _, version = api_version.rpartition("/")
-    if kind == "DeleteOptions":
-        return "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
-    if (api_version, kind) in _ANSWERED:
-        return f"io.k8s.api.{group.partition('.')[0]}.{version}.{kind}"
-    return definition_name(group, version, kind)
 
 
 def parse(call: Call, form: str, expected: str) -> Any:

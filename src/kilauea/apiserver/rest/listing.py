@@ -72,7 +72,7 @@ async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:
         return ApiResponse(200, body, view.media)
     partial = view.form == PARTIAL
     if view.media != YAML:
-        return ApiResponse(200, _chunks(call, found, partial))
+        return ApiResponse(200, _chunks(call, found, partial), view.media)
     if sum(len(each.value) for each in found.items) > CHUNK:
         return TextStream(_in_yaml(call, found, partial), YAML)
     return ApiResponse(200, b"".join(_chunks(call, found, partial)), YAML)

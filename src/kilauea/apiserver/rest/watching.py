@@ -13,7 +13,9 @@ from contextlib import aclosing
 import msgspec
 
 from kilauea.apiserver import status
+from kilauea.apiserver.heavy import write_protobuf
 from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_table, header_of, partial_object, view_of
+from kilauea.apiserver.protobuf import PROTOBUF, watch_event
 from kilauea.apiserver.request import Frame, WatchStream
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import ListOptions, read_options
@@ -33,10 +35,17 @@ async def watch(call: Call) -> WatchStream:
     """Answer a watch."""
     options = read_options(call)
     selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
-    view_of(call)
+    view = view_of(call)
     if options.initial_events:
         await wait_for_revision(call, options.revision or 0)
+    if view.media == PROTOBUF:
+        return WatchStream(_stream(call, options, selection), f"{PROTOBUF};stream=watch", line=_protobuf_line)
     return WatchStream(_stream(call, options, selection))
+
+
+def _protobuf_line(frame: Frame) -> bytes:
+    """A frame in protobuf form."""
+    return watch_event(frame.kind, write_protobuf(frame.object))
 
 
 async def _stream(call: Call, options: ListOptions, selection: Selection) -> AsyncGenerator[Sequence[Frame], None]:

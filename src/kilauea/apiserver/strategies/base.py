@@ -7,6 +7,7 @@ dicts; preparation changes them in place, validation does not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from kilauea.api.names import subdomain_problems
@@ -52,6 +53,8 @@ class Strategy:
     """The warning that every answer about the kind has; empty for none."""
     unowned: Mapping[str, tuple[str, ...]] = {}
     """Fields that a write does not change, by subresource, where they are not the usual ones."""
+    zero_values: Mapping[str, str] = MappingProxyType({})
+    """Values of selectable fields that objects may leave out; empty unless given."""
     name_problems: Callable[[str], tuple[str, ...]] = staticmethod(subdomain_problems)
     """Return the errors in a name for an object of this kind."""
 
@@ -119,7 +122,7 @@ class Strategy:
 
     def fields(self, obj: Mapping[str, Any]) -> dict[str, str]:
         """The values of the selectable fields."""
-        return {path: text_at(obj, path) for path in self.selectable}
+        return {path: text_at(obj, path) or self.zero_values.get(path, "") for path in self.selectable}
 
     def may_go(self, obj: Object) -> bool:
         """Return True if an object that is being deleted, and has no finalizers left, can be removed."""

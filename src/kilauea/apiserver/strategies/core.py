@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kilauea.api.names import label_problems
@@ -70,6 +71,7 @@ class Nodes(Strategy):
 
     has_generation = False
     selectable = ("spec.unschedulable",)
+    zero_values = MappingProxyType({"spec.unschedulable": "false"})
 
     def default(self, obj: Object) -> None:
         spec = spec_of(obj)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -52,6 +53,7 @@ class ReplicaSets(Workloads):
     """Replica sets."""
 
     selectable = ("status.replicas",)
+    zero_values = MappingProxyType({"status.replicas": "0"})
 
 
 class StatefulSets(Workloads):

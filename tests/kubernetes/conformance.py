@@ -1,0 +1,183 @@
+"""Run the conformance specs of Kubernetes' own e2e suite on `kilauea up`, and say how many pass.
+
+    python tests/kubernetes/conformance.py                      # all sigs below
+    python tests/kubernetes/conformance.py --sig sig-auth
+    python tests/kubernetes/conformance.py --focus 'ResourceQuota .* secret'
+
+`conformance_left_out.yaml` names specs that are not run, each with its reason. `make test-conformance` builds the suite
+first (`real_binaries.py`). Each process of the suite has a cluster of its own, so serial specs need no special care.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from real_binaries import HERE, folder
+
+SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli")
+LEFT_OUT = HERE / "conformance_left_out.yaml"
+UP = "--nodes=3 --node-cpu=4 --node-memory=16Gi --run-time=0 --listen=127.0.0.1:0 --durability=memory".split()
+SUITE = (
+    "--provider=skeleton --allowed-not-ready-nodes=-1 --minStartupPods=0 --disable-log-dump=true --num-nodes=3 "
+    "--ginkgo.no-color --ginkgo.silence-skips --ginkgo.v --ginkgo.timeout=3h --ginkgo.poll-progress-after=0"
+).split()
+START_SECONDS = 180.0
+MESSAGE = 400
+"""Characters of a failure that are printed."""
+
+
+class Spec(NamedTuple):
+    """A spec of the suite, by the name that it has in the suite's reports."""
+
+    sig: str
+    name: str
+
+    @property
+    def full(self) -> str:
+        """The whole name."""
+        return f"[{self.sig}] {self.name}"
+
+
+class Outcome(NamedTuple):
+    """What became of a spec: `passed`, `failed` or another state of the suite."""
+
+    spec: Spec
+    state: str
+    seconds: float
+    message: str
+
+
+def conformance_specs(suite: Path) -> list[Spec]:
+    """Conformance specs of the sigs that are looked at."""
+    listed = subprocess.run([suite, "--list-conformance-tests"], capture_output=True, check=True, text=True).stdout
+    names = [" ".join(each["codename"].split()) for each in yaml.safe_load(listed)]
+    found = [re.match(r"\[(sig-[\w-]+)\] (.*)", name) for name in names]
+    return sorted(Spec(each[1], each[2]) for each in found if each is not None and each[1] in SIGS)
+
+
+def left_out(spec: Spec) -> str:
+    """The reason why a spec is not run; empty if it is run."""
+    for entry in yaml.safe_load(LEFT_OUT.read_text()).get(spec.sig) or ():
+        if any(spec.name.startswith(start) for start in entry["specs"]):
+            return str(entry["reason"])
+    return ""
+
+
+@contextmanager
+def cluster(work: Path) -> Iterator[Path]:
+    """A cluster for the length of a block; yields its kubeconfig."""
+    kubeconfig = work / "kubeconfig"
+    command = [sys.executable, "-m", "kilauea", "up", *UP, f"--data-dir={work / 'data'}", f"--kubeconfig={kubeconfig}"]
+    with (work / "up.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        end = time.monotonic() + START_SECONDS
+        while not kubeconfig.exists():
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"the cluster did not start: see {work / 'up.log'}")
+            time.sleep(0.2)
+        yield kubeconfig
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def start_suite(suite: Path, kubeconfig: Path, specs: Sequence[Spec], work: Path) -> subprocess.Popen[bytes]:
+    """Begin to run specs against a cluster."""
+    focus = "|".join(re.escape(each.full) for each in specs)
+    command = [str(suite), *SUITE, f"--kubeconfig={kubeconfig}", f"--ginkgo.focus={focus}"]
+    command += [f"--ginkgo.json-report={work / 'report.json'}"]
+    with (work / "suite.log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=work)
+
+
+def outcomes(report: Path) -> Iterator[Outcome]:
+    """Specs of a report that were run."""
+    for suite in json.loads(report.read_text()):
+        for each in suite["SpecReports"] or ():
+            if (each["State"] == "skipped" and not each.get("RunTime")) or each["LeafNodeType"] != "It":
+                continue
+            yield _outcome(each)
+
+
+def _outcome(report: Any) -> Outcome:
+    name = " ".join([*(report["ContainerHierarchyTexts"] or ()), report["LeafNodeText"]])
+    sig, _, rest = name.partition("] ")
+    message = (report.get("Failure") or {}).get("Message", "")
+    return Outcome(Spec(sig.removeprefix("["), rest), report["State"], report["RunTime"] / 1e9, message)
+
+
+def run(suite: Path, specs: Sequence[Spec], jobs: int, work: Path) -> list[Outcome]:
+    """Run specs in several processes."""
+    with ExitStack() as stack:
+        processes = []
+        for number in range(min(jobs, len(specs))):
+            place = work / str(number)
+            place.mkdir(parents=True, exist_ok=True)
+            kubeconfig = stack.enter_context(cluster(place))
+            processes.append((place, start_suite(suite, kubeconfig, specs[number::jobs], place)))
+        found: list[Outcome] = []
+        for place, process in processes:
+            process.wait()
+            report = place / "report.json"
+            if not report.exists():
+                raise RuntimeError(f"the suite wrote no report: see {place / 'suite.log'}")
+            found += outcomes(report)
+    return sorted(found)
+
+
+def show(found: Sequence[Outcome], specs: Sequence[Spec], omitted: Sequence[tuple[Spec, str]]) -> int:
+    """Print what was found; return the number of specs that did not pass."""
+    for each in found:
+        if each.state != "passed":
+            print(
+                f"{each.state}: {each.spec.full} ({each.seconds:.0f}s)\n    {' '.join(each.message.split())[:MESSAGE]}"
+            )
+    for spec, reason in omitted:
+        print(f"left out: {spec.full}: {reason}")
+    passed = Counter(each.spec.sig for each in found if each.state == "passed")
+    run_of, out_of = Counter(each.sig for each in specs), Counter(spec.sig for spec, _ in omitted)
+    print(f"{'':20}{'passed':>8}{'run':>8}{'left out':>10}")
+    for sig in SIGS:
+        if run_of[sig] or out_of[sig]:
+            print(f"{sig:20}{passed[sig]:8}{run_of[sig]:8}{out_of[sig]:10}")
+    print(f"{'all':20}{passed.total():8}{run_of.total():8}{out_of.total():10}")
+    return len(specs) - passed.total()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run specs; 1 if one does not pass."""
+    parser = argparse.ArgumentParser(description="Kubernetes' conformance specs on `kilauea up`")
+    parser.add_argument("--sig", action="append", choices=SIGS, help="only specs of this sig; repeatable")
+    parser.add_argument("--focus", default="", help="only specs whose name matches this pattern")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of the suite, each with its cluster")
+    parser.add_argument("--all", action="store_true", help="also run what is left out")
+    parser.add_argument("--work", type=Path, help="folder for logs and reports")
+    options = parser.parse_args(arguments)
+    suite = folder() / "e2e.test"
+    chosen = [
+        each
+        for each in conformance_specs(suite)
+        if each.sig in (options.sig or SIGS) and re.search(options.focus, each.full)
+    ]
+    omitted = [] if options.all else [(each, reason) for each in chosen if (reason := left_out(each))]
+    specs = [each for each in chosen if each not in {spec for spec, _ in omitted}]
+    work = options.work or Path(tempfile.mkdtemp(prefix="kilauea-conformance-"))
+    print(f"conformance: {len(specs)} specs; logs are in {work}", flush=True)
+    return min(show(run(suite, specs, options.jobs, work), specs, omitted), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,6 +14,7 @@ from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission import Admission
 from kilauea.apiserver.heavy import AtOnce, Heavy
+from kilauea.apiserver.dynamic.admission import DynamicAdmission
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store
@@ -41,6 +42,7 @@ class Backend:
         now: microseconds since 1970.
         rng: for uids and generated names.
         admission: what looks at every write.
+        dynamic: webhooks and policies; None if they are not asked.
         logs: output of containers; None if nothing runs them.
         accounts: tokens of service accounts; None if there is no key to sign them with.
         matches: which objects watches select.
@@ -52,6 +54,7 @@ class Backend:
     now: Callable[[], int]
     rng: Random
     admission: Admission = field(default_factory=Admission)
+    dynamic: DynamicAdmission | None = None
     logs: LogSource | None = None
     accounts: AccountTokens | None = None
     matches: Matches = field(default_factory=Matches)

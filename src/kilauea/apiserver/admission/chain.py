@@ -1,8 +1,8 @@
 """The steps of admission in their order, which is that of the real server, quotas last.
 
-Not among them: webhooks and admission policies; the checks of node identities, certificates and pod security, which
-change nothing unless they are set up; what goes with kinds that are not served (ingresses, runtime classes); and the
-taint `not-ready` of new nodes, which no controller here would remove.
+Not among them: webhooks and admission policies, which are asked between `mutate` and `validate`; the checks of node
+identities, certificates and pod security, which change nothing unless they are set up; what goes with kinds that are not
+served (ingresses, runtime classes); and the taint `not-ready` of new nodes, which no controller here would remove.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kilauea.apiserver.admission.storage_defaults import (
     StorageObjectInUseProtection,
 )
 from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
+from kilauea.apiserver.dynamic.admission import ConfigurationStep
 from kilauea.apiserver.rbac.escalation import Escalation
 
 
@@ -39,6 +40,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             ServiceAddresses(),
             Escalation(),
             DeviceAdminAccess(),
+            ConfigurationStep(),
             *more,
             ResourceQuotas(),
         )

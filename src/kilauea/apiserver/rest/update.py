@@ -18,6 +18,7 @@ from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.create import create_object
+from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
 from kilauea.apiserver.rest.objects import (
     check_changed_metadata,
     check_metadata,
@@ -81,7 +82,7 @@ async def change_object(call: Call, change: Change, *, track: bool = True, whole
         served = call.resource.served(current.value)
         old, obj = decode(served), change(decode(served))
         _settle(call, obj, old, current, whole)
-        _prepare(call, obj, old, track)
+        await _prepare(call, obj, old, track)
         if same_but_for_times(obj, old):
             return current.value
         value = await write_change(call, obj, old, current)
@@ -139,7 +140,7 @@ def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) 
     metadata["name"] = before["name"]
 
 
-def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
+async def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     """Defaults, what only the server may say, checks, and the managers' book."""
     backend, strategy = call.backend, call.resource.strategy
     part = call.subresource.name if call.subresource else ""
@@ -149,6 +150,7 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     kept_metadata(obj, old)
     attributes = call.attributes("UPDATE", obj, old)
     backend.admission.mutate(attributes)
+    await mutate_dynamically(call, attributes)
     if part == "status":
         strategy.prepare_status(obj, old)
     elif part in ("", "scale"):
@@ -165,4 +167,4 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     refuse(call, call.info.name, causes)
     if obj.get("spec") != old.get("spec"):
         call.warnings += strategy.warnings(obj)
-    backend.admission.validate(attributes)
+    await validate_dynamically(call, attributes)

@@ -1,8 +1,8 @@
 """The steps of admission in their order, which is that of the real server, quotas last.
 
 Not among them: webhooks and admission policies, which are asked between `mutate` and `validate`; the checks of node
-identities, certificates and pod security, which change nothing unless they are set up; what goes with kinds that are not
-served (ingresses, runtime classes); and the taint `not-ready` of new nodes, which no controller here would remove.
+identities, certificates and pod security, which change nothing unless they are set up; what goes with kinds that are
+not served (ingresses, runtime classes); and the taint `not-ready` of new nodes, which no controller here would remove.
 """
 
 from __future__ import annotations

@@ -28,7 +28,18 @@ class Subresource:
 
 
 class Conversion(Protocol):
-    """Converts the objects of a definition between its versions."""
+    """Converts the objects of a definition between its versions; they are stored in the version `storage`."""
+
+    storage: str
+
+    @property
+    def is_plain(self) -> bool:
+        """True if nothing but the apiVersion changes."""
+        ...
+
+    def served(self, value: bytes, api_version: str) -> bytes:
+        """Return stored bytes in a version, if conversion is plain or they are in that version."""
+        ...
 
     async def convert(self, objects: list[dict[str, Any]], api_version: str) -> list[dict[str, Any]]:
         """Return the objects in a version; raises an `ApiFault` if that fails."""
@@ -106,6 +117,8 @@ class ResourceType:
 
     def served(self, value: bytes) -> bytes:
         """Stored bytes in the form of this version."""
+        if self.conversion is not None:
+            return self.conversion.served(value, self.api_version)
         return value if self.renaming is None else self.renaming.served(value, self.api_version)
 
     def key(self, namespace: str, name: str) -> str:

@@ -20,6 +20,7 @@ from kilauea.apiserver.rest.objects import (
     refuse,
     settle_namespace,
 )
+from kilauea.apiserver.rest.versions import served_value, stored_form
 from kilauea.apiserver.storage import Conflict
 
 LONGEST_PREFIX = 58
@@ -88,7 +89,7 @@ async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | Non
     if attributes.dry_run:
         return None if backend.store.get(key) else encoder(call, obj)(0)
     try:
-        stored = await write_admitted(attributes, key, 0, encoder(call, obj))
+        stored = await write_admitted(attributes, key, 0, encoder(call, await stored_form(call, obj)))
     except Conflict:
         return None
-    return stored.value
+    return await served_value(call, stored.value)

@@ -14,6 +14,7 @@ from kilauea.apiserver.rest.list_options import read_options
 from kilauea.apiserver.rest.listing import Found, find, list_response
 from kilauea.apiserver.rest.objects import decode, encode
 from kilauea.apiserver.rest.update import TRIES, write_change
+from kilauea.apiserver.rest.versions import served_value
 from kilauea.apiserver.selection import selection_of
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Conflict, Missing, Stored
@@ -77,6 +78,7 @@ async def delete_object(
         current = call.backend.store.get(key)
         if current is None:
             raise call.not_found(name)
+        current = Stored(current.key, await served_value(call, current.value), current.revision, current.created)
         old = decode(current.value)
         _check_preconditions(call, old, options)
         attributes = call.attributes("DELETE", None, old, name)

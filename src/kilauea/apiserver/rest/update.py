@@ -32,6 +32,7 @@ from kilauea.apiserver.rest.objects import (
     same_but_for_times,
     settle_namespace,
 )
+from kilauea.apiserver.rest.versions import served_value, stored_form
 from kilauea.apiserver.storage import Conflict, Missing, Stored
 
 TRIES = 100
@@ -79,12 +80,12 @@ async def change_object(call: Call, change: Change, *, track: bool = True, whole
         current = store.get(call.key)
         if current is None:
             raise call.not_found()
-        served = call.resource.served(current.value)
+        served = await served_value(call, current.value)
         old, obj = decode(served), change(decode(served))
         _settle(call, obj, old, current, whole)
         await _prepare(call, obj, old, track)
         if same_but_for_times(obj, old):
-            return current.value
+            return served
         value = await write_change(call, obj, old, current)
         if value is not None:
             return value
@@ -100,12 +101,13 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
     if call.dry_run():
         return encoder(call, obj)(current.revision)
     goes = is_free_to_go(call, obj)
+    encode_stored = encoder(call, await stored_form(call, obj))
     try:
         attributes = call.attributes("DELETE", None, old) if goes else call.attributes("UPDATE", obj, old)
-        stored = await write_admitted(attributes, current.key, current.revision, None if goes else encoder(call, obj))
+        stored = await write_admitted(attributes, current.key, current.revision, None if goes else encode_stored)
     except (Conflict, Missing):
         return None
-    return encoder(call, obj)(stored.revision) if goes else stored.value
+    return encoder(call, obj)(stored.revision) if goes else await served_value(call, stored.value)
 
 
 def is_free_to_go(call: Call, obj: Object) -> bool:

@@ -43,8 +43,8 @@ def serve(api: Api, made: dict[str, Any]) -> None:
         api.good("POST", CRDS, made)
     else:
         api.good("PATCH", path, {"spec": made["spec"]}, content_type=MERGE)
-    conditions = [{"type": kind, "status": "True", "reason": "r", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z"}
-                  for kind in ("NamesAccepted", "Established")]  # fmt: skip
+    given = {"status": "True", "reason": "r", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z"}
+    conditions = [{"type": kind, **given} for kind in ("NamesAccepted", "Established")]
     state = {"conditions": conditions, "acceptedNames": made["spec"]["names"]}
     api.good("PATCH", f"{path}/status", {"status": state}, content_type=MERGE)
     ServedDefinitions(api.backend).sync()
@@ -120,7 +120,7 @@ def test_what_is_written_in_another_version_is_stored_in_the_storage_version(api
 
 def test_watches_see_objects_in_the_version_of_their_path(api: Api, server: WebhookServer) -> None:
     serve(api, split(server))
-    watch = api.watch(V2)
+    watch = api.watch(f"{V2}?resourceVersion={api.backend.store.revision}")
     api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
     api.good("DELETE", f"{V1}/x")
     events = [watch.next(), watch.next()]

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
 from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.dynamic.matching import EXEMPT, GROUP, is_exempt
+from kilauea.apiserver.dynamic.mutations import change_by_policies
+from kilauea.apiserver.dynamic.policies import Policy, check_by_policies, policies_of
 from kilauea.apiserver.dynamic.remote import Remote
 from kilauea.apiserver.dynamic.webhooks import Dispatcher, Webhook, webhooks_of
 from kilauea.apiserver.storage import Store, Stored
@@ -26,8 +30,11 @@ class DynamicAdmission:
         self._store = store
         self._dispatcher = Dispatcher(remote)
         self._fresh = False
+        self._has_any = False
         self._mutating: list[Webhook] = []
         self._validating: list[Webhook] = []
+        self._checking: list[Policy] = []
+        self._changing: list[Policy] = []
 
     def forget(self) -> None:
         """Read the configurations again before the next write."""
@@ -37,7 +44,7 @@ class DynamicAdmission:
         """Return True if there is anything to ask about a write."""
         if not self._fresh:
             self._read()
-        return bool(self._mutating or self._validating) and not is_exempt(attributes)
+        return self._has_any and not is_exempt(attributes)
 
     async def mutate(self, attributes: Attributes, settle: Callable[[], None]) -> None:
         """Have the object changed; raises an `ApiFault` to refuse.
@@ -47,18 +54,31 @@ class DynamicAdmission:
             settle: brings the object in order after a change, as the built-in steps do.
         """
         hooks = list(self._mutating)
+        policies = list(self._changing)
+        await change_by_policies(policies, attributes, settle)
+        before = msgspec.json.encode(attributes.obj)
         again = await self._dispatcher.mutate(hooks, attributes, settle, set())
+        if before != msgspec.json.encode(attributes.obj):
+            await change_by_policies([each for each in policies if each.is_reinvocable], attributes, settle)
         if again:
             await self._dispatcher.mutate(hooks, attributes, settle, again)
 
     async def validate(self, attributes: Attributes) -> None:
         """Have the final object agreed to; raises an `ApiFault` to refuse."""
+        await check_by_policies(self._checking, attributes)
         await self._dispatcher.validate(list(self._validating), attributes)
 
     def _read(self) -> None:
         """Read the configurations."""
         self._mutating = webhooks_of(self._all("mutatingwebhookconfigurations"), mutating=True)
         self._validating = webhooks_of(self._all("validatingwebhookconfigurations"), mutating=False)
+        self._checking = policies_of(
+            self._all("validatingadmissionpolicies"), self._all("validatingadmissionpolicybindings")
+        )
+        self._changing = policies_of(
+            self._all("mutatingadmissionpolicies"), self._all("mutatingadmissionpolicybindings")
+        )
+        self._has_any = bool(self._mutating or self._validating or self._checking or self._changing)
         self._fresh = True
 
     def _all(self, plural: str) -> list[dict[str, Any]]:

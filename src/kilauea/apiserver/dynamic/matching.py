@@ -40,6 +40,7 @@ class Place(NamedTuple):
     plural: str
     subresource: str
     in_namespace: bool
+    name: str
 
 
 def place_of(attributes: Attributes, resource: ResourceType | None = None) -> Place:
@@ -47,7 +48,7 @@ def place_of(attributes: Attributes, resource: ResourceType | None = None) -> Pl
     resource = resource or attributes.resource
     return Place(
         attributes.operation, resource.group, resource.version, resource.plural, attributes.subresource,
-        attributes.resource.namespaced,
+        attributes.resource.namespaced, attributes.name,
     )  # fmt: skip
 
 
@@ -64,6 +65,7 @@ def rule_matches(rule: Raw, place: Place) -> bool:
         and _has(rule.get("apiGroups"), place.group)
         and _has(rule.get("apiVersions"), place.version)
         and any(_resource_matches(each, place) for each in rule.get("resources") or ())
+        and _has(rule.get("resourceNames") or ("*",), place.name)
     )
 
 

@@ -223,15 +223,11 @@ def test_a_condition_that_fails_follows_the_failure_policy(hooked: Api, server: 
     assert "no such key: missing" in answer.body["message"]
 
 
-def test_a_webhook_with_side_effects_refuses_dry_runs(hooked: Api, server: WebhookServer) -> None:
-    register(hooked, VALIDATING, hook(server, "allow", sideEffects="Some"))
-    answer = hooked.ask("POST", f"{MAPS}?dryRun=All", map_of("a"))
-    assert answer.body["message"] == 'admission webhook "allow.example.com" does not support dry run'
-    hooked.good("PUT", f"{VALIDATING}/test", {
-        "metadata": {"name": "test"}, "webhooks": [hook(server, "allow", sideEffects="NoneOnDryRun")],
-    })  # fmt: skip
+def test_a_dry_run_is_told_to_webhooks_and_stores_nothing(hooked: Api, server: WebhookServer) -> None:
+    register(hooked, VALIDATING, hook(server, "allow", sideEffects="NoneOnDryRun"))
     hooked.good("POST", f"{MAPS}?dryRun=All", map_of("a"))
     assert server.requests["allow"][-1]["request"]["dryRun"] is True
+    assert hooked.ask("GET", f"{MAPS}/a").code == 404
 
 
 def test_warnings_of_webhooks_reach_the_client(hooked: Api, server: WebhookServer) -> None:
@@ -361,3 +357,25 @@ def test_a_namespace_that_ends_during_the_call_takes_nothing_new(hooked: Api, se
         return await made
 
     assert json.loads(hooked.run(race()).body)["reason"] == "Forbidden"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "short"}, "webhooks[0].name"),
+        ({"timeoutSeconds": 31}, "webhooks[0].timeoutSeconds"),
+        ({"timeoutSeconds": 0}, "webhooks[0].timeoutSeconds"),
+        ({"sideEffects": "Some"}, "webhooks[0].sideEffects"),
+        ({"admissionReviewVersions": ["v2"]}, "webhooks[0].admissionReviewVersions"),
+        ({"clientConfig": {}}, "webhooks[0].clientConfig"),
+        ({"clientConfig": {"url": "http://a"}}, "webhooks[0].clientConfig.url"),
+        ({"matchConditions": [{"name": "a", "expression": "1 +"}]}, "webhooks[0].matchConditions[0].expression"),
+        ({"rules": [{**MAP_RULE, "operations": ["READ"]}]}, "webhooks[0].rules[0].operations[0]"),
+    ],
+)
+def test_wrong_configurations_are_refused_with_their_field(
+    hooked: Api, server: WebhookServer, change: dict[str, Any], field: str
+) -> None:
+    answer = hooked.ask("POST", VALIDATING, {"metadata": {"name": "x"}, "webhooks": [hook(server, "allow", **change)]})
+    assert answer.code == 422
+    assert answer.body["details"]["causes"][0]["field"] == field

@@ -92,6 +92,10 @@ CODED_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     f"{_STORAGE}StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
     f"{_HOOKS}ValidatingWebhook": _WEBHOOK,
     f"{_HOOKS}MutatingWebhook": {**_WEBHOOK, "reinvocationPolicy": "Never"},
+    f"{_HOOKS}MatchResources": {"namespaceSelector": {}, "objectSelector": {}, "matchPolicy": "Equivalent"},
+    f"{_HOOKS}NamedRuleWithOperations": {"scope": "*"},
+    f"{_HOOKS}ValidatingAdmissionPolicySpec": {"failurePolicy": "Fail"},
+    f"{_HOOKS}MutatingAdmissionPolicySpec": {"failurePolicy": "Fail"},
     f"{_HOOKS}RuleWithOperations": {"scope": "*"},
     f"{_HOOKS}ServiceReference": {"port": 443},
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec": {

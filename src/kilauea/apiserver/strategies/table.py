@@ -26,9 +26,14 @@ from kilauea.apiserver.strategies.policy import (
     PriorityClasses,
     RoleBindings,
     Roles,
-    WebhookConfigurations,
 )
 from kilauea.apiserver.strategies.volumes import Claims, Drivers, StorageClasses, StorageObjects, Volumes
+from kilauea.apiserver.strategies.webhooks import (
+    MutatingPolicies,
+    PolicyBindings,
+    ValidatingPolicies,
+    WebhookConfigurations,
+)
 from kilauea.apiserver.strategies.workloads import CronJobs, DaemonSets, Jobs, ReplicaSets, StatefulSets, Workloads
 
 
@@ -81,6 +86,10 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_STORAGE, "csistoragecapacities"): Plain(),
     (_STORAGE, "storageclasses"): StorageClasses(),
     (_STORAGE, "volumeattachments"): StorageObjects(),
+    (_HOOKS, "mutatingadmissionpolicies"): MutatingPolicies(),
+    (_HOOKS, "mutatingadmissionpolicybindings"): PolicyBindings(),
+    (_HOOKS, "validatingadmissionpolicies"): ValidatingPolicies(),
+    (_HOOKS, "validatingadmissionpolicybindings"): PolicyBindings(),
     (_HOOKS, "mutatingwebhookconfigurations"): WebhookConfigurations(),
     (_HOOKS, "validatingwebhookconfigurations"): WebhookConfigurations(),
 }

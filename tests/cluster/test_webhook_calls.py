@@ -1,4 +1,4 @@
-"""Webhooks and policies at our own server, as processes: `kilauea webhooks` registered at `kilauea apiserver`, kubectl."""
+"""Webhooks at our own server, as processes: `kilauea webhooks` registered at `kilauea apiserver`, and kubectl."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from kilauea.api.container_logs import ContainerLog
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission import Admission
-from kilauea.apiserver.heavy import AtOnce, Heavy
 from kilauea.apiserver.dynamic.admission import DynamicAdmission
+from kilauea.apiserver.heavy import AtOnce, Heavy
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store

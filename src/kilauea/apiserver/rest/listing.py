@@ -62,10 +62,9 @@ async def list_objects(call: Call) -> ApiResponse | TextStream:
     selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
     view_of(call)
     await wait_for_revision(call, options.revision or 0)
-    return await list_response(call, await find(call, options, selection))
     found = await find(call, options, selection)
     found.items = await served_items(call, found.items)
-    return list_response(call, found)
+    return await list_response(call, found)
 
 
 async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:

@@ -18,9 +18,8 @@ from kilauea.apiserver.request import Frame, WatchStream
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import ListOptions, read_options
 from kilauea.apiserver.rest.listing import CHUNK, find, wait_for_revision
-from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.rest.versions import served_items
-from kilauea.apiserver.selection import Selection, matches_once, selection_of
+from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Event, Expired, Stored, Watcher
 
 SHORTEST_DEFAULT = 1800.0
@@ -96,10 +95,8 @@ async def _events(
                 return
             next_bookmark = loop.time() + BOOKMARK_SECONDS
             continue
-        for batch in _batched(frame for frame in map(frames.event, events) if frame is not None):
         events = await _served(call, events)
-        batch = [frame for frame in map(frames.event, events) if frame is not None]
-        if batch:
+        for batch in _batched(frame for frame in map(frames.event, events) if frame is not None):
             yield batch
 
 

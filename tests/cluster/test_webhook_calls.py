@@ -43,7 +43,7 @@ def volcano_webhooks(server: Server, log: Path) -> Iterator[None]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     words = ["-m", "kilauea", "webhooks", "--kubeconfig", str(server.kubeconfig), "--listen-address", "127.0.0.1"]
-    words += ["--port", str(port), "--webhook-url", f"https://127.0.0.1:{port}", "--webhook-namespace", "default"]
+    words += ["--port", str(port), "--webhook-url", f"https://127.0.0.1:{port}", "--webhook-namespace", "kube-system"]
     with log.open("wb") as out:
         process = subprocess.Popen([sys.executable, *words], stdout=out, stderr=out)
     try:

@@ -12,6 +12,8 @@ from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
 from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.dynamic.admission import DynamicAdmission
+from kilauea.apiserver.dynamic.remote import Remote
 from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User, WatchStream, make_request
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
@@ -60,7 +62,7 @@ class Watch:
 class Api:
     """An API in memory, with the namespaces of every cluster, whose time stands still until it is moved."""
 
-    def __init__(self, retention: Retention | None = None) -> None:
+    def __init__(self, retention: Retention | None = None, remote: Remote | None = None) -> None:
         self.loop = asyncio.new_event_loop()
         self.now = START
         self.backend = Backend(
@@ -70,6 +72,7 @@ class Api:
             Random(7),
             admission_steps(),
         )
+        self.backend.dynamic = DynamicAdmission(self.backend.store, remote)
         self.server = ApiServer(self.backend)
         self.run(create_first_objects(self.server))
 

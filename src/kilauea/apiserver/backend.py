@@ -13,6 +13,7 @@ from kilauea.api.container_logs import ContainerLog
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission import Admission
+from kilauea.apiserver.dynamic.admission import DynamicAdmission
 from kilauea.apiserver.heavy import AtOnce, Heavy
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.selection import Matches
@@ -53,6 +54,7 @@ class Backend:
         now: microseconds since 1970.
         rng: for uids and generated names.
         admission: what looks at every write.
+        dynamic: webhooks and policies; None if they are not asked.
         logs: output of containers; None if nothing runs them.
         usage: usage of nodes and pods; None if nothing tells it.
         sign: signs requests for certificates by the authority of the cluster; None if there is none.
@@ -66,6 +68,7 @@ class Backend:
     now: Callable[[], int]
     rng: Random
     admission: Admission = field(default_factory=Admission)
+    dynamic: DynamicAdmission | None = None
     logs: LogSource | None = None
     usage: UsageSource | None = None
     accounts: AccountTokens | None = None

@@ -1,7 +1,9 @@
 """Admission of a write before it is stored: a step may complete the object, and it may refuse the write.
 
 Steps are asked in order, first all to complete the object (`mutate`), then all to agree to it (`validate`). They run
-between reading what is there and writing, without waiting in between, so what they read cannot change under them.
+between reading what is there and writing, without waiting in between, so what they read cannot change under them. Only
+webhooks wait (`kilauea.apiserver.dynamic`): they are asked after `mutate` and before `validate`, and steps that depend
+on other objects since `mutate` look again (`recheck`).
 
 A step that keeps account of what is written, or that writes something else in consequence, is told when the write
 begins and when it has come out (`begin`, `Effect`); `write_admitted` sees to it that both always happen.
@@ -43,6 +45,7 @@ class Attributes:
         user: who asks.
         dry_run: whether nothing will be written.
         warnings: texts for the caller; steps may add to them.
+        waited: whether webhooks were asked, so that other objects may have changed since `mutate`.
     """
 
     backend: Backend
@@ -56,6 +59,7 @@ class Attributes:
     user: User
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
+    waited: bool = False
 
     def object_name(self) -> str:
         """The name of the object, also where it was generated; the beginning of it while it is still to be."""
@@ -90,6 +94,9 @@ class AdmissionStep:
     def validate(self, attributes: Attributes) -> None:
         """Agree to the final object, or raise an `ApiFault`."""
 
+    def recheck(self, attributes: Attributes) -> None:
+        """Look at other objects again, which may have changed while webhooks were asked; raise an `ApiFault`."""
+
     def begin(self, attributes: Attributes) -> Effect | None:
         """Return the consequences of the write that is sent next; may still refuse it with an `ApiFault`."""
         return None
@@ -111,6 +118,11 @@ class Admission:
         """Have the final object agreed to, or refused with an `ApiFault`."""
         for step in self._of("validate", attributes.resource):
             step.validate(attributes)
+
+    def recheck(self, attributes: Attributes) -> None:
+        """Have the write looked at again after a wait, or refused with an `ApiFault`."""
+        for step in self._of("recheck", attributes.resource):
+            step.recheck(attributes)
 
     def begin(self, attributes: Attributes) -> list[Effect]:
         """Return the consequences of the write that is sent next; none of them if a step refuses with an `ApiFault`."""

@@ -1,8 +1,8 @@
 """The steps of admission in their order, which is that of the real server, quotas last.
 
-Not among them: webhooks and admission policies; the checks of node identities, certificates and pod security, which
-change nothing unless they are set up; defaults of ingress classes and runtime classes; and the
-taint `not-ready` of new nodes, which no controller here would remove.
+Not among them: webhooks and admission policies, which are asked between `mutate` and `validate`; the checks of node
+identities, certificates and pod security, which change nothing unless they are set up; defaults of ingress classes and
+runtime classes; and the taint `not-ready` of new nodes, which no controller here would remove.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kilauea.apiserver.admission.storage_defaults import (
     StorageObjectInUseProtection,
 )
 from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
+from kilauea.apiserver.dynamic.admission import ConfigurationStep
 from kilauea.apiserver.rbac.escalation import Escalation
 
 
@@ -41,6 +42,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             SigningRequestAuthors(),
             Escalation(),
             DeviceAdminAccess(),
+            ConfigurationStep(),
             *more,
             ResourceQuotas(),
         )

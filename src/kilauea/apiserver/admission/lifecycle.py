@@ -38,6 +38,11 @@ class NamespaceLifecycle(AdmissionStep):
         if attributes.operation == "CREATE" and _read(stored.value).status.phase == "Terminating":
             raise _ending(attributes)
 
+    def recheck(self, attributes: Attributes) -> None:
+        """The namespace may have gone meanwhile."""
+        if attributes.operation != "DELETE":
+            self.mutate(attributes)
+
     def validate(self, attributes: Attributes) -> None:
         """Some namespaces cannot be deleted."""
         resource = attributes.resource

@@ -46,6 +46,10 @@ class ServiceAddresses(AdmissionStep):
         if spec.get("type") in _WITH_NODE_PORTS:
             _give_ports(attributes, spec, others)
 
+    def recheck(self, attributes: Attributes) -> None:
+        """Another service may have taken the address meanwhile; one that is free stays."""
+        self.mutate(attributes)
+
 
 def spec_of(value: bytes) -> dict[str, Any]:
     """The specification of a stored service."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from kilauea.apiserver import status
+from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.crd.columns import table_form
+from kilauea.apiserver.crd.conversion import VersionConversion
 from kilauea.apiserver.crd.names import TERMINATING, holds
 from kilauea.apiserver.crd.ratcheting import new_causes
 from kilauea.apiserver.crd.rules import apply_rules, rules_of
@@ -17,8 +18,6 @@ from kilauea.apiserver.resources.types import STATUS_VERBS, ResourceType, Subres
 from kilauea.apiserver.schema import Schema, from_openapi, validate
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, ScalePaths, Strategy, keep
-
-log = logging.getLogger(__name__)
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _BLOCKING = frozenset(f"FieldValue{each}" for each in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
@@ -30,26 +29,21 @@ _RULES_SKIPPED = Cause(
 )
 
 
-def custom_types(definition: Object) -> list[ResourceType]:
-    """The resource types of an established definition: its storage version, if that is served.
-
-    Other served versions need objects to be written in their form as they are read, which this server does not do; the
-    log names them.
-    """
-    found = []
-    for version in definition["spec"]["versions"]:
-        if version.get("served") and version.get("storage"):
-            found.append(_type(definition, version))
-        elif version.get("served"):
-            log.warning("%s: version %s is not served", definition["metadata"]["name"], version["name"])
-    return found
+def custom_types(definition: Object, backend: Backend) -> list[ResourceType]:
+    """The resource types of an established definition: one for each served version."""
+    versions = definition["spec"]["versions"]
+    schemas = {each["name"]: from_openapi(each["schema"]["openAPIV3Schema"]) for each in versions}
+    conversion = VersionConversion(backend, definition, schemas) if len(versions) > 1 else None
+    return [_type(definition, each, schemas[each["name"]], conversion) for each in versions if each.get("served")]
 
 
-def _type(definition: Object, version: Mapping[str, Any]) -> ResourceType:
+def _type(
+    definition: Object, version: Mapping[str, Any], schema: Schema, conversion: VersionConversion | None
+) -> ResourceType:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     parts = version.get("subresources") or {}
-    schema = from_openapi(version["schema"]["openAPIV3Schema"])
     terminating = holds(definition, TERMINATING)
+    stored = next(each["name"] for each in spec["versions"] if each.get("storage"))
     return ResourceType(
         group=spec["group"],
         version=version["name"],
@@ -64,8 +58,9 @@ def _type(definition: Object, version: Mapping[str, Any]) -> ResourceType:
         subresources=tuple(_subresources(parts, spec["group"], version["name"], names["kind"])),
         strategy=CustomStrategy(definition, version, schema, terminating),
         custom_schema=schema,
-        storage_version_hash=_storage_hash(f"{spec['group']}/{version['name']}/{names['kind']}"),
+        storage_version_hash=_storage_hash(f"{spec['group']}/{stored}/{names['kind']}"),
         table=table_form(version.get("additionalPrinterColumns") or ()),
+        conversion=conversion,
     )
 
 

@@ -10,7 +10,7 @@ from kilauea.api.names import service_name_problems, subdomain_problems
 from kilauea.apiserver.crd.jsonpath import JsonPathError, parse_json_path
 from kilauea.apiserver.crd.rules import check_rules
 from kilauea.apiserver.crd.structural import check_structural
-from kilauea.apiserver.fields import invalid_value, not_supported, required
+from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
 
 Object = dict[str, Any]
@@ -190,10 +190,24 @@ def _selectable(field: Raw, schema: Raw, path: str) -> Iterator[Cause]:
 
 
 def _conversion(spec: Object) -> Iterator[Cause]:
-    """Versions differ in their schemas only: this server calls no webhooks for conversion."""
-    strategy = (spec.get("conversion") or {}).get("strategy", "None")
-    if strategy != "None":
-        yield not_supported("spec.conversion.strategy", strategy, ("None",))
+    """The strategy is known, and a webhook has an address and a version of reviews that is known."""
+    conversion = spec.get("conversion") or {}
+    strategy, webhook = conversion.get("strategy", "None"), conversion.get("webhook") or {}
+    if strategy not in ("None", "Webhook"):
+        yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
+    elif strategy == "None" and webhook:
+        yield forbidden_field("spec.conversion.webhook", 'should not be set when strategy is not set to "Webhook"')
+    elif strategy == "Webhook":
+        config = webhook.get("clientConfig")
+        if not config:
+            message = 'required when strategy is set to "Webhook"'
+            yield required("spec.conversion.webhookClientConfig", message)
+        elif bool(config.get("url")) is bool(config.get("service")):
+            yield required("spec.conversion.webhookClientConfig", "exactly one of url or service is required")
+        versions = webhook.get("conversionReviewVersions") or ()
+        if not set(versions) & {"v1", "v1beta1"}:
+            message = "must include at least one of v1, v1beta1"
+            yield invalid_value("spec.conversion.conversionReviewVersions", list(versions), message)
     if spec.get("preserveUnknownFields"):
         message = (
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"

@@ -11,6 +11,7 @@ import asyncio
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.crd.custom import custom_types
 from kilauea.apiserver.crd.names import ESTABLISHED, NAMES_ACCEPTED, has_condition, holds
+from kilauea.apiserver.crd.version_order import version_order
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.objects import decode
 from kilauea.apiserver.storage import Expired
@@ -22,6 +23,7 @@ class ServedDefinitions:
     """The custom kinds of one server."""
 
     def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._store = backend.store
         self._registry = backend.registry
         self._served: dict[str, tuple[bytes, list[ResourceType]]] = {}
@@ -64,7 +66,7 @@ class ServedDefinitions:
     def _take(self, key: str, value: bytes) -> None:
         """Serve a definition that is new or has changed."""
         definition = decode(value)
-        self._serve(key, value, custom_types(definition) if holds(definition, ESTABLISHED) else [])
+        self._serve(key, value, custom_types(definition, self._backend) if holds(definition, ESTABLISHED) else [])
         if has_condition(definition, NAMES_ACCEPTED) or definition["metadata"].get("deletionTimestamp"):
             self._undecided.discard(key)
         else:
@@ -83,7 +85,7 @@ class ServedDefinitions:
     def _put_in_order(self) -> None:
         """Custom groups stand after the built-in ones, by name, whatever the order of their definitions."""
         custom = [each for each in self._registry if each.is_custom]
-        ordered = sorted(custom, key=lambda each: (each.group, each.version, each.plural))
+        ordered = sorted(custom, key=lambda each: (each.group, version_order(each.version), each.plural))
         if custom != ordered:
             for each in ordered:
                 self._registry.remove(each.group, each.version, each.plural)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Protocol
 
 from kilauea.apiserver.resources.renaming import Renaming
 from kilauea.apiserver.schema import Schema, builtin_schema
@@ -24,6 +25,25 @@ class Subresource:
     verbs: tuple[str, ...]
     group: str
     version: str
+
+
+class Conversion(Protocol):
+    """Converts the objects of a definition between its versions; they are stored in the version `storage`."""
+
+    storage: str
+
+    @property
+    def is_plain(self) -> bool:
+        """True if nothing but the apiVersion changes."""
+        ...
+
+    def served(self, value: bytes, api_version: str) -> bytes:
+        """Return stored bytes in a version, if conversion is plain or they are in that version."""
+        ...
+
+    async def convert(self, objects: list[dict[str, Any]], api_version: str) -> list[dict[str, Any]]:
+        """Return the objects in a version; raises an `ApiFault` if that fails."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,6 +69,8 @@ class ResourceType:
     """The table that `kubectl get` shows; None for the built-in form."""
     renaming: Renaming | None = None
     """The version in which objects of another group are stored; None if they are stored as they are."""
+    conversion: Conversion | None = None
+    """Between the versions of a definition; None if there is one only, in which all objects are stored."""
     stored_group: str | None = None
     """Group under which the objects are kept, where several groups serve the same ones; None for its own."""
 
@@ -98,6 +120,8 @@ class ResourceType:
 
     def served(self, value: bytes) -> bytes:
         """Stored bytes in the form of this version."""
+        if self.conversion is not None:
+            return self.conversion.served(value, self.api_version)
         return value if self.renaming is None else self.renaming.served(value, self.api_version)
 
     def key(self, namespace: str, name: str) -> str:

@@ -7,6 +7,7 @@ from kilauea.apiserver.fields import not_supported, required
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import read_typed
 from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.dynamic import ask_dynamically
 from kilauea.apiserver.rest.objects import metadata_of
 from kilauea.apiserver.rest.pods import change_pod, pod_call
 from kilauea.apiserver.schema import builtin_schema
@@ -28,6 +29,8 @@ async def bind(call: Call) -> ApiResponse:
         causes.append(required("target.name"))
     if causes:  # the real server does not turn this into an answer of its own
         raise status.ApiFault(500, "", ", ".join(map(str, causes)))
+    attributes = call.attributes("CREATE", body, None, name)
+    await ask_dynamically(call, attributes)
     uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
     annotations = metadata.get("annotations") or {}
     pods = pod_call(call, name)

@@ -8,6 +8,7 @@ from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
 from kilauea.apiserver.rest.objects import (
     check_metadata,
     complete,
@@ -19,6 +20,7 @@ from kilauea.apiserver.rest.objects import (
     refuse,
     settle_namespace,
 )
+from kilauea.apiserver.rest.versions import served_value, stored_form
 from kilauea.apiserver.storage import Conflict
 
 LONGEST_PREFIX = 58
@@ -47,7 +49,7 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
     if metadata.get("resourceVersion"):
         raise status.ApiFault(500, "", "resourceVersion should not be set on objects to be created")
     generate = metadata.get("generateName") if not metadata.get("name") else ""
-    attributes = _admitted(call, obj, track)
+    attributes = await _admitted(call, obj, track)
     for _ in range(TRIES if generate else 1):
         if generate:
             metadata["name"] = generate[:LONGEST_PREFIX] + call.backend.new_suffix()
@@ -59,13 +61,14 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
     raise make(call.resource.plural, call.resource.group, name)
 
 
-def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
+async def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
     """Set defaults, managedFields, and the additions of admission, which have no manager."""
     complete(call, obj)
     if track:
         note_manager(call, None, obj)
     attributes = call.attributes("CREATE", obj, None, obj["metadata"].get("name", ""))
     call.backend.admission.mutate(attributes)
+    await mutate_dynamically(call, attributes)
     return attributes
 
 
@@ -81,12 +84,12 @@ async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | Non
     causes += resource.strategy.validate(obj)
     refuse(call, name, causes)
     call.warnings += resource.strategy.warnings(obj)
-    backend.admission.validate(attributes)
+    await validate_dynamically(call, attributes)
     key = resource.key(metadata.get("namespace", ""), name)
     if attributes.dry_run:
         return None if backend.store.get(key) else encoder(call, obj)(0)
     try:
-        stored = await write_admitted(attributes, key, 0, encoder(call, obj))
+        stored = await write_admitted(attributes, key, 0, encoder(call, await stored_form(call, obj)))
     except Conflict:
         return None
-    return stored.value
+    return await served_value(call, stored.value)

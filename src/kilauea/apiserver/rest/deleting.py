@@ -9,10 +9,12 @@ from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse, TextStream
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions, read_delete_options
+from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
 from kilauea.apiserver.rest.list_options import read_options
 from kilauea.apiserver.rest.listing import Found, find, list_response
 from kilauea.apiserver.rest.objects import decode, encode
 from kilauea.apiserver.rest.update import TRIES, write_change
+from kilauea.apiserver.rest.versions import served_value
 from kilauea.apiserver.selection import selection_of
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Conflict, Missing, Stored
@@ -57,9 +59,16 @@ async def delete_collection(call: Call) -> ApiResponse | TextStream:
 
 
 async def delete_object(
-    call: Call, name: str, options: DeleteOptions, namespace: str | None = None
+    call: Call, name: str, options: DeleteOptions, namespace: str | None = None, *, reviewed: bool = False
 ) -> tuple[bytes, bool]:
     """Delete an object, or begin to.
+
+    Args:
+        call: tells the kind.
+        name: of the object.
+        options: of the deletion.
+        namespace: of the object, if not that of the call.
+        reviewed: whether admission has agreed already, to an eviction.
 
     Returns:
         Its last bytes, and whether it is gone.
@@ -69,11 +78,14 @@ async def delete_object(
         current = call.backend.store.get(key)
         if current is None:
             raise call.not_found(name)
+        current = Stored(current.key, await served_value(call, current.value), current.revision, current.created)
         old = decode(current.value)
         _check_preconditions(call, old, options)
         attributes = call.attributes("DELETE", None, old, name)
         attributes.dry_run = attributes.dry_run or options.dry_run
-        call.backend.admission.validate(attributes)
+        if not reviewed:
+            await mutate_dynamically(call, attributes)
+            await validate_dynamically(call, attributes)
         done = await _delete_once(call, current, options, attributes)
         if done is not None:
             return done

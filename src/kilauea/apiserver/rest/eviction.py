@@ -16,6 +16,7 @@ from kilauea.apiserver.rest.body import read_typed
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions
 from kilauea.apiserver.rest.deleting import delete_object
+from kilauea.apiserver.rest.dynamic import ask_dynamically
 from kilauea.apiserver.rest.objects import decode, encode, metadata_of
 from kilauea.apiserver.rest.pods import change_pod, pod_call
 from kilauea.apiserver.rest.update import TRIES
@@ -46,13 +47,15 @@ async def evict(call: Call) -> ApiResponse:
     stored = call.backend.store.get(pods.key)
     if stored is None:
         raise pods.not_found()
+    attributes = call.attributes("CREATE", body, None, name)
+    await ask_dynamically(call, attributes)
     options = _options(call, body.get("deleteOptions") or {})
     pod = decode(stored.value)
     if not _needs_no_budget(pod):
         await _take_from_budget(pods, pod, options.dry_run)
     if not options.dry_run:
         await change_pod(pods, partial(_marked, call.backend.timestamp()))
-    await delete_object(pods, name, options)
+    await delete_object(pods, name, options, reviewed=True)
     return ApiResponse(201, status.encode(status.status("Success", 201)))
 
 

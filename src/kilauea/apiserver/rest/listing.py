@@ -17,6 +17,7 @@ from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_long_table, par
 from kilauea.apiserver.request import YAML, ApiResponse, TextStream
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options
+from kilauea.apiserver.rest.versions import served_items
 from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Expired, Page, Stored, TooNew
 
@@ -61,7 +62,9 @@ async def list_objects(call: Call) -> ApiResponse | TextStream:
     selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
     view_of(call)
     await wait_for_revision(call, options.revision or 0)
-    return await list_response(call, await find(call, options, selection))
+    found = await find(call, options, selection)
+    found.items = await served_items(call, found.items)
+    return await list_response(call, found)
 
 
 async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:

@@ -19,6 +19,7 @@ from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.objects import decode, metadata_of
 from kilauea.apiserver.rest.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, parse_patch, patch_form
 from kilauea.apiserver.rest.update import change_object, check_body_name
+from kilauea.apiserver.rest.versions import served_value
 from kilauea.apiserver.schema import builtin_schema
 from kilauea.apiserver.tables.columns import AGE, Column, selector_text, simple
 
@@ -28,7 +29,7 @@ _SHARED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 async def get_scale(call: Call) -> ApiResponse:
     """Answer a get of `scale`."""
-    return _response(call, decode(read_stored(call).value))
+    return _response(call, decode(await served_value(call, read_stored(call).value)))
 
 
 async def update_scale(call: Call) -> ApiResponse:

@@ -18,6 +18,7 @@ from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.create import create_object
+from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
 from kilauea.apiserver.rest.objects import (
     check_changed_metadata,
     check_metadata,
@@ -31,6 +32,7 @@ from kilauea.apiserver.rest.objects import (
     same_but_for_times,
     settle_namespace,
 )
+from kilauea.apiserver.rest.versions import served_value, stored_form
 from kilauea.apiserver.storage import Conflict, Missing, Stored
 
 TRIES = 100
@@ -78,12 +80,12 @@ async def change_object(call: Call, change: Change, *, track: bool = True, whole
         current = store.get(call.key)
         if current is None:
             raise call.not_found()
-        served = call.resource.served(current.value)
+        served = await served_value(call, current.value)
         old, obj = decode(served), change(decode(served))
         _settle(call, obj, old, current, whole)
-        _prepare(call, obj, old, track)
+        await _prepare(call, obj, old, track)
         if same_but_for_times(obj, old):
-            return current.value
+            return served
         value = await write_change(call, obj, old, current)
         if value is not None:
             return value
@@ -99,12 +101,13 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
     if call.dry_run():
         return encoder(call, obj)(current.revision)
     goes = is_free_to_go(call, obj)
+    encode_stored = encoder(call, await stored_form(call, obj))
     try:
         attributes = call.attributes("DELETE", None, old) if goes else call.attributes("UPDATE", obj, old)
-        stored = await write_admitted(attributes, current.key, current.revision, None if goes else encoder(call, obj))
+        stored = await write_admitted(attributes, current.key, current.revision, None if goes else encode_stored)
     except (Conflict, Missing):
         return None
-    return encoder(call, obj)(stored.revision) if goes else stored.value
+    return encoder(call, obj)(stored.revision) if goes else await served_value(call, stored.value)
 
 
 def is_free_to_go(call: Call, obj: Object) -> bool:
@@ -139,7 +142,7 @@ def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) 
     metadata["name"] = before["name"]
 
 
-def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
+async def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     """Defaults, what only the server may say, checks, and the managers' book."""
     backend, strategy = call.backend, call.resource.strategy
     part = call.subresource.name if call.subresource else ""
@@ -149,6 +152,7 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     kept_metadata(obj, old)
     attributes = call.attributes("UPDATE", obj, old)
     backend.admission.mutate(attributes)
+    await mutate_dynamically(call, attributes)
     if part == "status":
         strategy.prepare_status(obj, old)
     elif part in ("", "scale"):
@@ -165,4 +169,4 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     refuse(call, call.info.name, causes)
     if obj.get("spec") != old.get("spec"):
         call.warnings += strategy.warnings(obj)
-    backend.admission.validate(attributes)
+    await validate_dynamically(call, attributes)

@@ -20,6 +20,7 @@ from kilauea.apiserver.request import Frame, WatchStream
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import ListOptions, read_options
 from kilauea.apiserver.rest.listing import CHUNK, find, wait_for_revision
+from kilauea.apiserver.rest.versions import served_items
 from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Event, Expired, Stored, Watcher
 
@@ -56,7 +57,8 @@ async def _stream(call: Call, options: ListOptions, selection: Selection) -> Asy
         if options.initial_events or (options.initial_events is None and not start):
             found = await find(call, ListOptions(), selection)
             start = found.revision
-            for batch in _batched(frames.added(each) for each in found.items):
+            items = await served_items(call, found.items)
+            for batch in _batched(frames.added(each) for each in items):
                 yield batch
             if options.initial_events:
                 yield [frames.bookmark(start, ends_initial=True)]
@@ -102,8 +104,22 @@ async def _events(
                 return
             next_bookmark = loop.time() + BOOKMARK_SECONDS
             continue
+        events = await _served(call, events)
         for batch in _batched(frame for frame in map(frames.event, events) if frame is not None):
             yield batch
+
+
+async def _served(call: Call, events: list[Event]) -> list[Event]:
+    """Events with their objects in the version of the request."""
+    conversion = call.resource.conversion
+    if conversion is None or conversion.is_plain:
+        return events
+    now = await served_items(call, [each.now for each in events])
+    befores = iter(await served_items(call, [each.before for each in events if each.before is not None]))
+    return [
+        Event(event.kind, new, None if event.before is None else next(befores))
+        for event, new in zip(events, now, strict=True)
+    ]
 
 
 def _batched(frames: Iterable[Frame]) -> Iterator[Sequence[Frame]]:

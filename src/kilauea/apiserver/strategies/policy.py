@@ -1,4 +1,4 @@
-"""The rules of priority classes, disruption budgets, leases, roles and webhook configurations."""
+"""The rules of priority classes, disruption budgets, leases and roles."""
 
 from __future__ import annotations
 
@@ -124,9 +124,3 @@ class RoleBindings(Plain):
         if obj.get("roleRef") != old.get("roleRef"):
             return [invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef")]
         return []
-
-
-class WebhookConfigurations(Strategy):
-    """Webhook configurations: they have a generation and no status."""
-
-    has_status = False

@@ -38,10 +38,15 @@ from kilauea.apiserver.strategies.policy import (
     PriorityClasses,
     RoleBindings,
     Roles,
-    WebhookConfigurations,
 )
 from kilauea.apiserver.strategies.replication import PodTemplates, ReplicationControllers
 from kilauea.apiserver.strategies.volumes import Claims, Drivers, StorageClasses, StorageObjects, Volumes
+from kilauea.apiserver.strategies.webhooks import (
+    MutatingPolicies,
+    PolicyBindings,
+    ValidatingPolicies,
+    WebhookConfigurations,
+)
 from kilauea.apiserver.strategies.workloads import CronJobs, DaemonSets, Jobs, ReplicaSets, StatefulSets, Workloads
 
 
@@ -109,9 +114,10 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_STORAGE, "storageclasses"): StorageClasses(),
     (_STORAGE, "volumeattachments"): StorageObjects(),
     (_STORAGE, "volumeattributesclasses"): VolumeAttributes(),
-    (_HOOKS, "mutatingadmissionpolicies"): WebhookConfigurations(),
-    (_HOOKS, "mutatingadmissionpolicybindings"): WebhookConfigurations(),
-    (_HOOKS, "validatingadmissionpolicybindings"): WebhookConfigurations(),
+    (_HOOKS, "mutatingadmissionpolicies"): MutatingPolicies(),
+    (_HOOKS, "mutatingadmissionpolicybindings"): PolicyBindings(),
+    (_HOOKS, "validatingadmissionpolicies"): ValidatingPolicies(),
+    (_HOOKS, "validatingadmissionpolicybindings"): PolicyBindings(),
     (_HOOKS, "mutatingwebhookconfigurations"): WebhookConfigurations(),
     (_HOOKS, "validatingwebhookconfigurations"): WebhookConfigurations(),
 }

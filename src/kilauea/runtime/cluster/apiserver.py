@@ -21,10 +21,12 @@ from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects, publish_address
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.dynamic.admission import DynamicAdmission
 from kilauea.apiserver.event_expiry import expire_events
 from kilauea.apiserver.http.credentials import ADMIN, Credentials, CredentialsError, load_credentials
 from kilauea.apiserver.http.kubeconfig import write_kubeconfig
 from kilauea.apiserver.http.transport import Transport
+from kilauea.apiserver.http.webhook_client import WebhookClient
 from kilauea.apiserver.request import GROUP_MASTERS, User
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
@@ -85,6 +87,9 @@ async def serve(
         workers = Workers()
         ending.push_async_callback(workers.close)
         api = ApiServer(Backend(store, Registry(builtin_types()), _now, rng, admission_steps(), heavy=workers))
+        client = WebhookClient()
+        ending.push_async_callback(client.close)
+        api.backend.dynamic = DynamicAdmission(store, client)
         try:
             await create_first_objects(api)
             await install_bundled(api)

@@ -1,0 +1,163 @@
+"""Objects of a definition between its versions: the apiVersion alone changes, or a webhook converts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver import status
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.dynamic.remote import CallError, target_of
+from kilauea.apiserver.schema import DecodeError, Schema, read_custom
+from kilauea.apiserver.status import ApiFault
+
+Object = dict[str, Any]
+SECONDS = 30.0
+"""For a conversion webhook to answer."""
+_MAY_CHANGE = frozenset({"labels", "annotations"})
+"""Metadata that a conversion webhook may change."""
+
+
+class VersionConversion:
+    """Implements `Conversion` for the objects of one definition.
+
+    Args:
+        backend: has the client for webhooks.
+        definition: a definition with several versions.
+        schemas: schemas of its versions.
+    """
+
+    def __init__(self, backend: Backend, definition: Object, schemas: Mapping[str, Schema]) -> None:
+        spec = definition["spec"]
+        group, conversion = spec["group"], spec.get("conversion") or {}
+        self.storage = next(f"{group}/{each['name']}" for each in spec["versions"] if each.get("storage"))
+        self._webhook: Object | None = (
+            conversion.get("webhook") or {} if conversion.get("strategy") == "Webhook" else None
+        )
+        self._backend = backend
+        self._kind = spec["names"]["kind"]
+        self._schemas = {f"{group}/{version}": schema for version, schema in schemas.items()}
+
+    @property
+    def is_plain(self) -> bool:
+        """True if nothing but the apiVersion changes."""
+        return self._webhook is None
+
+    def served(self, value: bytes, api_version: str) -> bytes:
+        """Stored bytes in a version; only for plain conversion, others must have been converted before."""
+        head = _head(self._kind, api_version)
+        if value.startswith(head):
+            return value
+        obj = msgspec.json.decode(value)
+        if not self.is_plain and obj.get("apiVersion") != api_version:
+            raise status.internal(f"{self._kind}: an object was not converted to {api_version}")
+        return _encode(self._plainly(obj, api_version))
+
+    async def convert(self, objects: list[Object], api_version: str) -> list[Object]:
+        """Return the objects in a version, in their order.
+
+        Raises:
+            ApiFault: the webhook failed (500).
+        """
+        if self._webhook is None:
+            return [self._plainly(each, api_version) for each in objects]
+        other = [each for each in objects if each.get("apiVersion") != api_version]
+        if not other:
+            return objects
+        converted = iter(await self._ask(self._webhook, other, api_version))
+        return [each if each.get("apiVersion") == api_version else next(converted) for each in objects]
+
+    def _plainly(self, obj: Object, api_version: str) -> Object:
+        """The object with another apiVersion, and without what that version does not know."""
+        if obj.get("apiVersion") == api_version:
+            return obj
+        return self._pruned({**obj, "apiVersion": api_version}, api_version)
+
+    def _pruned(self, obj: Object, api_version: str) -> Object:
+        schema = self._schemas.get(api_version)
+        if schema is not None:
+            read_custom(schema, obj)
+        return obj
+
+    async def _ask(self, webhook: Object, objects: list[Object], api_version: str) -> list[Object]:
+        given = objects[0]["apiVersion"]
+        subject = f"conversion webhook for {given}, Kind={self._kind}"
+        version = next(
+            (each for each in webhook.get("conversionReviewVersions") or () if each in ("v1", "v1beta1")), "v1"
+        )
+        uid = self._backend.new_uid()
+        review = {
+            "kind": "ConversionReview",
+            "apiVersion": f"apiextensions.k8s.io/{version}",
+            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
+        }
+        remote = self._backend.dynamic.remote if self._backend.dynamic is not None else None
+        try:
+            if remote is None:
+                raise CallError("this server has no client for webhooks")
+            target = target_of(webhook.get("clientConfig") or {}, self._backend.store)
+            body = await remote.post(target, msgspec.json.encode(review), SECONDS)
+            answers = _answers(body, uid)
+        except CallError as error:
+            words = str(error).removeprefix("failed to call webhook: ")
+            raise status.internal(f"{subject} failed: {words}") from error
+        if len(answers) != len(objects):
+            raise status.internal(f"{subject} returned {len(answers)} objects, expected {len(objects)}")
+        return [
+            self._checked(subject, index, before, after, api_version)
+            for index, (before, after) in enumerate(zip(objects, answers, strict=True))
+        ]
+
+    def _checked(self, subject: str, index: int, before: Object, after: Any, api_version: str) -> Object:
+        """An object that a webhook converted, with the metadata that it may not change."""
+        invalid = f"{subject} returned invalid converted object at index {index}"
+        if not isinstance(after, dict):
+            raise status.internal(f"{invalid}: it is not an object")
+        if after.get("apiVersion") != api_version:
+            got = after.get("apiVersion") or ""
+            raise status.internal(f"{invalid}: invalid groupVersion (expected {api_version}, received {got})")
+        if after.get("kind") != self._kind:
+            raise status.internal(
+                f"{invalid}: invalid kind (expected {self._kind}, received {after.get('kind') or ''})"
+            )
+        metadata = after.get("metadata")
+        if not isinstance(metadata, dict):
+            raise status.internal(f"{invalid}: invalid metadata of type {type(metadata).__name__} in input object")
+        for field in ("name", "namespace", "uid"):
+            if metadata.get(field) != before["metadata"].get(field):
+                words = (
+                    f"{subject} returned invalid metadata in object at index {index}: metadata.{field} must not change"
+                )
+                raise status.internal(words)
+        kept = {key: value for key, value in before["metadata"].items() if key not in _MAY_CHANGE}
+        changed = {key: metadata[key] for key in _MAY_CHANGE if metadata.get(key)}
+        try:
+            return self._pruned({**after, "metadata": {**kept, **changed}}, api_version)
+        except DecodeError as error:
+            raise status.internal(f"{invalid}: {error}") from error
+
+
+def _answers(body: bytes, uid: str) -> Sequence[Any]:
+    """The objects in an answer; raises CallError."""
+    try:
+        response = msgspec.json.decode(body)["response"]
+        if response.get("uid") != uid:
+            raise CallError(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
+        result = response.get("result") or {}
+        if result.get("status") != "Success":
+            raise CallError(str(result.get("message") or "response.result.status was '', not 'Success'"))
+        return list(response.get("convertedObjects") or ())
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError, ApiFault) as error:
+        raise CallError(f"the answer is not valid: {error}") from error
+
+
+def _head(kind: str, api_version: str) -> bytes:
+    return f'{{"kind":"{kind}","apiVersion":"{api_version}",'.encode()
+
+
+def _encode(obj: Object) -> bytes:
+    """Bytes with kind, apiVersion and metadata first."""
+    head = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": obj["metadata"]}
+    return msgspec.json.encode({**head, **obj})

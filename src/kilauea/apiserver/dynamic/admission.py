@@ -1,0 +1,111 @@
+"""Asks webhooks and policies about a write, in the order of the real server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
+from kilauea.apiserver.dynamic.decoding import decode
+from kilauea.apiserver.dynamic.matching import EXEMPT, GROUP, is_exempt
+from kilauea.apiserver.dynamic.mutations import change_by_policies
+from kilauea.apiserver.dynamic.policies import Policy, check_by_policies, policies_of
+from kilauea.apiserver.dynamic.remote import Remote
+from kilauea.apiserver.dynamic.webhooks import Dispatcher, Webhook, webhooks_of
+from kilauea.apiserver.storage import Store, Stored
+
+
+class DynamicAdmission:
+    """The webhooks and policies of one server.
+
+    Args:
+        store: the objects.
+        remote: calls webhooks.
+    """
+
+    def __init__(self, store: Store, remote: Remote | None = None) -> None:
+        self.remote = remote
+        self._store = store
+        self._dispatcher = Dispatcher(remote)
+        self._fresh = False
+        self._has_any = False
+        self._mutating: list[Webhook] = []
+        self._validating: list[Webhook] = []
+        self._checking: list[Policy] = []
+        self._changing: list[Policy] = []
+
+    def forget(self) -> None:
+        """Read the configurations again before the next write."""
+        self._fresh = False
+
+    def is_asked(self, attributes: Attributes) -> bool:
+        """Return True if there is anything to ask about a write."""
+        if not self._fresh:
+            self._read()
+        return self._has_any and not is_exempt(attributes)
+
+    async def mutate(self, attributes: Attributes, settle: Callable[[], None]) -> None:
+        """Have the object changed; raises an `ApiFault` to refuse.
+
+        Args:
+            attributes: the write; its object is changed in place.
+            settle: brings the object in order after a change, as the built-in steps do.
+        """
+        hooks = list(self._mutating)
+        policies = list(self._changing)
+        await change_by_policies(policies, attributes, settle)
+        before = msgspec.json.encode(attributes.obj)
+        again = await self._dispatcher.mutate(hooks, attributes, settle, set())
+        if before != msgspec.json.encode(attributes.obj):
+            await change_by_policies([each for each in policies if each.is_reinvocable], attributes, settle)
+        if again:
+            await self._dispatcher.mutate(hooks, attributes, settle, again)
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Have the final object agreed to; raises an `ApiFault` to refuse."""
+        await check_by_policies(self._checking, attributes)
+        await self._dispatcher.validate(list(self._validating), attributes)
+
+    def _read(self) -> None:
+        """Read the configurations."""
+        self._mutating = webhooks_of(self._all("mutatingwebhookconfigurations"), mutating=True)
+        self._validating = webhooks_of(self._all("validatingwebhookconfigurations"), mutating=False)
+        self._checking = policies_of(
+            self._all("validatingadmissionpolicies"), self._all("validatingadmissionpolicybindings")
+        )
+        self._changing = policies_of(
+            self._all("mutatingadmissionpolicies"), self._all("mutatingadmissionpolicybindings")
+        )
+        self._has_any = bool(self._mutating or self._validating or self._checking or self._changing)
+        self._fresh = True
+
+    def _all(self, plural: str) -> list[dict[str, Any]]:
+        return [decode(each.value) for each in self._store.list(f"/{GROUP}/{plural}/").items]
+
+
+class ConfigurationChange:
+    """The consequence of writing a configuration: it is read again. Implements `Effect`."""
+
+    def __init__(self, dynamic: DynamicAdmission) -> None:
+        self._dynamic = dynamic
+
+    def cancel(self) -> None:
+        """The write failed: nothing changes."""
+
+    async def settle(self, stored: Stored) -> None:
+        """The configuration is stored."""
+        self._dynamic.forget()
+
+
+class ConfigurationStep(AdmissionStep):
+    """Tells the server's admission that a configuration changes."""
+
+    name = "DynamicAdmission"
+    kinds = frozenset((GROUP, plural) for plural in EXEMPT)
+
+    def begin(self, attributes: Attributes) -> Effect | None:
+        """Return the consequence of a write of a configuration."""
+        dynamic = attributes.backend.dynamic
+        return None if dynamic is None or attributes.dry_run else ConfigurationChange(dynamic)

@@ -1,0 +1,159 @@
+"""Rules and selectors of webhooks and policies: which writes they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kilauea.api.meta import LabelSelector
+from kilauea.api.selectors import Selector, matches, selector_of
+from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.dynamic.decoding import decode
+from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.resources.types import ResourceType
+
+Raw = Mapping[str, Any]
+
+GROUP = "admissionregistration.k8s.io"
+EXEMPT = frozenset(
+    {
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+    }
+)
+"""Kinds of the group that no webhook and no policy is asked about, so that a wrong one can be removed."""
+
+
+class Place(NamedTuple):
+    """A write as rules see it."""
+
+    operation: str
+    group: str
+    version: str
+    plural: str
+    subresource: str
+    in_namespace: bool
+    name: str
+
+
+def place_of(attributes: Attributes, resource: ResourceType | None = None) -> Place:
+    """The place of a write, as one of this kind or of its own."""
+    resource = resource or attributes.resource
+    return Place(
+        attributes.operation, resource.group, resource.version, resource.plural, attributes.subresource,
+        attributes.resource.namespaced, attributes.name,
+    )  # fmt: skip
+
+
+def is_exempt(attributes: Attributes) -> bool:
+    """Return True for the configurations themselves."""
+    return attributes.resource.group == GROUP and attributes.resource.plural in EXEMPT
+
+
+def rule_matches(rule: Raw, place: Place) -> bool:
+    """Return True if a rule is about a write."""
+    return (
+        _scope_matches(rule.get("scope") or "*", place)
+        and _has(rule.get("operations"), place.operation)
+        and _has(rule.get("apiGroups"), place.group)
+        and _has(rule.get("apiVersions"), place.version)
+        and any(_resource_matches(each, place) for each in rule.get("resources") or ())
+        and _has(rule.get("resourceNames") or ("*",), place.name)
+    )
+
+
+def _has(wanted: Sequence[str] | None, value: str) -> bool:
+    return any(each in ("*", value) for each in wanted or ())
+
+
+def _scope_matches(scope: str, place: Place) -> bool:
+    return scope == "*" or (scope == "Namespaced") is place.in_namespace
+
+
+def _resource_matches(text: str, place: Place) -> bool:
+    """`pods`, `pods/status`, `*`, `*/*`, `pods/*` or `*/scale`; no rule without a slash is about subresources."""
+    plural, _, subresource = text.partition("/")
+    return plural in ("*", place.plural) and subresource in ("*", place.subresource)
+
+
+def equivalents(registry: Registry, resource: ResourceType) -> list[ResourceType]:
+    """Other served kinds that are the same stored objects: other versions, or another group."""
+    return [each for each in registry if each.root == resource.root and each is not resource]
+
+
+@dataclass(frozen=True)
+class Selectors:
+    """The selectors of a webhook or policy."""
+
+    namespaces: Selector | None
+    objects: Selector | None
+
+    @classmethod
+    def of(cls, raw: Raw) -> Selectors:
+        """The selectors of a specification; a missing one selects everything."""
+        return cls(parse_selector(raw.get("namespaceSelector")), parse_selector(raw.get("objectSelector")))
+
+    def match(self, attributes: Attributes) -> bool:
+        """Return True if the write is on an object, and in a namespace, that are selected."""
+        return self._namespace_matches(attributes) and self._object_matches(attributes)
+
+    def _namespace_matches(self, attributes: Attributes) -> bool:
+        if not self.namespaces:
+            return self.namespaces is not None
+        resource = attributes.resource
+        if (resource.group, resource.plural) == ("", "namespaces"):
+            obj = attributes.obj or attributes.old or {}
+            return matches(self.namespaces, _labels(obj))
+        if not attributes.namespace:
+            return True
+        return matches(self.namespaces, _labels(namespace_of(attributes) or {}))
+
+    def _object_matches(self, attributes: Attributes) -> bool:
+        if not self.objects:
+            return self.objects is not None
+        found = (attributes.obj, attributes.old)
+        return any(each is not None and matches(self.objects, _labels(each)) for each in found)
+
+
+def parse_selector(raw: Raw | None) -> Selector | None:
+    """The selector of a LabelSelector; one that is missing selects everything."""
+    return selector_of(msgspec.convert(raw or {}, LabelSelector))
+
+
+def _labels(obj: Raw) -> Mapping[str, str]:
+    return (obj.get("metadata") or {}).get("labels") or {}
+
+
+def namespace_of(attributes: Attributes) -> dict[str, Any] | None:
+    """The namespace object of a write; None if there is none."""
+    if not attributes.namespace:
+        return None
+    stored = attributes.backend.store.get(f"/core/namespaces/{attributes.namespace}")
+    return None if stored is None else decode(stored.value)
+
+
+def find_match(
+    rules: Sequence[Raw], match_policy: str, attributes: Attributes, excluded: Sequence[Raw] = ()
+) -> ResourceType | None:
+    """The kind as which a write matches rules: its own, or an equivalent one if the policy allows that."""
+    resource = attributes.resource
+    own = place_of(attributes)
+    others = equivalents(attributes.backend.registry, resource) if match_policy != "Exact" else []
+    if any(rule_matches(rule, own) for rule in excluded):
+        return None
+    if any(rule_matches(rule, place_of(attributes, each)) for rule in excluded for each in others):
+        return None
+    if any(rule_matches(rule, own) for rule in rules):
+        return resource
+    for rule in rules:
+        for each in others:
+            if rule_matches(rule, place_of(attributes, each)):
+                return each
+    return None

@@ -1,0 +1,98 @@
+"""Mutating admission policies: the patches that their expressions make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.dynamic.conditions import ConditionError, conditions_hold
+from kilauea.apiserver.dynamic.literals import plain_literals
+from kilauea.apiserver.dynamic.policies import (
+    Application,
+    Denial,
+    Policy,
+    applications,
+    inputs_of,
+    refusal,
+    same,
+)
+from kilauea.apiserver.dynamic.versions import in_version
+from kilauea.apiserver.dynamic.webhooks import replace
+from kilauea.apiserver.patch import json_patch, merge_patch, strategic_merge
+from kilauea.apiserver.status import ApiFault
+
+Raw = Mapping[str, Any]
+KIND = "MutatingAdmissionPolicy"
+
+
+async def change_by_policies(policies: Sequence[Policy], attributes: Attributes, settle: Callable[[], None]) -> None:
+    """Have policies change an object, one after another; those that see a later change may run once more.
+
+    Raises:
+        ApiFault: one cannot be evaluated, and may not fail.
+    """
+    if attributes.obj is None or not policies:
+        return
+    stale: list[Policy] = []
+    ran: list[Policy] = []
+    for policy in policies:
+        if await _run(policy, attributes, settle):
+            stale += [each for each in ran if each not in stale]
+        if policy.is_reinvocable:
+            ran.append(policy)
+    for policy in stale:
+        await _run(policy, attributes, settle)
+
+
+async def _run(policy: Policy, attributes: Attributes, settle: Callable[[], None]) -> bool:
+    """Apply the mutations of a policy for each of its bindings; returns True if they changed the object."""
+    denials: list[Denial] = []
+    changed = False
+    async for each in applications([policy], attributes, denials):
+        try:
+            changed |= await _apply(each, attributes)
+        except ConditionError as error:
+            if not policy.fails_open:
+                denials.append(Denial(policy, each.binding, str(error)))
+    if denials:
+        raise refusal(attributes, denials[0], "policy")
+    if changed:
+        settle()
+    return changed
+
+
+async def _apply(application: Application, attributes: Attributes) -> bool:
+    """Apply the mutations of a policy in their order."""
+    if attributes.obj is None:
+        return False
+    conditions = application.policy.spec.get("matchConditions") or ()
+    if not conditions_hold(conditions, await inputs_of(application, attributes)):
+        return False
+    changed = False
+    for mutation in application.policy.spec.get("mutations") or ():
+        inputs = await inputs_of(application, attributes)
+        obj = await in_version(attributes, application.resource, attributes.obj)
+        new = _mutated(application, mutation, inputs.evaluate, obj)
+        new = await in_version(attributes, attributes.resource, new)
+        if not same(new, attributes.obj):
+            replace(attributes.obj, new)
+            changed = True
+    return changed
+
+
+def _mutated(application: Application, mutation: Raw, evaluate: Callable[[str], Any], obj: Any) -> Any:
+    """The object with one mutation."""
+    try:
+        if mutation.get("patchType") == "JSONPatch":
+            operations = evaluate(plain_literals((mutation.get("jsonPatch") or {}).get("expression") or ""))
+            return json_patch(obj, operations)
+        patch = evaluate(plain_literals((mutation.get("applyConfiguration") or {}).get("expression") or ""))
+        if not isinstance(patch, dict):
+            raise ConditionError("must evaluate to Object")
+        resource = application.resource
+        if resource.is_custom:
+            return merge_patch(obj, patch)
+        return strategic_merge(obj, patch, resource.schema)
+    except ApiFault as fault:
+        raise ConditionError(str(fault)) from fault

@@ -1,0 +1,256 @@
+"""Admission policies with their bindings and parameters, and the validating ones among them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kilauea.api.selectors import matches
+from kilauea.apiserver import status
+from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.dynamic.conditions import ConditionError, Inputs, conditions_hold
+from kilauea.apiserver.dynamic.decoding import decode
+from kilauea.apiserver.dynamic.matching import Selectors, find_match, parse_selector
+from kilauea.apiserver.dynamic.versions import objects_in_version
+from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.status import ApiFault
+
+log = logging.getLogger(__name__)
+Raw = Mapping[str, Any]
+
+LONGEST_MESSAGE = 5 * 1024
+CODES = {"Invalid": 422, "Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy that is bound."""
+
+    name: str
+    spec: Raw
+    selectors: Selectors
+    bindings: tuple[Binding, ...]
+
+    @property
+    def fails_open(self) -> bool:
+        """True if a write goes on when the policy cannot be evaluated."""
+        return self.spec.get("failurePolicy") == "Ignore"
+
+    @property
+    def is_reinvocable(self) -> bool:
+        """True if it wants to see what webhooks change after it."""
+        return self.spec.get("reinvocationPolicy") == "IfNeeded"
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Where a policy applies, with which parameters."""
+
+    name: str
+    spec: Raw
+    selectors: Selectors
+
+
+@dataclass(frozen=True)
+class Denial:
+    """A decision against a write."""
+
+    policy: Policy
+    binding: Binding | None
+    message: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Application:
+    """A policy that applies to a write, by a binding and with one object of parameters."""
+
+    policy: Policy
+    binding: Binding
+    resource: ResourceType
+    params: Any
+
+
+def policies_of(policies: Sequence[Raw], bindings: Sequence[Raw]) -> list[Policy]:
+    """The policies that have a binding, by name."""
+    by_policy: dict[str, list[Binding]] = {}
+    for each in sorted(bindings, key=lambda each: str(each["metadata"]["name"])):
+        spec = each.get("spec") or {}
+        found = Binding(each["metadata"]["name"], spec, Selectors.of(spec.get("matchResources") or {}))
+        by_policy.setdefault(spec.get("policyName") or "", []).append(found)
+    return [
+        Policy(name, spec, Selectors.of(spec.get("matchConstraints") or {}), tuple(by_policy[name]))
+        for each in sorted(policies, key=lambda each: str(each["metadata"]["name"]))
+        if (name := each["metadata"]["name"]) in by_policy
+        for spec in [each.get("spec") or {}]
+    ]
+
+
+async def applications(
+    policies: Sequence[Policy], attributes: Attributes, denials: list[Denial]
+) -> AsyncIterator[Application]:
+    """The policies that apply to a write; what is wrong with one is a denial, unless it may fail."""
+    for policy in policies:
+        resource = _match(policy.spec.get("matchConstraints") or {}, policy.selectors, attributes)
+        if resource is None:
+            continue
+        for binding in policy.bindings:
+            limits = binding.spec.get("matchResources") or {}
+            if _match(limits, binding.selectors, attributes, everything=True) is None:
+                continue
+            try:
+                found = params_of(policy, binding, attributes)
+            except LookupError as error:
+                if not policy.fails_open:
+                    denials.append(Denial(policy, binding, str(error.args[0])))
+                continue
+            for params in found:
+                yield Application(policy, binding, resource, params)
+
+
+def _match(
+    limits: Raw, selectors: Selectors, attributes: Attributes, *, everything: bool = False
+) -> ResourceType | None:
+    """The kind as which a write is within limits; without rules, those of a binding are met by everything."""
+    rules = limits.get("resourceRules") or ()
+    if everything and not rules:
+        rules = ({"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*", "*/*"]},)
+    found = find_match(
+        rules, limits.get("matchPolicy") or "Equivalent", attributes, limits.get("excludeResourceRules") or ()
+    )
+    return found if found is not None and selectors.match(attributes) else None
+
+
+def params_of(policy: Policy, binding: Binding, attributes: Attributes) -> list[Any]:
+    """The objects with parameters; one None if there are to be none.
+
+    Raises:
+        LookupError: they cannot be found.
+    """
+    kind, reference = policy.spec.get("paramKind"), binding.spec.get("paramRef")
+    if not kind:
+        return [None]
+    resource = attributes.backend.registry.of_kind(kind.get("apiVersion", ""), kind.get("kind", ""))
+    if resource is None:
+        group, _, version = kind.get("apiVersion", "").rpartition("/")
+        words = f"failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind.get('kind', '')}'"
+        raise LookupError(f"failed to configure policy: {words}")
+    if not reference:
+        return [None]
+    namespace = reference.get("namespace") or ""
+    if namespace and not resource.namespaced:
+        words = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+        raise LookupError(f"failed to configure binding: {words}")
+    namespace = namespace or attributes.namespace
+    if resource.namespaced and not namespace:
+        words = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+        raise LookupError(f"failed to configure binding: {words}")
+    found = _stored_params(attributes, resource, reference, namespace)
+    if not found and reference.get("parameterNotFoundAction") == "Deny":
+        words = "no params found for policy binding with `Deny` parameterNotFoundAction"
+        raise LookupError(f"failed to configure binding: {words}")
+    return found
+
+
+def _stored_params(attributes: Attributes, resource: ResourceType, reference: Raw, namespace: str) -> list[Any]:
+    store = attributes.backend.store
+    if reference.get("name"):
+        stored = store.get(resource.key(namespace, reference["name"]))
+        return [] if stored is None else [decode(resource.served(stored.value))]
+    selector = parse_selector(reference.get("selector"))
+    objects = [decode(resource.served(each.value)) for each in store.list(resource.prefix(namespace)).items]
+    return [each for each in objects if matches(selector, each["metadata"].get("labels") or {})]
+
+
+async def check_by_policies(policies: Sequence[Policy], attributes: Attributes) -> None:
+    """Evaluate the validating policies; raises the refusal of the first that denies the write."""
+    denials: list[Denial] = []
+    async for each in applications(policies, attributes, denials):
+        inputs = await inputs_of(each, attributes)
+        for index, (message, reason) in enumerate(_failures(each, inputs)):
+            _act(each, attributes, message, reason, denials, index)
+    if denials:
+        raise refusal(attributes, denials[0], "ValidatingAdmissionPolicy")
+
+
+async def inputs_of(application: Application, attributes: Attributes) -> Inputs:
+    """The variables of the expressions of a policy."""
+    obj, old = await objects_in_version(attributes, application.resource)
+    variables = application.policy.spec.get("variables") or ()
+    return Inputs(attributes, application.resource, obj, old, application.params, variables)
+
+
+def _failures(application: Application, inputs: Inputs) -> list[tuple[str, str]]:
+    """Message and reason of each validation that fails."""
+    policy = application.policy
+    try:
+        if not conditions_hold(policy.spec.get("matchConditions") or (), inputs):
+            return []
+    except ConditionError as error:
+        return [] if policy.fails_open else [(str(error), "")]
+    failed: list[tuple[str, str]] = []
+    for validation in policy.spec.get("validations") or ():
+        try:
+            if inputs.evaluate(validation["expression"]) is not True:
+                failed.append((_message(validation, inputs), validation.get("reason") or "Invalid"))
+        except ConditionError as error:
+            if not policy.fails_open:
+                failed.append((str(error), ""))
+    for each in policy.spec.get("auditAnnotations") or ():
+        try:
+            log.debug("audit annotation %s/%s: %s", policy.name, each["key"], inputs.evaluate(each["valueExpression"]))
+        except ConditionError as error:
+            if not policy.fails_open:
+                failed.append((str(error), ""))
+    return failed
+
+
+def _message(validation: Raw, inputs: Inputs) -> str:
+    """The message of a validation that fails: its expression's, its own, or the expression itself."""
+    if validation.get("messageExpression"):
+        try:
+            made = inputs.evaluate(validation["messageExpression"])
+        except ConditionError as error:
+            log.info("the messageExpression of a policy fails: %s", error)
+            made = ""
+        text = made.strip() if isinstance(made, str) else ""
+        if text and "\n" not in text and len(text.encode()) <= LONGEST_MESSAGE:
+            return text
+    return (validation.get("message") or "").strip() or f"failed expression: {validation['expression'].strip()}"
+
+
+def _act(
+    application: Application, attributes: Attributes, message: str, reason: str, denials: list[Denial], index: int
+) -> None:
+    """Do with a failed validation what its binding says."""
+    policy, binding = application.policy, application.binding
+    for action in binding.spec.get("validationActions") or ():
+        if action == "Deny":
+            denials.append(Denial(policy, binding, message, reason))
+        elif action == "Warn":
+            words = f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
+            attributes.warnings.append(f"{words}: {message}")
+        elif action == "Audit":
+            log.info("policy %s, binding %s: validation %d failed: %s", policy.name, binding.name, index, message)
+
+
+def refusal(attributes: Attributes, denial: Denial, kind: str) -> ApiFault:
+    """The refusal of a write by a policy."""
+    subject = f"{kind} '{denial.policy.name}'"
+    if denial.binding is not None:
+        subject += f" with binding '{denial.binding.name}'"
+    message = f"{subject} denied request: {denial.message}"
+    resource = attributes.resource
+    fault = status.forbidden(resource.plural, resource.group, attributes.object_name(), message)
+    reason = denial.reason or "Invalid"
+    details = {**fault.status["details"], "causes": [{"message": message}]}
+    return ApiFault(CODES.get(reason, 422), reason, str(fault), details)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Return True if two objects are equal as JSON."""
+    return msgspec.json.encode(left) == msgspec.json.encode(right)

@@ -1,0 +1,130 @@
+"""Where webhooks are: from a client configuration to an address, and the call behind a protocol."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from kilauea.apiserver.dynamic.decoding import decode
+from kilauea.apiserver.storage import Store
+
+Raw = Mapping[str, Any]
+
+
+class CallError(Exception):
+    """A webhook that could not be asked, or that answered with an error; the message says why."""
+
+
+class Target(NamedTuple):
+    """A webhook's address.
+
+    Attributes:
+        url: as messages show it, without the query.
+        host: to connect to; the name in `url` unless a service stands there.
+        port: to connect to.
+        name: the certificate must be for this name.
+        authority: certificates of the authority as PEM; empty for those that the system trusts.
+    """
+
+    url: str
+    host: str
+    port: int
+    name: str
+    authority: str
+
+
+class Remote(Protocol):
+    """Calls webhooks."""
+
+    async def post(self, target: Target, body: bytes, seconds: float) -> bytes:
+        """Send a body and return that of the answer; raises CallError."""
+        ...
+
+
+def target_of(config: Raw, store: Store) -> Target:
+    """The address of a client configuration; raises CallError if a service leads nowhere."""
+    try:
+        authority = base64.b64decode(config.get("caBundle") or "").decode()
+    except (binascii.Error, ValueError) as error:
+        raise CallError(f"could not get REST client: unable to load root certificates: {error}") from error
+    if config.get("url"):
+        parts = urlsplit(config["url"])
+        host = parts.hostname or ""
+        return Target(config["url"], host, parts.port or 443, host, authority)
+    service = config.get("service") or {}
+    namespace, name, port = service.get("namespace", ""), service.get("name", ""), service.get("port") or 443
+    path = service.get("path") or "/"
+    server = f"{name}.{namespace}.svc"
+    url = f"https://{server}:{port}{path if path.startswith('/') else '/' + path}"
+    try:
+        host, target_port = _service_address(store, namespace, name, port)
+    except CallError as error:
+        raise CallError(f'failed to call webhook: Post "{url}": {error}') from error
+    return Target(url, host, target_port, server, authority)
+
+
+def _service_address(store: Store, namespace: str, name: str, port: int) -> tuple[str, int]:
+    """An address behind a service: its external name, or an endpoint that is not a simulated pod."""
+    stored = store.get(f"/core/services/{namespace}/{name}")
+    if stored is None:
+        raise CallError(f'service "{name}" not found')
+    spec = decode(stored.value).get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName") or ""), port
+    found = next((each for each in spec.get("ports") or () if each.get("port") == port), None)
+    if found is None:
+        raise CallError(f'no service port {port} found for service "{name}"')
+    simulated = ""
+    for address, target_port, pod in _endpoints(store, namespace, name, found):
+        if not pod:
+            return address, target_port
+        simulated = simulated or pod
+    simulated = simulated or _selected_pod(store, namespace, spec.get("selector") or {})
+    if simulated:
+        raise CallError(
+            f"pod {namespace}/{simulated} is simulated and serves nothing: run the webhook outside of the cluster, and "
+            f'set clientConfig.url, or make service "{name}" one of type ExternalName'
+        )
+    raise CallError(f'no endpoints available for service "{name}"')
+
+
+def _endpoints(store: Store, namespace: str, name: str, port: Raw) -> Iterator[tuple[str, int, str]]:
+    """Address, port, and the pod (empty if there is none) of each endpoint of a port of a service."""
+    for each in store.list(f"/discovery.k8s.io/endpointslices/{namespace}/").items:
+        piece = decode(each.value)
+        if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") != name:
+            continue
+        number = _port_of(piece.get("ports") or (), port)
+        for endpoint in piece.get("endpoints") or ():
+            if number and (endpoint.get("conditions") or {}).get("ready") is not False:
+                yield from ((address, number, _pod(endpoint)) for address in endpoint.get("addresses") or ())
+    stored = store.get(f"/core/endpoints/{namespace}/{name}")
+    for subset in (decode(stored.value).get("subsets") or ()) if stored is not None else ():
+        number = _port_of(subset.get("ports") or (), port)
+        if number:
+            yield from ((each["ip"], number, _pod(each)) for each in subset.get("addresses") or ())
+
+
+def _port_of(ports: Any, wanted: Raw) -> int:
+    """The number of the endpoint's port for a port of the service; 0 if there is none."""
+    name = wanted.get("name") or ""
+    return next((int(each.get("port") or 0) for each in ports if (each.get("name") or "") == name), 0)
+
+
+def _pod(endpoint: Raw) -> str:
+    target = endpoint.get("targetRef") or {}
+    return str(target.get("name") or "") if target.get("kind") == "Pod" else ""
+
+
+def _selected_pod(store: Store, namespace: str, selector: Mapping[str, str]) -> str:
+    """A pod that the selector of a service selects; empty if there is none."""
+    if not selector:
+        return ""
+    for each in store.list(f"/core/pods/{namespace}/").items:
+        metadata = decode(each.value)["metadata"]
+        if selector.items() <= (metadata.get("labels") or {}).items():
+            return str(metadata["name"])
+    return ""

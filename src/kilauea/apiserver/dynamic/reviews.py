@@ -1,0 +1,181 @@
+"""AdmissionReview: what a webhook is sent, and what its answer must look like."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.dynamic.remote import CallError
+from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.status import ApiFault
+
+Raw = Mapping[str, Any]
+Object = dict[str, Any]
+
+VERSIONS = ("v1", "v1beta1")
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+def request_of(attributes: Attributes, resource: ResourceType, uid: str = "") -> Object:
+    """The `request` of a review, without objects; CEL expressions read the same.
+
+    Args:
+        attributes: the write.
+        resource: the kind as which it matched.
+        uid: of the review.
+    """
+    own = attributes.resource
+    user = attributes.user
+    user_info: Object = {"username": user.name}
+    if user.uid:
+        user_info["uid"] = user.uid
+    if user.groups:
+        user_info["groups"] = list(user.groups)
+    if user.extra:
+        user_info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    request: Object = {
+        "uid": uid,
+        "kind": _kind(resource, attributes.subresource),
+        "resource": {"group": resource.group, "version": resource.version, "resource": resource.plural},
+        "requestKind": _kind(own, attributes.subresource),
+        "requestResource": {"group": own.group, "version": own.version, "resource": own.plural},
+        "operation": attributes.operation,
+        "userInfo": user_info,
+        "dryRun": attributes.dry_run,
+        "options": _options(attributes),
+    }
+    if attributes.subresource:
+        request["subResource"] = request["requestSubResource"] = attributes.subresource
+    name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("name")
+    if name:
+        request["name"] = name
+    is_namespace = (own.group, own.plural) == ("", "namespaces")
+    namespace = name if is_namespace else attributes.namespace
+    if namespace:
+        request["namespace"] = namespace
+    return request
+
+
+def _kind(resource: ResourceType, subresource: str) -> Object:
+    """The kind of what is sent: that of the object, or of its subresource."""
+    part = resource.subresource(subresource) if subresource else None
+    if part is None:
+        return {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    return {"group": part.group, "version": part.version, "kind": part.kind}
+
+
+def _options(attributes: Attributes) -> Object | None:
+    kind = _OPTIONS.get(attributes.operation)
+    if kind is None:
+        return None
+    found: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    return found | {"dryRun": ["All"]} if attributes.dry_run else found
+
+
+def review_version(hook: Raw) -> str:
+    """The version of AdmissionReview that a webhook is sent: the first of its own that is known."""
+    return next((each for each in hook.get("admissionReviewVersions") or () if each in VERSIONS), "v1")
+
+
+def encode_review(version: str, request: Raw, obj: Any, old: Any) -> bytes:
+    """The body of a call."""
+    body = {**request, "object": obj, "oldObject": old}
+    return msgspec.json.encode(
+        {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": body}
+    )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A webhook's answer."""
+
+    allowed: bool
+    patch: list[Any] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
+    audit: Mapping[str, str] = field(default_factory=dict)
+    result: Raw | None = None
+
+
+def read_verdict(body: bytes, version: str, uid: str, *, mutating: bool) -> Verdict:
+    """The verdict in an answer; raises CallError for one that is not valid."""
+    try:
+        review = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CallError(f"failed to call webhook: couldn't get version/kind; json parse error: {error}") from error
+    if not isinstance(review, dict) or not review.get("kind"):
+        raise CallError("failed to call webhook: Object 'Kind' is missing in the answer")
+    try:
+        return _verified(review, version, uid, mutating)
+    except (CallError, TypeError, AttributeError, ValueError) as error:
+        raise CallError(f"received invalid webhook response: {error}") from error
+
+
+def _verified(review: Object, version: str, uid: str, mutating: bool) -> Verdict:
+    response = review.get("response")
+    if response is None:
+        raise CallError("webhook response was absent")
+    given, kind = review.get("apiVersion") or "", review.get("kind") or ""
+    if version == "v1":
+        if response.get("uid", "") != uid:
+            raise CallError(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
+        if (given, kind) != ("admission.k8s.io/v1", "AdmissionReview"):
+            raise CallError(
+                f"expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {given}, Kind={kind}"
+            )
+        _check_patch(response, mutating)
+    form = response.get("patchType")
+    if mutating and response.get("patch") and form not in (None, "JSONPatch"):
+        raise CallError(f'unsupported patch type "{form}"')
+    return Verdict(
+        bool(response.get("allowed")),
+        _patch(response) if mutating else [],
+        tuple(map(str, response.get("warnings") or ())),
+        dict(response.get("auditAnnotations") or {}),
+        response.get("status"),
+    )
+
+
+def _check_patch(response: Raw, mutating: bool) -> None:
+    """Patch and its type belong together, and only to mutating webhooks."""
+    patch, form = response.get("patch"), response.get("patchType")
+    if not mutating:
+        if patch:
+            raise CallError("validating webhook may not return response.patch")
+        if form is not None:
+            raise CallError("validating webhook may not return response.patchType")
+    elif patch and form is None:
+        raise CallError("webhook returned response.patch but not response.patchType")
+    elif not patch and form is not None:
+        raise CallError("webhook returned response.patchType but not response.patch")
+    elif form == "":
+        raise CallError('webhook returned invalid response.patchType of ""')
+
+
+def _patch(response: Raw) -> list[Any]:
+    if not response.get("patch"):
+        return []
+    try:
+        patch = msgspec.json.decode(base64.b64decode(response["patch"]))
+    except (binascii.Error, msgspec.DecodeError) as error:
+        raise CallError(f"the patch cannot be read: {error}") from error
+    if not isinstance(patch, list):
+        raise CallError("the patch is not a list of operations")
+    return patch
+
+
+def denial(name: str, result: Raw | None) -> ApiFault:
+    """The refusal of a write that a webhook denies: its own status, with its name before the message."""
+    given = dict(result or {})
+    code = given.get("code")
+    code = code if isinstance(code, int) and code >= 400 else 400
+    text, reason = str(given.get("message") or ""), str(given.get("reason") or "")
+    denied = f'admission webhook "{name}" denied the request'
+    message = f"{denied}: {text or reason}" if text or reason else f"{denied} without explanation"
+    fault = ApiFault(code, reason, message, given.get("details"))
+    return fault

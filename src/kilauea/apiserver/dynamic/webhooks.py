@@ -1,0 +1,186 @@
+"""Mutating and validating webhooks: which are asked about a write, and what becomes of their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kilauea.apiserver import status
+from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.dynamic.conditions import ConditionError, Inputs, conditions_hold
+from kilauea.apiserver.dynamic.matching import Selectors, find_match
+from kilauea.apiserver.dynamic.remote import CallError, Remote, target_of
+from kilauea.apiserver.dynamic.reviews import Verdict, denial, encode_review, read_verdict, request_of, review_version
+from kilauea.apiserver.dynamic.versions import in_version, objects_in_version
+from kilauea.apiserver.patch import json_patch
+from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.status import ApiFault
+
+log = logging.getLogger(__name__)
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """One webhook of a configuration."""
+
+    configuration: str
+    name: str
+    raw: Raw
+    selectors: Selectors
+    mutating: bool
+
+    @property
+    def is_reinvocable(self) -> bool:
+        """True if it wants to see what later webhooks change."""
+        return self.raw.get("reinvocationPolicy") == "IfNeeded"
+
+    @property
+    def fails_open(self) -> bool:
+        """True if a write goes on without its answer."""
+        return self.raw.get("failurePolicy") == "Ignore"
+
+
+def webhooks_of(configurations: Sequence[Raw], *, mutating: bool) -> list[Webhook]:
+    """All webhooks, in the order in which they are asked: by the names of their configurations."""
+    ordered = sorted(configurations, key=lambda each: str(each["metadata"]["name"]))
+    return [
+        Webhook(configuration["metadata"]["name"], raw["name"], raw, Selectors.of(raw), mutating)
+        for configuration in ordered
+        for raw in configuration.get("webhooks") or ()
+    ]
+
+
+class Dispatcher:
+    """Asks webhooks.
+
+    Args:
+        remote: calls them; without it, all of them fail.
+    """
+
+    def __init__(self, remote: Remote | None) -> None:
+        self._remote = remote
+
+    async def mutate(
+        self, hooks: Sequence[Webhook], attributes: Attributes, settle: Callable[[], None], again: set[int]
+    ) -> set[int]:
+        """Ask mutating webhooks one after another; each sees the changes of those before.
+
+        Args:
+            hooks: those that may be concerned.
+            attributes: the write.
+            settle: brings the object in order after a change.
+            again: in a second round, the only ones to ask; empty in the first.
+
+        Returns:
+            Those that want to be asked again, because the object has changed since.
+        """
+        asked: set[int] = set()
+        stale: set[int] = set()
+        for number, hook in enumerate(hooks):
+            if again and number not in again:
+                continue
+            if await self._mutate_once(hook, attributes, settle):
+                stale |= asked
+            if hook.is_reinvocable:
+                asked.add(number)
+        return stale
+
+    async def _mutate_once(self, hook: Webhook, attributes: Attributes, settle: Callable[[], None]) -> bool:
+        resource = await matched(hook, attributes)
+        if resource is None:
+            return False
+        verdict = await self._ask(hook, attributes, resource)
+        if verdict is None or not verdict.patch or attributes.obj is None:
+            return False
+        before = await in_version(attributes, resource, attributes.obj)
+        try:
+            changed = json_patch(before, verdict.patch)
+        except ApiFault as fault:
+            raise status.internal(str(fault)) from fault
+        if not isinstance(changed, dict):
+            raise status.internal(f'admission webhook "{hook.name}" leaves no object')
+        changed = await in_version(attributes, attributes.resource, changed)
+        if changed == attributes.obj:
+            return False
+        replace(attributes.obj, changed)
+        settle()
+        return True
+
+    async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
+        """Ask validating webhooks all at once; raises the refusal of the first in order."""
+        concerned = [(hook, resource) for hook in hooks if (resource := await matched(hook, attributes)) is not None]
+        asked = [self._ask(hook, attributes, resource) for hook, resource in concerned]
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        for each in results:
+            if isinstance(each, BaseException):
+                raise each
+
+    async def _ask(self, hook: Webhook, attributes: Attributes, resource: ResourceType) -> Verdict | None:
+        """The verdict of a webhook that allows a write; None if it failed and may.
+
+        Raises:
+            ApiFault: it denies the write, or failed.
+        """
+        if attributes.dry_run and hook.raw.get("sideEffects") not in ("None", "NoneOnDryRun"):
+            raise status.bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        try:
+            verdict = await self._call(hook, attributes, resource)
+        except CallError as error:
+            words = f'failed calling webhook "{hook.name}": {error}'
+            if hook.fails_open:
+                log.warning("%s; its failure policy lets the request pass", words)
+                return None
+            raise status.internal(words) from error
+        attributes.warnings += verdict.warnings
+        for key, text in verdict.audit.items():
+            log.debug("audit annotation %s/%s of webhook %s: %s", hook.name, key, hook.configuration, text)
+        if not verdict.allowed:
+            raise denial(hook.name, verdict.result)
+        return verdict
+
+    async def _call(self, hook: Webhook, attributes: Attributes, resource: ResourceType) -> Verdict:
+        if self._remote is None:
+            raise CallError("failed to call webhook: this server has no client for webhooks")
+        version, uid = review_version(hook.raw), attributes.backend.new_uid()
+        obj, old = await objects_in_version(attributes, resource)
+        body = encode_review(version, request_of(attributes, resource, uid), obj, old)
+        target = target_of(hook.raw.get("clientConfig") or {}, attributes.backend.store)
+        answer = await self._remote.post(target, body, float(hook.raw.get("timeoutSeconds") or 10))
+        return read_verdict(answer, version, uid, mutating=hook.mutating)
+
+
+async def matched(hook: Webhook, attributes: Attributes) -> ResourceType | None:
+    """The kind as which a webhook is asked about a write; None if it is not asked.
+
+    Raises:
+        ApiFault: its conditions cannot be evaluated, and it may not fail.
+    """
+    resource = find_match(hook.raw.get("rules") or (), hook.raw.get("matchPolicy") or "Equivalent", attributes)
+    if resource is None or not hook.selectors.match(attributes):
+        return None
+    conditions = hook.raw.get("matchConditions") or ()
+    if not conditions:
+        return resource
+    try:
+        inputs = Inputs(attributes, resource, *await objects_in_version(attributes, resource))
+        return resource if conditions_hold(conditions, inputs) else None
+    except ConditionError as error:
+        if hook.fails_open:
+            return None
+        raise _condition_fault(attributes, str(error)) from error
+
+
+def _condition_fault(attributes: Attributes, why: str) -> ApiFault:
+    resource = attributes.resource
+    return status.forbidden(resource.plural, resource.group, attributes.object_name(), why)
+
+
+def replace(obj: dict[str, Any], changed: Mapping[str, Any]) -> None:
+    """Give an object the content of another; it stays the same dict, which the caller holds."""
+    copy = dict(changed)
+    obj.clear()
+    obj.update(copy)

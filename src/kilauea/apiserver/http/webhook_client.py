@@ -1,0 +1,111 @@
+"""Calls webhooks over HTTPS; one client for all, which keeps connections open."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from functools import lru_cache
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from kilauea.apiserver.dynamic.remote import CallError, Target
+
+LARGEST_ANSWER = 8 * 1024 * 1024
+"""Bytes of an answer that are read."""
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, */*",
+    "User-Agent": "kube-apiserver-admission",
+}
+
+
+@lru_cache(maxsize=256)
+def _context(authority: str) -> ssl.SSLContext:
+    """TLS that trusts an authority."""
+    return ssl.create_default_context(cadata=authority or None)
+
+
+class WebhookClient:
+    """Implements `Remote`."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def post(self, target: Target, body: bytes, seconds: float) -> bytes:
+        """Send a body and return that of the answer; raises CallError."""
+        shown = f'failed to call webhook: Post "{target.url}?timeout={seconds:.0f}s"'
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._post(target, body, seconds)
+        except TimeoutError as error:
+            raise CallError(f"{shown}: context deadline exceeded") from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            words = "tls: failed to verify certificate: x509"
+            raise CallError(f"{shown}: {words}: {error.certificate_error}") from error
+        except aiohttp.ClientConnectorSSLError as error:
+            raise CallError(f"{shown}: tls: {error.os_error.strerror or error.os_error}") from error
+        except aiohttp.ClientConnectorError as error:
+            words = (error.os_error.strerror or str(error.os_error)).lower()
+            raise CallError(f"{shown}: dial tcp {target.host}:{target.port}: connect: {words}") from error
+        except ssl.SSLError as error:
+            message = f"could not get REST client: unable to load root certificates: {error.reason or error}"
+            raise CallError(message) from error
+        except aiohttp.ServerDisconnectedError as error:
+            raise CallError(f"{shown}: EOF") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise CallError(f"{shown}: {error}") from error
+
+    async def _post(self, target: Target, body: bytes, seconds: float) -> bytes:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(auto_decompress=True, trust_env=False)
+        path = target.url.removeprefix("https://").partition("/")[2]
+        host = f"[{target.host}]" if ":" in target.host else target.host
+        url = f"https://{host}:{target.port}/{path}"
+        async with self._session.post(
+            url,
+            params={"timeout": f"{seconds:.0f}s"},
+            data=body,
+            headers={**_HEADERS, "Host": target.url.removeprefix("https://").partition("/")[0]},
+            ssl=_context(target.authority),
+            server_hostname=target.name,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+        ) as answer:
+            content = await _limited(answer)
+            if not 200 <= answer.status < 300:
+                raise CallError(f"failed to call webhook: {_words(answer.status, content)}")
+            return content
+
+
+async def _limited(answer: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer, which must not be endless."""
+    chunks, size = [], 0
+    async for chunk in answer.content.iter_any():
+        size += len(chunk)
+        if size > LARGEST_ANSWER:
+            raise CallError(f"failed to call webhook: the answer is larger than {LARGEST_ANSWER} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _words(code: int, content: bytes) -> str:
+    """What an answer that is not a success says, in the words of the real server's client."""
+    try:
+        given: Any = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        given = None
+    if isinstance(given, dict) and given.get("kind") == "Status" and given.get("message"):
+        return str(given["message"])
+    if code == 404:
+        return "the server could not find the requested resource"
+    text = content[:2048].decode(errors="replace").strip()
+    if code >= 500:
+        return f'an error on the server ("{text or "unknown"}") has prevented the request from succeeding'
+    return f"the server responded with the status code {code} but did not return more details"

@@ -1,0 +1,54 @@
+"""The place of webhooks and policies in a request; nothing happens, and nothing waits, unless there are any."""
+
+from __future__ import annotations
+
+from kilauea.apiserver import status
+from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.objects import complete
+from kilauea.apiserver.schema import DecodeError, read_builtin, read_custom
+
+
+async def mutate_dynamically(call: Call, attributes: Attributes) -> None:
+    """Have webhooks and policies change an object that the built-in steps have completed."""
+    dynamic = call.backend.dynamic
+    if dynamic is None or not dynamic.is_asked(attributes):
+        return
+    await dynamic.mutate(attributes, lambda: _settle(call, attributes))
+    attributes.waited = True
+
+
+async def validate_dynamically(call: Call, attributes: Attributes) -> None:
+    """Have webhooks and policies agree to the final object; then the built-in steps, which look again after a wait."""
+    dynamic = call.backend.dynamic
+    if dynamic is not None and dynamic.is_asked(attributes):
+        await dynamic.validate(attributes)
+        attributes.waited = True
+    if attributes.waited:
+        call.backend.admission.recheck(attributes)
+    call.backend.admission.validate(attributes)
+
+
+async def ask_dynamically(call: Call, attributes: Attributes) -> None:
+    """Have webhooks and policies look at what is no stored object: a Binding, an Eviction, a connection."""
+    dynamic = call.backend.dynamic
+    if dynamic is not None and dynamic.is_asked(attributes):
+        await dynamic.mutate(attributes, lambda: None)
+        await dynamic.validate(attributes)
+
+
+def _settle(call: Call, attributes: Attributes) -> None:
+    """Bring an object in order that a webhook or policy has changed: no unknown fields, defaults, built-in steps."""
+    obj = attributes.obj
+    if obj is None or obj.get("kind") != call.resource.kind:
+        return
+    schema = call.resource.schema
+    try:
+        if call.resource.is_custom:
+            read_custom(schema, obj)
+        else:
+            read_builtin(schema, obj)
+    except DecodeError as error:
+        raise status.internal(str(error)) from error
+    complete(call, obj, attributes.old)
+    call.backend.admission.mutate(attributes)

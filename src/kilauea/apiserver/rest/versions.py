@@ -1,0 +1,54 @@
+"""Objects between the version of a request and that in which they are stored; only webhooks make this wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.storage import Stored
+
+
+async def served_bytes(call: Call, values: Sequence[bytes]) -> list[bytes]:
+    """Stored objects in the version of a request, all in one call of the webhook that converts them.
+
+    Raises:
+        ApiFault: the webhook failed (500).
+    """
+    conversion = call.resource.conversion
+    if conversion is None or conversion.is_plain:
+        return list(values)
+    head = call.resource.head
+    found = list(values)
+    other = [index for index, value in enumerate(found) if not value.startswith(head)]
+    if other:
+        objects = await conversion.convert(
+            [msgspec.json.decode(found[each]) for each in other], call.resource.api_version
+        )
+        for index, obj in zip(other, objects, strict=True):
+            first = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": obj["metadata"]}
+            found[index] = msgspec.json.encode({**first, **obj})
+    return found
+
+
+async def served_value(call: Call, value: bytes) -> bytes:
+    """One stored object in the version of a request."""
+    return call.resource.served((await served_bytes(call, [value]))[0])
+
+
+async def served_items(call: Call, items: list[Stored]) -> list[Stored]:
+    """Stored objects with their bytes in the version of a request."""
+    if call.resource.conversion is None or call.resource.conversion.is_plain:
+        return items
+    values = await served_bytes(call, [each.value for each in items])
+    return [Stored(each.key, value, each.revision, each.created) for each, value in zip(items, values, strict=True)]
+
+
+async def stored_form(call: Call, obj: Object) -> Object:
+    """An object of the version of a request in the version in which it is stored."""
+    conversion = call.resource.conversion
+    if conversion is None or conversion.storage == call.resource.api_version:
+        return obj
+    copy: Object = msgspec.json.decode(msgspec.json.encode(obj))
+    return (await conversion.convert([copy], conversion.storage))[0]

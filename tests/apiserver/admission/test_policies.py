@@ -1,0 +1,205 @@
+"""Validating and mutating admission policies: what they are about, what they deny, warn of and change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kilauea.apiserver.dynamic.literals import plain_literals
+from support.api_core import MAPS, PODS, Api
+
+HOOKS = "/apis/admissionregistration.k8s.io/v1"
+MERGE = "application/merge-patch+json"
+MAPS_ONLY = {
+    "resourceRules": [
+        {"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+    ]
+}
+
+
+def check(api: Api, *validations: dict[str, Any], actions: tuple[str, ...] = ("Deny",), **spec: Any) -> None:
+    """A bound validating policy for ConfigMaps."""
+    binding = spec.pop("binding", {})
+    whole = {"matchConstraints": MAPS_ONLY, "validations": list(validations), **spec}
+    api.good("POST", f"{HOOKS}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": whole})
+    bound = {"policyName": "p", "validationActions": list(actions), **binding}
+    api.good("POST", f"{HOOKS}/validatingadmissionpolicybindings", {"metadata": {"name": "b"}, "spec": bound})
+
+
+def change(api: Api, *mutations: dict[str, Any], **spec: Any) -> None:
+    """A bound mutating policy for ConfigMaps."""
+    whole = {"matchConstraints": MAPS_ONLY, "mutations": list(mutations), "reinvocationPolicy": "Never", **spec}
+    api.good("POST", f"{HOOKS}/mutatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": whole})
+    bound = {"metadata": {"name": "b"}, "spec": {"policyName": "p"}}
+    api.good("POST", f"{HOOKS}/mutatingadmissionpolicybindings", bound)
+
+
+def json_patch(expression: str) -> dict[str, Any]:
+    return {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
+
+
+def configuration(expression: str) -> dict[str, Any]:
+    return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+
+
+def test_a_policy_denies_what_its_expression_does_not_allow(api: Api) -> None:
+    check(api, {"expression": "size(object.data) < 2"})
+    api.create_map("a", x="1")
+    answer = api.ask("POST", MAPS, {"metadata": {"name": "b"}, "data": {"x": "1", "y": "2"}})
+    assert (answer.code, answer.body["reason"]) == (422, "Invalid")
+    assert answer.body["message"] == (
+        "configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
+        "failed expression: size(object.data) < 2"
+    )
+
+
+def test_a_policy_without_a_binding_does_nothing(api: Api) -> None:
+    spec = {"matchConstraints": MAPS_ONLY, "validations": [{"expression": "false"}]}
+    api.good("POST", f"{HOOKS}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec})
+    api.create_map("a")
+
+
+@pytest.mark.parametrize(
+    ("validation", "code", "words"),
+    [
+        ({"expression": "false", "message": "never"}, 422, "never"),
+        ({"expression": "false", "messageExpression": "'name ' + object.metadata.name"}, 422, "name a"),
+        ({"expression": "false", "messageExpression": "object.none", "message": "plain"}, 422, "plain"),
+        ({"expression": "false", "reason": "Forbidden", "message": "m"}, 403, "m"),
+        ({"expression": "object.none == 1"}, 422, "expression 'object.none == 1' resulted in error: no such key: none"),
+    ],
+)
+def test_messages_and_reasons_are_those_of_the_validation(
+    api: Api, validation: dict[str, Any], code: int, words: str
+) -> None:
+    check(api, validation)
+    answer = api.ask("POST", MAPS, {"metadata": {"name": "a"}})
+    assert answer.code == code
+    assert answer.body["message"].endswith(f"denied request: {words}")
+
+
+def test_a_failure_to_evaluate_lets_pass_what_may_fail(api: Api) -> None:
+    check(api, {"expression": "object.none == 1"}, failurePolicy="Ignore")
+    api.create_map("a")
+
+
+def test_a_binding_can_warn_instead(api: Api) -> None:
+    check(api, {"expression": "false", "message": "mind"}, actions=("Warn", "Audit"))
+    answer = api.ask("POST", MAPS, {"metadata": {"name": "a"}})
+    assert answer.code == 201
+    warned = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': mind"
+    assert answer.headers["Warning"] == f'299 - "{warned}"'
+
+
+def test_variables_conditions_and_the_namespace_are_there_for_expressions(api: Api) -> None:
+    check(
+        api,
+        {"expression": "variables.twice == 4 && namespaceObject.metadata.name == request.namespace"},
+        {"expression": "oldObject == null || oldObject.data == object.data", "message": "data stays"},
+        variables=[
+            {"name": "size", "expression": "size(object.data)"},
+            {"name": "twice", "expression": "variables.size * 2"},
+        ],
+        matchConditions=[{"name": "not-skipped", "expression": "!object.metadata.name.startsWith('skip')"}],
+    )
+    api.create_map("skip")
+    api.create_map("two", x="1", y="2")
+    assert api.ask("POST", MAPS, {"metadata": {"name": "one"}, "data": {"x": "1"}}).code == 422
+    answer = api.ask("PATCH", f"{MAPS}/two", {"data": {"x": "3"}}, content_type=MERGE)
+    assert answer.body["message"].endswith("data stays")
+
+
+def test_params_come_from_the_object_that_the_binding_names(api: Api) -> None:
+    api.create_map("limits", most="1")
+    check(
+        api,
+        {"expression": "size(object.data) <= int(params.data.most)"},
+        paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
+        binding={"paramRef": {"name": "limits", "namespace": "default", "parameterNotFoundAction": "Deny"}},
+    )
+    api.create_map("a", x="1")
+    assert api.ask("POST", MAPS, {"metadata": {"name": "b"}, "data": {"x": "1", "y": "2"}}).code == 422
+    api.good("DELETE", f"{MAPS}/limits")
+    answer = api.ask("POST", MAPS, {"metadata": {"name": "c"}, "data": {"x": "1"}})
+    words = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+    assert answer.body["message"].endswith(words)
+
+
+def test_bindings_choose_by_selectors_and_names(api: Api) -> None:
+    rules = [{**MAPS_ONLY["resourceRules"][0], "resourceNames": ["guarded"]}]
+    check(api, {"expression": "false"}, binding={"matchResources": {"resourceRules": rules}})
+    api.create_map("free")
+    assert api.ask("POST", MAPS, {"metadata": {"name": "guarded"}}).code == 422
+
+
+def test_policies_and_bindings_themselves_can_always_be_changed(api: Api) -> None:
+    everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+    check(api, {"expression": "false"}, matchConstraints={"resourceRules": [everything]})
+    assert api.ask("POST", MAPS, {"metadata": {"name": "a"}}).code == 422
+    api.good("DELETE", f"{HOOKS}/validatingadmissionpolicybindings/b")
+    api.create_map("a")
+
+
+def test_a_mutating_policy_applies_a_configuration(api: Api) -> None:
+    change(api, configuration("Object{metadata: Object.metadata{labels: Object.metadata.labels{team: 'a'}}}"))
+    made = api.good("POST", MAPS, {"metadata": {"name": "x", "labels": {"own": "1"}}})
+    assert made["metadata"]["labels"] == {"own": "1", "team": "a"}
+
+
+def test_a_mutating_policy_applies_a_json_patch(api: Api) -> None:
+    path = '"/metadata/annotations/" + jsonpatch.escapeKey("example.com/by")'
+    change(
+        api,
+        json_patch('[JSONPatch{op: "add", path: "/metadata/annotations", value: {}}]'),
+        json_patch(f"[JSONPatch{{op: 'add', path: {path}, value: request.operation}}]"),
+        matchConditions=[{"name": "new", "expression": "request.operation == 'CREATE'"}],
+    )
+    assert api.create_map("x")["metadata"]["annotations"] == {"example.com/by": "CREATE"}
+
+
+def test_containers_of_an_applied_configuration_merge_by_name_and_get_defaults(api: Api) -> None:
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    change(
+        api,
+        configuration('Object{spec: Object.spec{containers: [Object.spec.containers{name: "beside", image: "i"}]}}'),
+        matchConstraints={"resourceRules": [rule]},
+    )
+    containers = api.create_pod("a")["spec"]["containers"]
+    assert {each["name"] for each in containers} == {"main", "beside"}
+    assert all(each["terminationMessagePath"] == "/dev/termination-log" for each in containers)
+    assert api.good("GET", f"{PODS}/a")["spec"]["containers"] == containers
+
+
+def test_a_mutating_policy_that_fails_refuses_unless_it_may(api: Api) -> None:
+    change(api, json_patch("object.none"))
+    answer = api.ask("POST", MAPS, {"metadata": {"name": "a"}})
+    assert answer.code == 422
+    assert "no such key: none" in answer.body["message"]
+    path = f"{HOOKS}/mutatingadmissionpolicies/p"
+    api.good("PATCH", path, {"spec": {"failurePolicy": "Ignore"}}, content_type=MERGE)
+    api.create_map("a")
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        ("Object{a: 1}", '{"a": 1}'),
+        ("Object{a: x ? b : c, d: [Object.d{e: 'f: g'}]}", '{"a": x ? b : c, "d": [{"e": \'f: g\'}]}'),
+        ('Object.m{"k": v}', '{"k": v}'),
+        ("jsonpatch.escapeKey(f(x))", "(f(x)).replace('~', '~0').replace('/', '~1')"),
+        ("object.spec", "object.spec"),
+    ],
+)
+def test_typed_literals_become_maps(given: str, plain: str) -> None:
+    assert plain_literals(given) == plain
+
+
+def test_a_policy_that_asks_the_authorizer_is_refused(api: Api) -> None:
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]
+    expression = "authorizer.group('').resource('pods').check('get').allowed()"
+    spec = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": expression}]}
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    answer = api.ask("POST", path, {"metadata": {"name": "p"}, "spec": spec})
+    assert answer.code == 422
+    assert "spec.validations[0].expression" in answer.body["message"]

@@ -1,0 +1,210 @@
+"""Definitions with several served versions: conversion by the server itself and by webhooks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from kilauea.apiserver.crd.serving import ServedDefinitions
+from kilauea.apiserver.crd.version_order import version_order
+from kilauea.apiserver.http.webhook_client import WebhookClient
+from support.api_core import Api
+from support.webhook_server import WebhookServer
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MERGE = "application/merge-patch+json"
+V1, V2 = (f"/apis/example.com/{version}/namespaces/default/hosts" for version in ("v1", "v2"))
+
+
+def version(name: str, *fields: str, storage: bool = False) -> dict[str, Any]:
+    """A served version whose specification has these fields."""
+    spec = {"type": "object", "properties": {field: {"type": "string"} for field in fields}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    return {"name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}}
+
+
+def definition(*versions: dict[str, Any], **conversion: Any) -> dict[str, Any]:
+    """The definition of hosts."""
+    names = {"plural": "hosts", "singular": "host", "kind": "Host", "listKind": "HostList"}
+    spec: dict[str, Any] = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": list(versions)}
+    if conversion:
+        spec["conversion"] = conversion
+    return {"metadata": {"name": "hosts.example.com"}, "spec": spec}
+
+
+def serve(api: Api, made: dict[str, Any]) -> None:
+    """Write a definition and serve it, as its controllers do."""
+    path = f"{CRDS}/hosts.example.com"
+    if api.ask("GET", path).code == 404:
+        api.good("POST", CRDS, made)
+    else:
+        api.good("PATCH", path, {"spec": made["spec"]}, content_type=MERGE)
+    given = {"status": "True", "reason": "r", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z"}
+    conditions = [{"type": kind, **given} for kind in ("NamesAccepted", "Established")]
+    state = {"conditions": conditions, "acceptedNames": made["spec"]["names"]}
+    api.good("PATCH", f"{path}/status", {"status": state}, content_type=MERGE)
+    ServedDefinitions(api.backend).sync()
+
+
+@pytest.fixture
+def server() -> Iterator[WebhookServer]:
+    """A webhook server whose `convert` splits and joins `hostPort`."""
+    made = WebhookServer(convert=converted)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def api(server: WebhookServer) -> Iterator[Api]:
+    """An API that calls webhooks."""
+    client = WebhookClient()
+    made = Api(remote=client)
+    yield made
+    made.run(_ended(client))
+    made.close()
+
+
+async def _ended(client: WebhookClient) -> None:
+    await client.close()
+    await asyncio.sleep(0.02)
+
+
+def converted(request: dict[str, Any]) -> Any:
+    """v1 has `hostPort`, v2 has `host` and `port`."""
+    objects = []
+    for obj in request["objects"]:
+        spec = obj.get("spec", {})
+        if request["desiredAPIVersion"].endswith("v2"):
+            host, _, port = spec.get("hostPort", "").partition(":")
+            spec = {"host": host, "port": port}
+        else:
+            spec = {"hostPort": f"{spec['host']}:{spec['port']}"}
+        objects.append({**obj, "apiVersion": request["desiredAPIVersion"], "spec": spec})
+    return {"result": {"status": "Success"}, "convertedObjects": objects}
+
+
+def webhook(server: WebhookServer, path: str = "convert") -> dict[str, Any]:
+    """A conversion by the server's webhook."""
+    return {"strategy": "Webhook", "webhook": {"clientConfig": server.client(path), "conversionReviewVersions": ["v1"]}}
+
+
+def split(server: WebhookServer, path: str = "convert") -> dict[str, Any]:
+    """The definition whose versions a webhook converts."""
+    return definition(version("v1", "hostPort", storage=True), version("v2", "host", "port"), **webhook(server, path))
+
+
+def test_strategy_none_changes_the_api_version_and_drops_what_a_version_does_not_know(api: Api) -> None:
+    serve(api, definition(version("v1", "a", "b", storage=True), version("v2", "a")))
+    api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"a": "1", "b": "2"}})
+    seen = api.good("GET", f"{V2}/x")
+    assert (seen["apiVersion"], seen["spec"]) == ("example.com/v2", {"a": "1"})
+    listed = api.good("GET", V2)
+    assert (listed["apiVersion"], listed["items"][0]["apiVersion"]) == ("example.com/v2", "example.com/v2")
+    assert api.good("GET", f"{V1}/x")["spec"] == {"a": "1", "b": "2"}
+
+
+def test_what_is_written_in_another_version_is_stored_in_the_storage_version(api: Api) -> None:
+    serve(api, definition(version("v1", "a", storage=True), version("v2", "a")))
+    made = api.good("POST", V2, {"apiVersion": "example.com/v2", "metadata": {"name": "x"}, "spec": {"a": "1"}})
+    assert made["apiVersion"] == "example.com/v2"
+    stored = api.backend.store.get("/example.com/hosts/default/x")
+    assert stored is not None
+    assert stored.value.startswith(b'{"kind":"Host","apiVersion":"example.com/v1"')
+    changed = api.good("PATCH", f"{V2}/x", {"spec": {"a": "2"}}, content_type=MERGE)
+    assert (changed["apiVersion"], changed["metadata"]["generation"]) == ("example.com/v2", 2)
+
+
+def test_watches_see_objects_in_the_version_of_their_path(api: Api, server: WebhookServer) -> None:
+    serve(api, split(server))
+    watch = api.watch(f"{V2}?resourceVersion={api.backend.store.revision}")
+    api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
+    api.good("DELETE", f"{V1}/x")
+    events = [watch.next(), watch.next()]
+    assert [each["type"] for each in events] == ["ADDED", "DELETED"]
+    assert [each["object"]["spec"] for each in events] == [{"host": "a", "port": "1"}] * 2
+    watch.close()
+
+
+def test_a_webhook_converts_what_is_read_and_written(api: Api, server: WebhookServer) -> None:
+    serve(api, split(server))
+    made = api.good("POST", V2, {"metadata": {"name": "x"}, "spec": {"host": "a", "port": "1"}})
+    assert made["spec"] == {"host": "a", "port": "1"}
+    assert api.good("GET", f"{V1}/x")["spec"] == {"hostPort": "a:1"}
+    api.good("PATCH", f"{V2}/x", {"spec": {"port": "2"}}, content_type=MERGE)
+    assert api.good("GET", f"{V1}/x")["spec"] == {"hostPort": "a:2"}
+    api.good("DELETE", f"{V2}/x")
+    assert api.ask("GET", f"{V1}/x").code == 404
+
+
+def test_a_list_is_converted_in_one_call(api: Api, server: WebhookServer) -> None:
+    serve(api, split(server))
+    for name in "abc":
+        api.good("POST", V1, {"metadata": {"name": name}, "spec": {"hostPort": f"{name}:1"}})
+    assert [each["spec"]["host"] for each in api.good("GET", V2)["items"]] == ["a", "b", "c"]
+    (review,) = server.requests["convert"]
+    assert (review["apiVersion"], review["kind"]) == ("apiextensions.k8s.io/v1", "ConversionReview")
+    assert len(review["request"]["objects"]) == 3
+
+
+def test_a_new_storage_version_is_noted_and_old_objects_are_still_read(api: Api) -> None:
+    serve(api, definition(version("v1", "a", storage=True), version("v2", "a")))
+    api.good("POST", V1, {"metadata": {"name": "old"}, "spec": {"a": "1"}})
+    serve(api, definition(version("v1", "a"), version("v2", "a", storage=True)))
+    api.good("POST", V1, {"metadata": {"name": "new"}, "spec": {"a": "2"}})
+    state = api.good("GET", f"{CRDS}/hosts.example.com")["status"]
+    assert state["storedVersions"] == ["v1", "v2"]
+    assert {each["apiVersion"] for each in api.good("GET", V1)["items"]} == {"example.com/v1"}
+    assert {each["apiVersion"] for each in api.good("GET", V2)["items"]} == {"example.com/v2"}
+
+
+@pytest.mark.parametrize(
+    ("response", "words"),
+    [
+        ({"result": {"status": "Failure", "message": "cannot"}}, "failed: cannot"),
+        ({"result": {"status": "Success"}, "convertedObjects": []}, "returned 0 objects, expected 1"),
+        (
+            {"result": {"status": "Success"}, "convertedObjects": [{"kind": "Host", "apiVersion": "example.com/v3"}]},
+            "invalid groupVersion (expected example.com/v2, received example.com/v3)",
+        ),
+        (web.Response(status=500, text="broken"), 'an error on the server ("broken")'),
+    ],
+)
+def test_a_conversion_that_fails_is_told(api: Api, server: WebhookServer, response: Any, words: str) -> None:
+    server.responders["odd"] = lambda request: response
+    serve(api, split(server, "odd"))
+    api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
+    answer = api.ask("GET", f"{V2}/x")
+    assert answer.code == 500
+    assert "conversion webhook for example.com/v1, Kind=Host" in answer.body["message"]
+    assert words in answer.body["message"]
+
+
+def test_a_webhook_may_not_rename_an_object(api: Api, server: WebhookServer) -> None:
+    def renamed(request: dict[str, Any]) -> Any:
+        answer = converted(request)
+        answer["convertedObjects"][0]["metadata"]["name"] = "y"
+        return answer
+
+    server.responders["renamed"] = renamed
+    serve(api, split(server, "renamed"))
+    api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
+    assert "metadata.name must not change" in api.ask("GET", f"{V2}/x").body["message"]
+
+
+def test_a_definition_with_a_webhook_needs_its_address_and_versions(api: Api) -> None:
+    made = definition(
+        version("v1", "a", storage=True), strategy="Webhook", webhook={"conversionReviewVersions": ["v9"]}
+    )
+    answer = api.ask("POST", CRDS, made)
+    assert answer.code == 422
+    assert "spec.conversion.webhookClientConfig: Required value" in answer.body["message"]
+    assert "must include at least one of v1, v1beta1" in answer.body["message"]
+
+
+def test_versions_stand_in_the_order_of_their_priority() -> None:
+    names = ["v1alpha1", "v2", "x", "v1beta1", "v10", "v1beta2", "v1"]
+    assert sorted(names, key=version_order) == ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "x"]

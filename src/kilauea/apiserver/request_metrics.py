@@ -50,7 +50,7 @@ class RequestMetrics:
         (self._reading if method in _READS else self._changing).inc()
 
     def end(self, method: str, info: RequestInfo | None, code: int, seconds: float) -> None:
-        """A request is answered, or a watch has begun."""
+        """A request is answered, or a watch has started."""
         (self._reading if method in _READS else self._changing).dec()
         kind = self._kind(method, info)
         histogram, counters = self._known.get(kind) or self._add(kind)

@@ -248,9 +248,9 @@ def test_a_slow_webhook_times_out_and_stops_no_other_request(hooked: Api, server
         body = json.dumps(map_of("a")).encode()
         slow = asyncio.ensure_future(hooked.server.handle(make_request("POST", MAPS, {}, body, ADMIN)))
         await asyncio.sleep(0.05)
-        begun = time.monotonic()
+        started = time.monotonic()
         await hooked.server.handle(make_request("GET", PODS, {}, b"", ADMIN))
-        return slow, time.monotonic() - begun if not slow.done() else 99
+        return slow, time.monotonic() - started if not slow.done() else 99
 
     slow, seconds = hooked.run(both())
     assert seconds < 0.5

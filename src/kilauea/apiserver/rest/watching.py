@@ -115,9 +115,9 @@ async def _served(call: Call, events: list[Event]) -> list[Event]:
     if conversion is None or conversion.is_plain:
         return events
     now = await served_items(call, [each.now for each in events])
-    befores = iter(await served_items(call, [each.before for each in events if each.before is not None]))
+    earlier = iter(await served_items(call, [each.before for each in events if each.before is not None]))
     return [
-        Event(event.kind, new, None if event.before is None else next(befores))
+        Event(event.kind, new, None if event.before is None else next(earlier))
         for event, new in zip(events, now, strict=True)
     ]
 

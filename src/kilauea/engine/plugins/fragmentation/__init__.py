@@ -114,7 +114,7 @@ class Fragmentation(Plugin):
             growth = more if growth is None else growth + more
         if growth is None:
             return None
-        # Smaller differences are chance; if they decided, pods would spread over nodes that are as good as each other.
+        # Smaller differences are noise; if they decided, pods would spread over nodes that are as good as each other.
         # Adding zero turns -0.0 into 0.0.
         score: NDArray[np.float64] = np.rint(growth * STEPS) * (-CARD_SCORE / STEPS * self.arguments.weight) + 0.0
         return score

@@ -48,7 +48,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Binding:
-    """Where a policy applies, with which parameters."""
+    """A binding: the place where a policy applies, with its parameters."""
 
     name: str
     spec: Raw

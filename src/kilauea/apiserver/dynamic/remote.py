@@ -1,4 +1,4 @@
-"""Where webhooks are: from a client configuration to an address, and the call behind a protocol."""
+"""Addresses of webhooks: from a client configuration to an address, and the call behind a protocol."""
 
 from __future__ import annotations
 

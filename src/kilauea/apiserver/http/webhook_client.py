@@ -96,7 +96,7 @@ async def _limited(answer: aiohttp.ClientResponse) -> bytes:
 
 
 def _words(code: int, content: bytes) -> str:
-    """What an answer that is not a success says, in the words of the real server's client."""
+    """The error of an answer, in the words of the real server's client."""
     try:
         given: Any = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):

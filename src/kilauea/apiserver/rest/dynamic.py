@@ -30,7 +30,7 @@ async def validate_dynamically(call: Call, attributes: Attributes) -> None:
 
 
 async def ask_dynamically(call: Call, attributes: Attributes) -> None:
-    """Have webhooks and policies look at what is no stored object: a Binding, an Eviction, a connection."""
+    """Have webhooks and policies look at what is not stored: a Binding, an Eviction, a connection."""
     dynamic = call.backend.dynamic
     if dynamic is not None and dynamic.is_asked(attributes):
         await dynamic.mutate(attributes, lambda: None)

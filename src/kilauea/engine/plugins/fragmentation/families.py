@@ -138,7 +138,7 @@ class Able:
         self._cpu_steps, self._memory_steps = self._cpu.tolist(), self._memory.tolist()
         self._nodes = nodes
         self.sets = (len(self._cpu) + 1) * (len(self._memory) + 1) * len(self._rules)
-        """How many numbers of sets there are."""
+        """The number of sets."""
 
     def at(self, nodes: NodeRows, shape: TaskShape | None) -> IntArray:
         """(n,) numbers of the sets for nodes as they are, or with a pod of a shape."""

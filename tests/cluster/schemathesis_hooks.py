@@ -26,8 +26,8 @@ def map_path_parameters(_: schemathesis.HookContext, path_parameters: dict[str, 
 
 @schemathesis.hook
 def map_query(_: schemathesis.HookContext, query: dict[str, Any] | None) -> dict[str, Any]:
-    """No watch lasts."""
-    return (query or {}) | {"timeoutSeconds": "1"}
+    """No list becomes a watch, whose answer is a stream: every value of `watch` but false and 0 asks for one."""
+    return {key: value for key, value in (query or {}).items() if key != "watch"} | {"timeoutSeconds": "1"}
 
 
 @schemathesis.check

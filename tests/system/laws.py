@@ -130,6 +130,8 @@ class Laws:
         """Who is evicted is less important, or of another queue that lends; whom it is for gets its minimum."""
         helped = Counter(state.tasks[bind.pod].group for bind in plan.binds)
         helped.update(state.tasks[nomination.pod].group for nomination in plan.nominations)
+        # Pods of a gang that found free room, and hold it until the room of the nominated ones is free too.
+        helped.update({key: group.counts.get("Allocated", 0) for key, group in plan.groups.items()})
         for eviction in plan.evictions:
             victim, by = state.jobs[state.tasks[eviction.pod].group], state.jobs[eviction.by]
             what = f"{eviction.action} {eviction.pod} for {eviction.by}"

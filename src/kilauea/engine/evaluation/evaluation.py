@@ -162,7 +162,9 @@ class Evaluation:
         """
         self._refresh()
         first = self._shard.preferred(within)
-        inside = self._choose(first) if first is not None else None
+        if first is None:
+            return self._choose(within)
+        inside = self._choose(first)
         if inside is not None and inside.now:
             return inside
         anywhere = self._choose(within)
@@ -276,7 +278,7 @@ class Evaluation:
             found = self._known[figures] = self._examine_figures(self._nodes.select(np.array([row], dtype=np.intp)))
         if self._own_fit or self._own_scorers:
             found = self._examine_own(self._nodes.select(np.array([row], dtype=np.intp)), found)
-        self._note(slice(row, row + 1), found)
+        self._note_one(row, found)
 
     def _examine(self, nodes: NodeRows) -> Examined:
         """Look at some nodes, with everything but what depends on their objects alone."""
@@ -331,6 +333,19 @@ class Evaluation:
         self._now[rows] = np.where(fit & room, score, kernels.NEVER)
         if self._nodes.future:
             self._later[rows] = fit & ~room
+            self._later_any = bool(self._later.any())
+
+    def _note_one(self, row: int, found: Examined) -> None:
+        """As `_note`, for one node: plain values are quicker than arrays of one."""
+        fit, room, score = bool(found.fit[0]), bool(found.room[0]), float(found.score[0])
+        if self._possible is not None:
+            fit = fit and bool(self._possible[row])
+        if self._base is not None:
+            score += float(self._base[row])
+        self._score[row] = score
+        self._now[row] = score if fit and room else kernels.NEVER
+        if self._nodes.future:
+            self._later[row] = fit and not room
             self._later_any = bool(self._later.any())
 
     def _scores(self, scorers: list[NodeScorer], nodes: NodeRows) -> NDArray[np.float64]:

@@ -275,8 +275,8 @@ class NodeTable:
 
 def columns_of(block: IntArray, resources: int) -> tuple[IntArray, ...]:
     """The parts of a block: allocatable, used, releasing, pipelined, viewed (each (R, n)) and scored (2, n)."""
-    cuts = range(0, 5 * resources + 1, resources)
-    return (*(block[i : i + resources] for i in cuts[:-1]), block[5 * resources :])
+    r = resources  # written out, because this runs once for each node that changed
+    return block[:r], block[r : 2 * r], block[2 * r : 3 * r], block[3 * r : 4 * r], block[4 * r : 5 * r], block[5 * r :]
 
 
 class NodeRows:

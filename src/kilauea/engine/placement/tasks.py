@@ -80,9 +80,9 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
             continue
         if domain >= 0:
             _follow(session, part, task)
-        if session.sub_job_ready(part.job, part.sub_job):
+        if session.points.sub_job_ready(part.job, part.sub_job):
             return True
-    if session.sub_job_ready(part.job, part.sub_job) or session.sub_job_pipelined(part.job, part.sub_job):
+    if session.points.sub_job_ready(part.job, part.sub_job) or session.points.sub_job_pipelined(part.job, part.sub_job):
         return True
     statement.discard(checkpoint)
     session.report.task_refusals.update(refused)

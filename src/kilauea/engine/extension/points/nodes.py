@@ -149,6 +149,8 @@ class NodePoints(Registry):
 
     def bind_annotations(self, task: Task) -> tuple[tuple[str, str], ...]:
         """All annotations for a task that starts, by key; of equal keys the first plugin decides."""
+        if not self.tiers_of("bind_annotations"):
+            return ()  # the usual case, once for each pod
         out: dict[str, str] = {}
         for plugin, function in self.walk("bind_annotations"):
             out = {**self.ask("bind_annotations", plugin, function, task), **out}
@@ -160,6 +162,8 @@ class NodePoints(Registry):
 
     def bind_locks(self, task: Task) -> tuple[str, ...]:
         """The locks of all plugins for a task that starts, by name."""
+        if not self.tiers_of("bind_locks"):
+            return ()
         found = {
             lock
             for plugin, function in self.walk("bind_locks")

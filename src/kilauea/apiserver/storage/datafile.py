@@ -144,11 +144,15 @@ def damaged(path: Path, reason: str) -> StorageError:
 
 
 def disconnect(connection: apsw.Connection) -> None:
-    """Write everything into the main file and close it; its header then says that it needs no other file."""
+    """Write everything into the main file and close it; its header then says that it needs no other file.
+
+    If the disk has no room for that, the write-ahead log stays beside the main file, and the next start reads both.
+    Nothing is lost and there is nothing to do, so this is no warning.
+    """
     try:
         connection.pragma("journal_mode", "delete")
-    except apsw.Error:
-        log.warning("the write-ahead log could not be written into the main file; the next start reads both")
+    except apsw.Error as error:
+        log.info("the write-ahead log stays beside the main file, and the next start reads both: %s", error)
     finally:
         connection.close()
 

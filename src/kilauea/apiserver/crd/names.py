@@ -92,7 +92,8 @@ def set_conditions(status: Object, conditions: Iterable[Object], now: str) -> bo
         before = current[index] if index < len(current) else {}
         if all(before.get(key) == value for key, value in each.items()):
             continue
-        since = before["lastTransitionTime"] if before.get("status") == each["status"] else now
+        same = before.get("status") == each["status"]
+        since = (same and before.get("lastTransitionTime")) or now  # clients may write conditions without it
         current[index : index + 1] = [
             {
                 "type": each["type"],

@@ -82,6 +82,8 @@ def run(scenario: Callable[[Api], Awaitable[None]], *, bundled: bool = False) ->
     asyncio.run(body())
 
 
+ESTABLISHED = {"type": "Established", "status": "True", "reason": "InitialNamesAccepted"}
+NAMES_ACCEPTED = {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts"}
 PART = {"type": "object", "properties": {"n": {"type": "integer", "default": 7}}}
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -243,6 +245,45 @@ def test_without_the_subresource_the_status_counts_as_a_change() -> None:
         assert (await api.ask("PATCH", f"{WIDGETS}/w/status", {}, merge))[0] == 404
 
     run(scenario)
+
+
+def test_a_kind_is_served_as_soon_as_its_definition_shows_as_established() -> None:
+    async def scenario(api: Api) -> None:
+        await api.ask("POST", CRDS, crd())
+        named = {"acceptedNames": crd()["spec"]["names"], "conditions": [ESTABLISHED, NAMES_ACCEPTED]}
+        path = f"{CRDS}/widgets.example.com"
+        code, body = await api.ask("PATCH", f"{path}/status", {"status": named}, "application/merge-patch+json")
+        assert established(code, body)
+        assert (await api.ask("GET", WIDGETS))[0] == 200
+
+    run(scenario)
+
+
+def test_a_condition_that_a_client_wrote_without_a_time_gets_one() -> None:
+    async def scenario(api: Api) -> None:
+        await api.ask("POST", CRDS, crd())
+        path, merge = f"{CRDS}/widgets.example.com", "application/merge-patch+json"
+        await api.ask("PATCH", f"{path}/status", {"status": {"conditions": [NAMES_ACCEPTED]}}, merge)
+        body = await api.until(path, established)
+        assert all(each["lastTransitionTime"] for each in body["status"]["conditions"])
+
+    run(scenario)
+
+
+def test_a_stored_definition_that_cannot_be_served_does_not_keep_others_from_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(api: Api) -> None:
+        store = api.server.backend.store
+        nameless = crd() | {"status": {"conditions": [ESTABLISHED, NAMES_ACCEPTED]}}
+        nameless["metadata"] |= {"resourceVersion": str(store.revision + 1), "uid": "1"}
+        key = "/apiextensions.k8s.io/customresourcedefinitions/widgets.example.com"
+        await store.write(key, 0, lambda _: msgspec.json.encode(nameless))
+        await define(api, crd("gadgets", "Gadget"))
+        assert (await api.ask("GET", "/apis/example.com/v1/gadgets"))[0] == 200
+
+    run(scenario)
+    assert "CustomResourceDefinition widgets.example.com cannot be served" in caplog.text
 
 
 def test_a_name_that_is_taken_is_not_accepted_until_it_is_free() -> None:

@@ -7,6 +7,9 @@ established; what is established is served.
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.crd.custom import custom_types
@@ -14,8 +17,9 @@ from kilauea.apiserver.crd.names import ESTABLISHED, NAMES_ACCEPTED, has_conditi
 from kilauea.apiserver.crd.version_order import version_order
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.objects import decode
-from kilauea.apiserver.storage import Expired
+from kilauea.apiserver.strategies.base import Object
 
+log = logging.getLogger(__name__)
 PREFIX = "/apiextensions.k8s.io/customresourcedefinitions/"
 
 
@@ -30,19 +34,16 @@ class ServedDefinitions:
         self._undecided: set[str] = set()
         self._changed = asyncio.Event()
 
-    async def follow(self) -> None:
-        """Serve what is established, until the store closes."""
-        while True:
-            watcher = self._store.watch(PREFIX, self._store.revision)
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Serve what is established, from now on.
+
+        A client may use a kind as soon as it sees its definition established, so what is served changes with the
+        store and not, as a watch would, a moment later.
+        """
+        with self._store.listening(PREFIX, self.sync):
             self.sync()
-            try:
-                async for _ in watcher:
-                    self.sync()
-                return
-            except Expired:
-                continue
-            finally:
-                watcher.close()
+            yield
 
     async def decided(self) -> None:
         """Wait until it is decided of every definition whether its names are accepted, and what is so is served."""
@@ -66,11 +67,19 @@ class ServedDefinitions:
     def _take(self, key: str, value: bytes) -> None:
         """Serve a definition that is new or has changed."""
         definition = decode(value)
-        self._serve(key, value, custom_types(definition, self._backend) if holds(definition, ESTABLISHED) else [])
+        self._serve(key, value, self._types(definition) if holds(definition, ESTABLISHED) else [])
         if has_condition(definition, NAMES_ACCEPTED) or definition["metadata"].get("deletionTimestamp"):
             self._undecided.discard(key)
         else:
             self._undecided.add(key)
+
+    def _types(self, definition: Object) -> list[ResourceType]:
+        """The types of a definition; none, and a log entry, if it was stored in a form that cannot be served."""
+        try:
+            return custom_types(definition, self._backend)
+        except Exception:
+            log.exception("CustomResourceDefinition %s cannot be served", definition["metadata"]["name"])
+            return []
 
     def _serve(self, key: str, value: bytes, types: list[ResourceType]) -> None:
         """Serve these types of a definition, and no others."""

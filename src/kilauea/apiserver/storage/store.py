@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,7 @@ class Store:
         self._objects = objects
         self._history = history
         self._watchers = Watchers()
+        self._listeners: list[tuple[str, Callable[[], object]]] = []
         self._writer: LogWriter | None = None
         self._assigned = history.revision
         self._epoch = 0
@@ -186,6 +188,19 @@ class Store:
             watcher.close()
         return watcher
 
+    @contextmanager
+    def listening(self, prefix: str, heard: Callable[[], object]) -> Iterator[None]:
+        """Call `heard` after writes under a prefix, before any reader or watcher can see them.
+
+        For what must never lag behind the objects; all else watches. `heard` must be quick, and must not raise.
+        """
+        listener = (prefix, heard)
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
     async def write(self, key: str, expected: int | None, encode: Callable[[int], bytes] | None) -> Stored:
         """Create, update or delete an object; returns it when it is durable.
 
@@ -270,6 +285,10 @@ class Store:
             self._handed -= count
             if not self._handed:
                 self._hand_over()
+        # Readers are other tasks of this loop: none goes on before this function returns.
+        for prefix, heard in self._listeners:
+            if any(each.now.key.startswith(prefix) for each in events):
+                heard()
         self._watchers.wake(events)
         for each in pending:
             each.end()

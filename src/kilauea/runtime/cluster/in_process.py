@@ -69,7 +69,6 @@ class Definitions:
             ApiError: the status of a definition could not be stored.
         """
         served = ServedDefinitions(self._api.backend)
-        served.sync()
         broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         starting = True
 
@@ -84,7 +83,7 @@ class Definitions:
             self._api, "kube-apiserver", definition_controllers(), self._clock, DEFINITIONS_AT_A_TIME, failed
         )
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(_running(served.follow()))
+            stack.enter_context(served.following())
             await stack.enter_async_context(controllers)
             decided = asyncio.ensure_future(served.decided())
             stack.callback(decided.cancel)

@@ -37,7 +37,8 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 class ApiRequest:
     """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials.
 
-    A large body has been read before: `parsed`.
+    A large body has been read before: `parsed`. `suffixes` are those that were generated for its name: a request that
+    is done again (`deferred.py`) tries the same names.
     """
 
     method: str
@@ -47,6 +48,7 @@ class ApiRequest:
     body: bytes = b""
     user: User | None = None
     parsed: Parsed | None = None
+    suffixes: list[str] = field(default_factory=list)
 
     def first(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""

@@ -11,8 +11,10 @@ import pytest
 from kilauea.api.patterns import pattern_of
 from kilauea.apiserver.crd.rules import RuleNode, apply_heavy_rules, apply_rules, rules_of
 from kilauea.apiserver.deferred import KNOWN, Deferred
+from kilauea.apiserver.heavy import AtOnce, Task
 from kilauea.apiserver.schema.accepting import applied
 from support.api_core import Api
+from support.definitions import DEFINITIONS, TREES, serve, trees
 
 NESTED = "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"
 
@@ -70,6 +72,32 @@ def test_work_that_takes_too_long_elsewhere_refuses_the_object() -> None:
     assert "running out of cost budget" in cause.message
 
 
+class Counted(AtOnce):
+    """Notes the questions of rules that are evaluated elsewhere."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.questions: list[bytes] = []
+
+    async def run(self, task: Task, data: bytes) -> bytes:
+        """Take two seconds of the API's time for each."""
+        self.questions.append(data)
+        self.api.now += 2_000_000
+        return await super().run(task, data)
+
+
+@pytest.mark.parametrize("name", [{"name": "oak"}, {"generateName": "oak-"}])
+def test_rules_of_a_new_object_are_evaluated_elsewhere_once(api: Api, name: dict[str, str]) -> None:
+    rules = [{"rule": "self.metadata.name.startsWith('oak') && !has(self.metadata.uid)"}]
+    numbers = {**RAW, "x-kubernetes-validations": [{"rule": NESTED}]}
+    serve(api, trees({"type": "object", "properties": {"numbers": numbers}, "x-kubernetes-validations": rules}))
+    heavy = api.backend.heavy = Counted(api)
+    made = api.good("POST", TREES, {"metadata": name, "numbers": [1] * 40})
+    made["numbers"] = [1] * 41
+    api.good("PUT", f"{TREES}/{made['metadata']['name']}", made)
+    assert len(heavy.questions) == 2
+
+
 @pytest.mark.parametrize("size", [400, 3000])
 def test_no_rule_holds_up_other_requests_for_long(size: int) -> None:
     node = rules_of({**RAW, "x-kubernetes-validations": [{"rule": NESTED}]})
@@ -107,15 +135,6 @@ def test_a_pattern_that_re2_does_not_have_is_refused_and_in_a_stored_definition_
         pattern_of("(?=a)(a+)+$")
     assert applied("(?=a)(a+)+$").search("b")
     schema = {"type": "object", "properties": {"spec": {"type": "string", "pattern": "(?=a)(a+)+$"}}}
-    definition = {
-        "metadata": {"name": "trees.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Cluster",
-            "names": {"plural": "trees", "singular": "tree", "kind": "Tree", "listKind": "TreeList"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
-    answer = api.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    answer = api.ask("POST", DEFINITIONS, trees(schema))
     assert answer.code == 422
     assert "must be a valid regular expression" in answer.body["message"]

@@ -21,6 +21,7 @@ from kilauea.apiserver.strategies.base import Object, ScalePaths, Strategy, keep
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _BLOCKING = frozenset(f"FieldValue{each}" for each in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
+_NAMES = ("name", "generateName")
 _RULES_SKIPPED = Cause(
     "<nil>",
     "FieldValueInvalid",
@@ -126,7 +127,7 @@ class CustomStrategy(Strategy):
             return causes
         if _blocks(causes):
             return [*causes, _RULES_SKIPPED]
-        return causes + apply_rules(self._rules, obj)
+        return causes + apply_rules(self._rules, _as_rules_see_it(obj))
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
         """The same for an update: what was wrong before and did not change is let pass."""
@@ -135,7 +136,7 @@ class CustomStrategy(Strategy):
             return causes
         if _blocks(causes):
             return [*causes, _RULES_SKIPPED]
-        spoken = apply_rules(self._rules, obj, old, has_old=True)
+        spoken = apply_rules(self._rules, _as_rules_see_it(obj), _as_rules_see_it(old), has_old=True)
         return causes + new_causes(self._schema.raw, spoken, obj, old)
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
@@ -150,8 +151,17 @@ class CustomStrategy(Strategy):
             return causes
         if _blocks(causes):
             return [*causes, _RULES_SKIPPED]
-        spoken = apply_rules(self._rules, obj, old, has_old=True)
+        spoken = apply_rules(self._rules, _as_rules_see_it(obj), _as_rules_see_it(old), has_old=True)
         return causes + new_causes(self._schema.raw, spoken, obj, old)
+
+
+def _as_rules_see_it(obj: Object) -> Object:
+    """An object with just the names of its metadata, as in Kubernetes.
+
+    So the object is also the same when the request is done again after rules were evaluated elsewhere, though its uid
+    and its times are not.
+    """
+    return {**obj, "metadata": {key: obj["metadata"][key] for key in _NAMES if key in obj["metadata"]}}
 
 
 def _blocks(causes: list[Cause]) -> bool:

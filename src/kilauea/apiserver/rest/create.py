@@ -50,15 +50,23 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
         raise status.ApiFault(500, "", "resourceVersion should not be set on objects to be created")
     generate = metadata.get("generateName") if not metadata.get("name") else ""
     attributes = await _admitted(call, obj, track)
-    for _ in range(TRIES if generate else 1):
+    for number in range(TRIES if generate else 1):
         if generate:
-            metadata["name"] = generate[:LONGEST_PREFIX] + call.backend.new_suffix()
+            metadata["name"] = generate[:LONGEST_PREFIX] + _suffix(call, number)
         value = await _store(call, obj, attributes)
         if value is not None:
             return value
     name = metadata["name"]
     make = status.name_conflict if generate else status.already_exists
     raise make(call.resource.plural, call.resource.group, name)
+
+
+def _suffix(call: Call, number: int) -> str:
+    """The suffix of a generated name, the same each time that the request is done."""
+    suffixes = call.request.suffixes
+    if number == len(suffixes):
+        suffixes.append(call.backend.new_suffix())
+    return suffixes[number]
 
 
 async def _admitted(call: Call, obj: Object, track: bool) -> Attributes:

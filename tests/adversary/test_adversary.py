@@ -20,6 +20,7 @@ import pytest
 
 from apiserver.test_transport import Process, connected
 from support.api_core import MAPS, PODS
+from support.definitions import DEFINITIONS, TREES, trees
 
 PATIENCE = 1.0
 """Seconds within which every other client is answered."""
@@ -27,8 +28,6 @@ MEMORY = 700 << 20
 """Bytes that the server may take after all attacks."""
 AT_ONCE = 4
 YAML = "application/yaml"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-TREES = "/apis/example.com/v1/trees"
 Attack = Callable[[Process], Any]
 
 
@@ -127,16 +126,7 @@ def nested_rules(server: Process) -> None:
     numbers = {"type": "array", "items": {"type": "integer"}, "maxItems": 1000, "x-kubernetes-validations": [rule]}
     text = {"type": "string", "pattern": "^(a+)+$"}
     schema = {"type": "object", "properties": {"numbers": numbers, "text": text}}
-    definition = {
-        "metadata": {"name": "trees.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Cluster",
-            "names": {"plural": "trees", "singular": "tree", "kind": "Tree", "listKind": "TreeList"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
-    assert server.ask("POST", DEFINITIONS, json.dumps(definition).encode())[0] in (201, 409)
+    assert server.ask("POST", DEFINITIONS, json.dumps(trees(schema)).encode())[0] in (201, 409)
     end = time.monotonic() + 30
     while server.ask("GET", TREES)[0] != 200:
         assert time.monotonic() < end

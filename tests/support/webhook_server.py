@@ -7,11 +7,15 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import trustme
 from aiohttp import web
+
+from kilauea.apiserver.http.webhook_client import WebhookClient
+from support.api_core import Api
 
 Review = dict[str, Any]
 Responder = Callable[[Review], Any]
@@ -94,3 +98,14 @@ class WebhookServer:
             return response
         body = {"kind": review["kind"], "apiVersion": review["apiVersion"]}
         return web.json_response({**body, "response": {"uid": review["request"]["uid"], **response}})
+
+
+@contextmanager
+def api_with_webhooks() -> Iterator[Api]:
+    """An API in memory that calls webhooks."""
+    client = WebhookClient()
+    api = Api(remote=client)
+    yield api
+    api.run(client.close())
+    api.run(asyncio.sleep(0.02))  # TLS says goodbye
+    api.close()

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kilauea.apiserver.http.webhook_client import WebhookClient
 from kilauea.apiserver.request import User, make_request
 from support.api_core import ADMIN, MAPS, PODS, Api
-from support.webhook_server import WebhookServer, allow, deny, patching
+from support.webhook_server import WebhookServer, allow, api_with_webhooks, deny, patching
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 VALIDATING, MUTATING = f"{HOOKS}/validatingwebhookconfigurations", f"{HOOKS}/mutatingwebhookconfigurations"
@@ -33,16 +32,8 @@ def server() -> Iterator[WebhookServer]:
 @pytest.fixture
 def hooked(server: WebhookServer) -> Iterator[Api]:
     """An API that calls webhooks."""
-    client = WebhookClient()
-    api = Api(remote=client)
-    yield api
-    api.run(_ended(client))
-    api.close()
-
-
-async def _ended(client: WebhookClient) -> None:
-    await client.close()
-    await asyncio.sleep(0.02)  # TLS says goodbye
+    with api_with_webhooks() as api:
+        yield api
 
 
 def hook(server: WebhookServer, path: str, **more: Any) -> dict[str, Any]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from kilauea.apiserver.crd.serving import ServedDefinitions
 from kilauea.apiserver.crd.version_order import version_order
-from kilauea.apiserver.http.webhook_client import WebhookClient
 from support.api_core import Api
-from support.webhook_server import WebhookServer
+from support.definitions import serve
+from support.webhook_server import WebhookServer, api_with_webhooks
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
@@ -36,20 +34,6 @@ def definition(*versions: dict[str, Any], **conversion: Any) -> dict[str, Any]:
     return {"metadata": {"name": "hosts.example.com"}, "spec": spec}
 
 
-def serve(api: Api, made: dict[str, Any]) -> None:
-    """Write a definition and serve it, as its controllers do."""
-    path = f"{CRDS}/hosts.example.com"
-    if api.ask("GET", path).code == 404:
-        api.good("POST", CRDS, made)
-    else:
-        api.good("PATCH", path, {"spec": made["spec"]}, content_type=MERGE)
-    given = {"status": "True", "reason": "r", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z"}
-    conditions = [{"type": kind, **given} for kind in ("NamesAccepted", "Established")]
-    state = {"conditions": conditions, "acceptedNames": made["spec"]["names"]}
-    api.good("PATCH", f"{path}/status", {"status": state}, content_type=MERGE)
-    ServedDefinitions(api.backend).sync()
-
-
 @pytest.fixture
 def server() -> Iterator[WebhookServer]:
     """A webhook server whose `convert` splits and joins `hostPort`."""
@@ -61,16 +45,8 @@ def server() -> Iterator[WebhookServer]:
 @pytest.fixture
 def api(server: WebhookServer) -> Iterator[Api]:
     """An API that calls webhooks."""
-    client = WebhookClient()
-    made = Api(remote=client)
-    yield made
-    made.run(_ended(client))
-    made.close()
-
-
-async def _ended(client: WebhookClient) -> None:
-    await client.close()
-    await asyncio.sleep(0.02)
+    with api_with_webhooks() as made:
+        yield made
 
 
 def converted(request: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.names import label_value_problems, qualified_name_problems
+from kilauea.api.names import label_value_problems, path_segment_problems, qualified_name_problems
 from kilauea.apiserver.status import Cause
 
 # --- the kinds of error
@@ -65,6 +65,18 @@ def _shown(value: Any) -> str:
 def check_name(path: str, value: Any, problems: Sequence[str]) -> list[Cause]:
     """Causes for what is wrong with a name."""
     return [invalid_value(path, value, each) for each in problems]
+
+
+def check_path_segments(path: str, obj: dict[str, Any], *fields: str) -> list[Cause]:
+    """Required fields of an object that are parts of paths in requests, such as kinds and names."""
+    causes: list[Cause] = []
+    for field in fields:
+        text = obj.get(field, "")
+        if text:
+            causes += check_name(f"{path}.{field}", text, path_segment_problems(text))
+        else:
+            causes.append(required(f"{path}.{field}"))
+    return causes
 
 
 def check_labels(path: str, labels: dict[str, Any]) -> list[Cause]:

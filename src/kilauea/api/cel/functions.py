@@ -25,6 +25,7 @@ from kilauea.api.cel.values import (
     CelType,
     Optional,
     UInt,
+    check_type,
     equal,
     is_number,
     size_of,
@@ -48,12 +49,6 @@ def weight(most: int, *values: Any) -> int:
         if count > most:
             raise CelCostError("operation cancelled: actual cost limit exceeded")
     return count
-
-
-def _check(kind: type, *values: Any) -> None:
-    for value in values:
-        if value.__class__ is not kind:
-            raise CelError("no such overload")
 
 
 # --- conversions
@@ -107,7 +102,7 @@ def _double(value: Any) -> float:
 def _bool(value: Any) -> bool:
     if value.__class__ is bool:
         return bool(value)
-    _check(str, value)
+    check_type(str, value)
     if value in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     if value in ("0", "f", "F", "false", "FALSE", "False"):
@@ -118,7 +113,7 @@ def _bool(value: Any) -> bool:
 def _bytes(value: Any) -> bytes:
     if value.__class__ is bytes:
         return bytes(value)
-    _check(str, value)
+    check_type(str, value)
     return str(value).encode()
 
 
@@ -132,24 +127,24 @@ def _size(value: Any) -> int:
 
 
 def _is_sorted(values: list[Any]) -> bool:
-    _check(list, values)
+    check_type(list, values)
     return not any(_GREATER(left, right) for left, right in pairwise(values))
 
 
 def _sum(values: list[Any]) -> Any:
-    _check(list, values)
+    check_type(list, values)
     if not all(is_number(value) or value.__class__ is timedelta for value in values):
         raise CelError("no such overload")
     return reduce(add, values) if values else 0
 
 
 def _least(values: list[Any]) -> Any:
-    _check(list, values)
+    check_type(list, values)
     return _best(values, _LESS, "min")
 
 
 def _greatest(values: list[Any]) -> Any:
-    _check(list, values)
+    check_type(list, values)
     return _best(values, _GREATER, "max")
 
 
@@ -176,24 +171,24 @@ def _of_numbers(better: Callable[[Any, Any], bool], name: str) -> Callable[..., 
 def _index_of(values: Any, wanted: Any, start: int = 0) -> int:
     if values.__class__ is str:
         return texts.index_of(values, wanted, start)
-    _check(list, values)
+    check_type(list, values)
     return next((number for number, value in enumerate(values) if equal(value, wanted)), -1)
 
 
 def _last_index_of(values: Any, wanted: Any, start: int | None = None) -> int:
     if values.__class__ is str:
         return texts.last_index_of(values, wanted, start)
-    _check(list, values)
+    check_type(list, values)
     return next((number for number in range(len(values) - 1, -1, -1) if equal(values[number], wanted)), -1)
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    _check(list, values)
+    check_type(list, values)
     return [value for at, value in enumerate(values) if not any(equal(value, each) for each in values[:at])]
 
 
 def _flatten(values: list[Any], depth: int = 1) -> list[Any]:
-    _check(list, values)
+    check_type(list, values)
     if depth < 0:
         raise CelError("level must be non-negative")
     made: list[Any] = []
@@ -203,7 +198,7 @@ def _flatten(values: list[Any], depth: int = 1) -> list[Any]:
 
 
 def _slice(values: list[Any], start: int, end: int) -> list[Any]:
-    _check(list, values)
+    check_type(list, values)
     if not 0 <= start <= end <= len(values):
         raise CelError(f"cannot slice({start}, {end}), list is length {len(values)}")
     return values[start:end]
@@ -216,29 +211,29 @@ def _reverse(values: Any) -> Any:
 
 
 def _sorted(values: list[Any]) -> list[Any]:
-    _check(list, values)
+    check_type(list, values)
     if values and (len({value.__class__ for value in values}) > 1 or values[0].__class__ in (list, dict)):
         raise CelError("no such overload")
     return sorted(values)
 
 
 def _first(values: list[Any]) -> Optional:
-    _check(list, values)
+    check_type(list, values)
     return Optional(values[0], True) if values else NONE
 
 
 def _last(values: list[Any]) -> Optional:
-    _check(list, values)
+    check_type(list, values)
     return Optional(values[-1], True) if values else NONE
 
 
 def _contains_all(values: list[Any], wanted: list[Any]) -> bool:
-    _check(list, values, wanted)
+    check_type(list, values, wanted)
     return all(any(equal(value, each) for value in values) for each in wanted)
 
 
 def _intersects(values: list[Any], others: list[Any]) -> bool:
-    _check(list, values, others)
+    check_type(list, values, others)
     return any(equal(value, each) for value in values for each in others)
 
 
@@ -250,14 +245,14 @@ def _equivalent(values: list[Any], others: list[Any]) -> bool:
 
 
 def _optional_value(found: Optional) -> Any:
-    _check(Optional, found)
+    check_type(Optional, found)
     if not found.present:
         raise CelError("optional.none() dereference")
     return found.value
 
 
 def _has_value(found: Optional) -> bool:
-    _check(Optional, found)
+    check_type(Optional, found)
     return found.present
 
 
@@ -271,7 +266,7 @@ def _of_non_zero(value: Any) -> Optional:
 
 
 def _unwrapped(values: list[Any]) -> list[Any]:
-    _check(list, values)
+    check_type(list, values)
     return [value.value for value in values if value.present]
 
 
@@ -279,13 +274,13 @@ def _unwrapped(values: list[Any]) -> list[Any]:
 
 
 def _rounded(value: float) -> float:
-    _check(float, value)
+    check_type(float, value)
     return math.copysign(math.floor(abs(value) + 0.5), value) if math.isfinite(value) else value
 
 
 def _whole(function: Callable[[float], int]) -> Callable[[Any], float]:
     def run(value: Any) -> float:
-        _check(float, value)
+        check_type(float, value)
         return float(function(value)) if math.isfinite(value) else float(value)
 
     return run
@@ -313,7 +308,7 @@ def _bits(function: Callable[[int, int], int]) -> Callable[[Any, Any], int]:
 
 
 def _shifted(value: Any, by: Any, *, left: bool) -> Any:
-    _check(int, by)
+    check_type(int, by)
     if value.__class__ not in (int, UInt):
         raise CelError("no such overload")
     if by < 0:
@@ -330,12 +325,12 @@ def _compared(left: Any, right: Any) -> int:
 
 
 def _decoded(text: str) -> bytes:
-    _check(str, text)
+    check_type(str, text)
     return base64.b64decode(text + "=" * (-len(text) % 4 if "=" not in text else 0), validate=True)
 
 
 def _encoded(value: bytes) -> str:
-    _check(bytes, value)
+    check_type(bytes, value)
     return base64.b64encode(value).decode()
 
 

@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
 from kilauea.api.cel import network, times
-from kilauea.api.cel.values import NONE, CelError, CelType, Optional, is_number, type_of
+from kilauea.api.cel.values import NONE, CelError, CelType, Optional, check_type, is_number, type_of
 from kilauea.api.patterns import find_all, pattern_of
 
 _MOST_DIGITS = 100
@@ -19,12 +19,6 @@ _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-
-
-def _check(*values: Any) -> None:
-    for value in values:
-        if value.__class__ is not str:
-            raise CelError("no such overload")
 
 
 def string(value: Any) -> str:
@@ -69,13 +63,13 @@ def _double(value: float) -> str:
 
 def matches(text: str, pattern: str) -> bool:
     """Return True if a text contains a match of a pattern."""
-    _check(text, pattern)
+    check_type(str, text, pattern)
     return pattern_of(pattern).search(text) is not None
 
 
 def index_of(text: str, part: str, start: int = 0) -> int:
     """The place of the first occurrence, -1 if there is none."""
-    _check(part)
+    check_type(str, part)
     if not 0 <= start <= len(text):
         raise CelError(f"index out of range: {start}")
     return text.find(part, start)
@@ -83,7 +77,7 @@ def index_of(text: str, part: str, start: int = 0) -> int:
 
 def last_index_of(text: str, part: str, start: int | None = None) -> int:
     """The place of the last occurrence, -1 if there is none."""
-    _check(part)
+    check_type(str, part)
     if start is not None and not 0 <= start <= len(text):
         raise CelError(f"index out of range: {start}")
     return text.rfind(part) if start is None else text.rfind(part, 0, start + len(part))
@@ -91,32 +85,32 @@ def last_index_of(text: str, part: str, start: int | None = None) -> int:
 
 def quoted(text: str) -> str:
     """A text in quotes, as a literal."""
-    _check(text)
+    check_type(str, text)
     escapes = {"\\": "\\\\", '"': '\\"', "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return '"' + "".join(escapes.get(letter, letter) for letter in text) + '"'
 
 
 def _char_at(text: str, index: int) -> str:
-    _check(text)
+    check_type(str, text)
     if not 0 <= index <= len(text):
         raise CelError(f"index out of range: {index}")
     return text[index : index + 1]
 
 
 def _find(text: str, pattern: str) -> str:
-    _check(text, pattern)
+    check_type(str, text, pattern)
     found = pattern_of(pattern).search(text)
     return found[0] if found else ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    _check(text, pattern)
+    check_type(str, text, pattern)
     found = find_all(pattern, text)
     return found if limit < 0 else found[:limit]
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
-    _check(text, separator)
+    check_type(str, text, separator)
     if limit == 0:
         return []
     if not separator:
@@ -126,7 +120,7 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
-    _check(text)
+    check_type(str, text)
     stop = len(text) if end is None else end
     if not 0 <= start <= len(text):
         raise CelError(f"index out of range: {start}")
@@ -140,18 +134,18 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
 def _join(values: list[str], separator: str = "") -> str:
     if values.__class__ is not list:
         raise CelError("no such overload")
-    _check(*values)
+    check_type(str, *values)
     return separator.join(values)
 
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
-    _check(text, old, new)
+    check_type(str, text, old, new)
     return text.replace(old, new, limit)
 
 
 def _of_text(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(text: str, part: str) -> Any:
-        _check(text, part)
+        check_type(str, text, part)
         return function(text, part)
 
     return run
@@ -159,7 +153,7 @@ def _of_text(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _alone(function: Callable[[str], str]) -> Callable[[str], str]:
     def run(text: str) -> str:
-        _check(text)
+        check_type(str, text)
         return function(text)
 
     return run
@@ -175,7 +169,7 @@ _VERB = re.compile(r"%(%|(?:\.(\d+))?([sdfeboxX])|.|$)", re.DOTALL)
 
 def _format(text: str, values: list[Any]) -> str:
     """The text with its verbs replaced: `%s %d %f %e %b %o %x %X`, and `%.2f`."""
-    _check(text)
+    check_type(str, text)
     rest = iter(values)
     number = 0
 
@@ -291,7 +285,7 @@ _CHECKS: Mapping[str, Callable[[str], list[str]]] = {
 def _validated(form: Format, text: str) -> Optional:
     if form.__class__ is not Format:
         raise CelError("no such overload")
-    _check(text)
+    check_type(str, text)
     problems = _CHECKS[form.name](text)
     return Optional(problems, True) if problems else NONE
 

@@ -81,9 +81,15 @@ def equal(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def no_overload(name: str, *values: Any) -> CelError:
-    """The error of a function that does not take such values."""
-    return CelError("no such overload")
+def check_type(kind: type, *values: Any) -> None:
+    """Check that values have a type.
+
+    Raises:
+        CelError: one has another.
+    """
+    for value in values:
+        if value.__class__ is not kind:
+            raise CelError("no such overload")
 
 
 def size_of(value: Any) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.api.names import path_segment_problems
 from kilauea.api.quantity import QuantityError, parse_milli
 from kilauea.apiserver.fields import (
-    check_name,
     check_not_negative,
+    check_path_segments,
     forbidden_field,
     invalid_value,
     not_supported,
@@ -71,13 +70,7 @@ def _check_bounds(least: int | None, most: int) -> list[Cause]:
 
 
 def _check_target_reference(path: str, reference: Object) -> list[Cause]:
-    causes: list[Cause] = []
-    for field in ("kind", "name"):
-        text = reference.get(field, "")
-        if text:
-            causes += check_name(f"{path}.{field}", text, path_segment_problems(text))
-        else:
-            causes.append(required(f"{path}.{field}"))
+    causes = check_path_segments(path, reference, "kind", "name")
     version = reference.get("apiVersion", "")
     controller = reference.get("kind") == "ReplicationController" and version == "v1"
     if "/" not in version and not controller:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import ipaddress
 
 from kilauea.api.names import label_problems, path_segment_problems, subdomain_problems
-from kilauea.apiserver.fields import check_labels, check_name, check_range, forbidden_field, invalid_value, required
+from kilauea.apiserver.fields import (
+    check_labels,
+    check_name,
+    check_path_segments,
+    check_range,
+    forbidden_field,
+    invalid_value,
+    required,
+)
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
@@ -74,13 +82,7 @@ class Addresses(Plain):
         causes: list[Cause] = []
         if parent.get("group"):
             causes += check_name("spec.parentRef.group", parent["group"], subdomain_problems(parent["group"]))
-        for field in ("resource", "name"):
-            text = parent.get(field, "")
-            if text:
-                causes += check_name(f"spec.parentRef.{field}", text, path_segment_problems(text))
-            else:
-                causes.append(required(f"spec.parentRef.{field}"))
-        return causes
+        return causes + check_path_segments("spec.parentRef", parent, "resource", "name")
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if spec_of(obj).get("parentRef") != spec_of(old).get("parentRef"):

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from kilauea.api.names import label_problems, path_segment_problems, qualified_name_problems, subdomain_problems
-from kilauea.apiserver.fields import check_name, check_range, forbidden_field, invalid_value, not_supported, required
+from kilauea.api.names import label_problems, qualified_name_problems, subdomain_problems
+from kilauea.apiserver.fields import (
+    check_name,
+    check_path_segments,
+    check_range,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.endpoints import IMMUTABLE, parse_address
@@ -129,13 +137,7 @@ def check_reference(path: str, reference: Object) -> list[Cause]:
     causes: list[Cause] = []
     if reference.get("apiGroup") is not None:
         causes += check_name(f"{path}.apiGroup", reference["apiGroup"], subdomain_problems(reference["apiGroup"]))
-    for field in ("kind", "name"):
-        text = reference.get(field, "")
-        if text:
-            causes += check_name(f"{path}.{field}", text, path_segment_problems(text))
-        else:
-            causes.append(required(f"{path}.{field}"))
-    return causes
+    return causes + check_path_segments(path, reference, "kind", "name")
 
 
 class IngressClasses(Strategy):

@@ -1,7 +1,8 @@
 """CEL, the Common Expression Language, with what Kubernetes adds to it.
 
-`syntax` parses, `program` compiles and runs with a counted cost, `operators` and `functions` are what expressions use,
-with `texts`, `times`, `network`, `quantities` and `semver` beside them; `values` are the types. There is no type check
+`syntax` parses, `program` compiles, with `steps` for operators and `loops` for macros; `frames` are runs with a counted
+cost. `operators` and `functions` are what expressions use, with `texts`, `times`, `network`, `quantities` and `semver`
+beside them; `values` are the types. There is no type check
 before an expression runs: names of variables and functions are checked, and how many arguments a function takes.
 Selectors of devices are in `kilauea.api.device_selectors`.
 """

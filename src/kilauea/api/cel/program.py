@@ -6,40 +6,20 @@ as the program runs, and before anything large is made, so time and memory have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
-from kilauea.api.cel.functions import COSTS, GLOBALS, METHODS, NAMESPACES, weight
-from kilauea.api.cel.operators import OPERATORS, add, index_of, select_of
+from kilauea.api.cel.frames import FAILURES, Frame, Step, as_optional, failure_of, with_variables
+from kilauea.api.cel.functions import COSTS, GLOBALS, METHODS, NAMESPACES
+from kilauea.api.cel.loops import FILTERED, MACROS, TWO_ONLY, Loop
+from kilauea.api.cel.operators import OPERATORS, index_of, select_of
+from kilauea.api.cel.steps import LOGIC, operator_step, or_value_step
 from kilauea.api.cel.syntax import Node, error_at, parse
-from kilauea.api.cel.values import NAMED_TYPES, NONE, CelCostError, CelError, CelType, Optional, equal, size_of
+from kilauea.api.cel.values import NAMED_TYPES, NONE, CelError, CelType, Optional
 
 COST_OF_CALL = 1_000_000
 """Cost that one expression may have, as in Kubernetes."""
-
-
-class Frame:
-    """Variables of a run, and the cost that is left."""
-
-    __slots__ = ("left", "values")
-
-    def __init__(self, values: dict[str, Any], left: int) -> None:
-        self.values = values
-        self.left = left
-
-    def charge(self, cost: int) -> None:
-        """Take a cost off what is left.
-
-        Raises:
-            CelCostError: so much is not left.
-        """
-        self.left -= cost
-        if self.left < 0:
-            raise CelCostError("operation cancelled: actual cost limit exceeded")
-
-
-Step = Callable[[Frame], Any]
 
 
 class Program:
@@ -58,25 +38,10 @@ class Program:
         frame = Frame(dict(variables), limit)
         try:
             return self._step(frame), limit - frame.left
-        except (*_FAILURES, RecursionError) as error:
-            failure = _failure(error)
+        except (*FAILURES, RecursionError) as error:
+            failure = failure_of(error)
             failure.cost = limit - frame.left
             raise failure from error
-
-
-_FAILURES = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
-"""All that functions of expressions raise; CelError is a ValueError."""
-
-
-def _failure(error: Exception) -> CelError:
-    """An error in the words of the language."""
-    if isinstance(error, CelError):
-        return error
-    if isinstance(error, OverflowError):
-        return CelError("integer overflow")
-    if isinstance(error, RecursionError):
-        return CelError("expression nests too deep")
-    return CelError(str(error) if error.__class__ is ValueError else "no such overload")
 
 
 def compile_expression(text: str, variables: Collection[str] | None = None) -> Program:
@@ -196,10 +161,10 @@ class _Compiler:
     # --- calls
 
     def _call(self, node: Node, bound: Names) -> Step:
-        if node.value in _LOGIC and not node.member:
-            return _LOGIC[node.value](*(self.step(part, bound) for part in node.parts))
+        if node.value in LOGIC and not node.member:
+            return LOGIC[node.value](*(self.step(part, bound) for part in node.parts))
         if node.value in OPERATORS and not node.member:
-            return _operator(node.value, *(self.step(part, bound) for part in node.parts))
+            return operator_step(node.value, *(self.step(part, bound) for part in node.parts))
         if node.value == "has" and not node.member:
             return self._has(node, bound)
         if node.member:
@@ -214,12 +179,12 @@ class _Compiler:
                 return self._bind(node, args, bound)
             if name in NAMESPACES and target.value not in (self._variables or ()):
                 return self._function(node, name, NAMESPACES, tuple(args), bound)
-        if node.value in _MACROS:
+        if node.value in MACROS:
             return self._macro(node, args, bound)
         if node.value in ("optMap", "optFlatMap") and len(args) == 2:
             return self._opt_map(node, args, bound)
         if node.value in ("orValue", "or") and len(args) == 1:
-            return _or_value(node.value, self.step(target, bound), self.step(args[0], bound))
+            return or_value_step(node.value, self.step(target, bound), self.step(args[0], bound))
         return self._function(node, node.value, METHODS, node.parts, bound)
 
     def _function(
@@ -272,7 +237,7 @@ class _Compiler:
 
         def bind(frame: Frame) -> Any:
             frame.charge(10)
-            return _with(frame, {name: value(frame)}, body)
+            return with_variables(frame, {name: value(frame)}, body)
 
         return bind
 
@@ -283,11 +248,11 @@ class _Compiler:
 
         def opt_map(frame: Frame) -> Any:
             frame.charge(1)
-            found = _optional(target(frame))
+            found = as_optional(target(frame))
             if not found.present:
                 return NONE
-            made = _with(frame, {name: found.value}, body)
-            return _optional(made) if flat else Optional(made, True)
+            made = with_variables(frame, {name: found.value}, body)
+            return as_optional(made) if flat else Optional(made, True)
 
         return opt_map
 
@@ -295,9 +260,9 @@ class _Compiler:
         """A loop over a list or a map: its variables, a condition if there is one, and what it makes of each."""
         macro = node.value
         two = (len(args) == 3 and macro != "map") or macro.startswith("transform")
-        if len(args) != 2 + two and not (macro in _FILTERED and len(args) == 3 + two):
+        if len(args) != 2 + two and not (macro in FILTERED and len(args) == 3 + two):
             raise self._fail(node, f"found no matching overload for '{macro}' applied to {len(args)} arguments")
-        if (two and macro in ("map", "filter", "sortBy")) or (not two and macro in _TWO_ONLY):
+        if (two and macro in ("map", "filter", "sortBy")) or (not two and macro in TWO_ONLY):
             raise self._fail(node, f"found no matching overload for '{macro}' applied to {len(args)} arguments")
         names = tuple(self._variable_name(arg) for arg in args[: 1 + two])
         if len(set(names)) < len(names):
@@ -305,84 +270,24 @@ class _Compiler:
         inner = bound | set(names)
         bodies = [self.step(arg, inner) for arg in args[1 + two :]]
         where = bodies[0] if len(bodies) == 2 else None
-        loop, target, body = _MACROS[macro], self.step(node.parts[0], bound), bodies[-1]
+        loop, target, body = MACROS[macro], self.step(node.parts[0], bound), bodies[-1]
 
         def run(frame: Frame) -> Any:
             frame.charge(1)
             over = target(frame)
             if over.__class__ is not list and over.__class__ is not dict:
                 raise CelError("no such overload")
-            values = frame.values
-            before = {name: values.get(name, _UNSET) for name in names}
-            try:
-                return loop(_Loop(frame, names, over, where, body))
-            finally:
-                _restore(values, before)
+            return with_variables(
+                frame, dict.fromkeys(names), lambda inner: loop(Loop(inner, names, over, where, body))
+            )
 
         return run
 
 
-class _Loop:
-    """A loop at work: goes over elements with the variables set, those that the condition lets pass."""
-
-    def __init__(self, frame: Frame, names: tuple[str, ...], over: Any, where: Step | None, body: Step) -> None:
-        self.frame, self._names, self.over, self._where, self._body = frame, names, over, where, body
-
-    def _elements(self) -> Iterator[tuple[Any, Any]]:
-        """Each key or index with its element, while the variables are set."""
-        charge, values, over = self.frame.charge, self.frame.values, self.over
-        first, *second = self._names
-        is_map = over.__class__ is dict
-        for key, value in over.items() if is_map else enumerate(over):
-            charge(1)
-            values[first] = key if is_map or second else value
-            if second:
-                values[second[0]] = value
-            yield key, value
-
-    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        """Each key or index, the element, and the value of the body for it."""
-        for key, value in self._elements():
-            if self._where is None or self._where(self.frame) is True:
-                yield key, value, self._body(self.frame)
-
-    def answers(self) -> Iterator[Any]:
-        """The answer of the body for each element, and the error in place of one."""
-        for _ in self._elements():
-            yield _caught(self._body, self.frame)
-
-
-_UNSET = object()
 _DOTTED_TYPES = frozenset(
     "google.protobuf.Timestamp google.protobuf.Duration net.IP net.CIDR kubernetes.Quantity kubernetes.URL "
     "kubernetes.Semver".split()
 )
-
-
-def _restore(values: dict[str, Any], before: Mapping[str, Any]) -> None:
-    for name, value in before.items():
-        if value is _UNSET:
-            values.pop(name, None)
-        else:
-            values[name] = value
-
-
-def _with(frame: Frame, more: Mapping[str, Any], body: Step) -> Any:
-    """The value of the body with more variables."""
-    before = {name: frame.values.get(name, _UNSET) for name in more}
-    frame.values.update(more)
-    try:
-        return body(frame)
-    finally:
-        _restore(frame.values, before)
-
-
-def _variable(name: str, frame: Frame) -> Any:
-    frame.left -= 1
-    try:
-        return frame.values[name]
-    except KeyError:
-        raise CelError(f"no such attribute(s): {name}") from None
 
 
 def _plain_cost(_: int, *values: Any) -> int:
@@ -405,183 +310,9 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
     return bool(code.co_argcount - len(function.__defaults__ or ()) <= count <= code.co_argcount)
 
 
-def _optional(value: Any) -> Optional:
-    if value.__class__ is not Optional:
-        raise CelError("no such overload")
-    return value
-
-
-def _or_value(name: str, target: Step, other: Step) -> Step:
-    """`a.orValue(b)` and `a.or(b)`: the other is evaluated only if it is needed."""
-
-    def run(frame: Frame) -> Any:
-        frame.charge(1)
-        found = _optional(target(frame))
-        if found.present:
-            return found.value if name == "orValue" else found
-        return other(frame)
-
-    return run
-
-
-# --- operators
-
-
-def _operator(name: str, *steps: Step) -> Step:
-    """The step of an operator."""
-    if len(steps) == 1:
-        (only,), unary = steps, OPERATORS[name]
-
-        def one(frame: Frame) -> Any:
-            frame.charge(1)
-            return unary(only(frame))
-
-        return one
-    left_step, right_step = steps
-    if name in ("==", "!="):
-        wanted = name == "=="
-
-        def compared(frame: Frame) -> bool:
-            left, right = left_step(frame), right_step(frame)
-            frame.charge(1 + (weight(frame.left, left) if _is_sized(left) else 0))
-            return equal(left, right) is wanted
-
-        return compared
-    if name == "in":
-
-        def contained(frame: Frame) -> bool:
-            left, right = left_step(frame), right_step(frame)
-            if right.__class__ is dict:
-                frame.charge(1)
-                return bool(left in right)
-            if right.__class__ is not list:
-                raise CelError("no such overload")
-            frame.charge(1 + (weight(frame.left, right) if _is_sized(left) else len(right)))
-            return any(equal(left, each) for each in right)
-
-        return contained
-    function = OPERATORS[name]
-    if name == "+":
-
-        def added(frame: Frame) -> Any:
-            left, right = left_step(frame), right_step(frame)
-            frame.charge(1 + ((size_of(left) + size_of(right)) // 10 if _is_sized(left) else 0))
-            return add(left, right)
-
-        return added
-
-    def two(frame: Frame) -> Any:
-        frame.charge(1)
-        return function(left_step(frame), right_step(frame))
-
-    return two
-
-
-_SIZED = frozenset({str, bytes, list, dict})
-
-
-def _is_sized(value: Any) -> bool:
-    return value.__class__ in _SIZED
-
-
-def _caught(step: Step, frame: Frame) -> Any:
-    """A bool, or the error in its place; a cost that is exceeded ends all."""
+def _variable(name: str, frame: Frame) -> Any:
+    frame.left -= 1
     try:
-        value = step(frame)
-    except CelCostError:
-        raise
-    except _FAILURES as error:
-        return _failure(error)
-    return value if value is True or value is False else CelError("no such overload")
-
-
-def _decided(answers: Iterable[Any], decisive: bool) -> bool:
-    """`decisive` if any answer is, whatever errors there are; the first error if there is one."""
-    failed: Any = None
-    for answer in answers:
-        if answer is decisive:
-            return bool(decisive)
-        if failed is None and answer.__class__ is not bool:
-            failed = answer
-    if failed is not None:
-        raise failed
-    return decisive is False
-
-
-def _any_of(decisive: bool, *steps: Step) -> Step:
-    def run(frame: Frame) -> bool:
-        frame.left -= 1
-        return _decided((_caught(step, frame) for step in steps), decisive)
-
-    return run
-
-
-def _choice(condition: Step, then: Step, otherwise: Step) -> Step:
-    def choose(frame: Frame) -> Any:
-        frame.charge(1)
-        holds = condition(frame)
-        if holds is True:
-            return then(frame)
-        if holds is False:
-            return otherwise(frame)
-        raise CelError("no such overload")
-
-    return choose
-
-
-_LOGIC: Mapping[str, Callable[..., Step]] = {
-    "&&": partial(_any_of, False),
-    "||": partial(_any_of, True),
-    "?:": _choice,
-}
-
-
-# --- loops
-
-
-def _one(loop: _Loop) -> bool:
-    return sum(_true(answer) for _, _, answer in loop) == 1
-
-
-def _true(answer: Any) -> bool:
-    if answer.__class__ is not bool:
-        raise CelError("no such overload")
-    return bool(answer)
-
-
-def _filter(loop: _Loop) -> list[Any]:
-    is_map = loop.over.__class__ is dict
-    return [key if is_map else value for key, value, answer in loop if _true(answer)]
-
-
-def _entries(loop: _Loop) -> dict[Any, Any]:
-    made: dict[Any, Any] = {}
-    for _, _, entry in loop:
-        for key, value in entry.items():
-            if key in made:
-                raise CelError(f"insert failed: key {key} already exists")
-            made[key] = value
-    return made
-
-
-def _sorted_by(loop: _Loop) -> list[Any]:
-    keyed = [(answer, value) for _, value, answer in loop]
-    if len({each[0].__class__ for each in keyed}) > 1:
-        raise CelError("no such overload")
-    return [value for _, value in sorted(keyed, key=lambda each: each[0])]
-
-
-_MACROS: Mapping[str, Callable[[_Loop], Any]] = {
-    "all": lambda loop: _decided(loop.answers(), False),
-    "exists": lambda loop: _decided(loop.answers(), True),
-    "exists_one": _one,
-    "existsOne": _one,
-    "filter": _filter,
-    "map": lambda loop: [made for _, _, made in loop],
-    "sortBy": _sorted_by,
-    "transformList": lambda loop: [made for _, _, made in loop],
-    "transformMap": lambda loop: {key: made for key, _, made in loop},
-    "transformMapEntry": _entries,
-}
-_FILTERED = frozenset({"map", "transformList", "transformMap", "transformMapEntry"})
-_TWO_ONLY = frozenset({"transformList", "transformMap", "transformMapEntry"})
+        return frame.values[name]
+    except KeyError:
+        raise CelError(f"no such attribute(s): {name}") from None

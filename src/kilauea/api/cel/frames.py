@@ -1,0 +1,98 @@
+"""Runs of CEL: the variables and the cost that is left, and what an expression that fails amounts to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kilauea.api.cel.values import CelCostError, CelError, Optional
+
+
+class Frame:
+    """Variables of a run, and the cost that is left."""
+
+    __slots__ = ("left", "values")
+
+    def __init__(self, values: dict[str, Any], left: int) -> None:
+        self.values = values
+        self.left = left
+
+    def charge(self, cost: int) -> None:
+        """Take a cost off what is left.
+
+        Raises:
+            CelCostError: so much is not left.
+        """
+        self.left -= cost
+        if self.left < 0:
+            raise CelCostError("operation cancelled: actual cost limit exceeded")
+
+
+Step = Callable[[Frame], Any]
+"""A part of a program."""
+FAILURES = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
+"""All that functions of expressions raise; CelError is a ValueError."""
+
+
+def failure_of(error: Exception) -> CelError:
+    """An error in the words of the language."""
+    if isinstance(error, CelError):
+        return error
+    if isinstance(error, OverflowError):
+        return CelError("integer overflow")
+    if isinstance(error, RecursionError):
+        return CelError("expression nests too deep")
+    return CelError(str(error) if error.__class__ is ValueError else "no such overload")
+
+
+def caught(step: Step, frame: Frame) -> Any:
+    """A bool, or the error in its place; a cost that is exceeded ends all."""
+    try:
+        value = step(frame)
+    except CelCostError:
+        raise
+    except FAILURES as error:
+        return failure_of(error)
+    return value if value is True or value is False else CelError("no such overload")
+
+
+def decided(answers: Iterable[Any], decisive: bool) -> bool:
+    """`decisive` if any answer is, whatever errors there are; the first error if there is one."""
+    failed: Any = None
+    for answer in answers:
+        if answer is decisive:
+            return bool(decisive)
+        if failed is None and answer.__class__ is not bool:
+            failed = answer
+    if failed is not None:
+        raise failed
+    return decisive is False
+
+
+def as_optional(value: Any) -> Optional:
+    """The value as an optional.
+
+    Raises:
+        CelError: it is another.
+    """
+    if value.__class__ is not Optional:
+        raise CelError("no such overload")
+    return value
+
+
+_UNSET = object()
+
+
+def with_variables(frame: Frame, more: Mapping[str, Any], body: Step) -> Any:
+    """The value of the body with more variables, which hide those of the same names."""
+    values = frame.values
+    before = {name: values.get(name, _UNSET) for name in more}
+    values.update(more)
+    try:
+        return body(frame)
+    finally:
+        for name, value in before.items():
+            if value is _UNSET:
+                values.pop(name, None)
+            else:
+                values[name] = value

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from kilauea.apiserver.resources.renaming import Renaming
 from kilauea.apiserver.schema import Schema, builtin_schema
-from kilauea.apiserver.status import qualified
 from kilauea.apiserver.strategies.base import Strategy
 from kilauea.apiserver.tables.columns import TableForm
 
@@ -101,11 +100,6 @@ class ResourceType:
     def kind_of_list(self) -> str:
         """The kind of a list of these."""
         return self.list_kind or f"{self.kind}List"
-
-    @cached_property
-    def qualified_name(self) -> str:
-        """`pods`, or `deployments.apps`."""
-        return qualified(self.plural, self.group)
 
     @cached_property
     def root(self) -> str:

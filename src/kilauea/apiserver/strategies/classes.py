@@ -21,7 +21,6 @@ from kilauea.apiserver.strategies.endpoints import ADDRESS_FORM, IMMUTABLE
 from kilauea.apiserver.strategies.quantities import check_amounts
 
 CIDR_FORM = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-VOLUME_ATTRIBUTES_FINALIZER = "kubernetes.io/vac-protection"
 
 
 class RuntimeClasses(Plain):

@@ -94,11 +94,6 @@ class Placements:
         self.label_class[row] = 0
         self._free.append(row)
 
-    def move_nodes(self, new_rows: NDArray[np.int32]) -> None:
-        """Nodes have new rows: `new_rows[old row]`, -1 for nodes that are gone."""
-        placed = self.node >= 0
-        self.node[placed] = new_rows[self.node[placed]]
-
     def count(self, wanted: NDArray[np.bool_], nodes: int, *, terminating_too: bool) -> NDArray[np.int64]:
         """(N,) pods on each node whose class is wanted (a mask over class numbers)."""
         rows = (self.node >= 0) & wanted[self.label_class]

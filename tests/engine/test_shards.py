@@ -13,6 +13,7 @@ from kilauea.api.meta import Object
 from kilauea.engine.events import Changed, Gone
 from kilauea.engine.model.shards import HARD, NONE, SOFT, Sharding
 from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
 from support.builders import (
     PLAIN,
@@ -29,6 +30,7 @@ from support.builders import (
     priority_class,
     with_queue,
 )
+from support.probes import inside
 
 PREEMPT = conf("allocate, preempt", ["priority", "gang"], ["predicates"])
 OUTSIDE = "node isn't in scheduler node shard"
@@ -138,6 +140,21 @@ def test_a_node_that_is_not_desired_any_more_is_given_up() -> None:
     shards = state(HARD, shard("volcano", ["n2"], in_use=["n1"]), claims=True).shards
     assert not shards.usable()
     assert shards.wanted() == {"n2"}
+
+
+@pytest.mark.parametrize("mode", [NONE, HARD, SOFT])
+def test_gangs_that_are_told_apart_share_what_is_known_of_the_nodes_of_a_shard(mode: str) -> None:
+    """Else each gang would have all nodes looked at again."""
+    pods = [*gang("a", pod("a-0", "a", role="w"), pod("a-1", "a", role="ps")), *gang("b", pod("b-0", "b", role="w"))]
+    pods[0].metadata.annotations = {"volcano.sh/task-topology-affinity": "w,ps"}
+
+    def shared(session: Session) -> bool:
+        first, second = (session.evaluation(session.state.tasks[f"ns/{name}-0"]) for name in ("a", "b"))
+        assert session.shape_of(session.state.tasks["ns/a-0"]).plain is not None
+        return first.share(second)
+
+    tiers = conf("", ["gang"], ["predicates", "task-topology", "nodeorder"])
+    assert inside(do=shared, conf=tiers, state=state(mode, NODES, shard("volcano", ["n3"]), pods))
 
 
 @pytest.mark.parametrize(("mode", "placed"), [(HARD, {}), (SOFT, {"p": "n1"})])

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,14 +71,16 @@ class Examined(NamedTuple):
     score: NDArray[np.float64]
 
 
-class ShardRule(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ShardRule:
     """The nodes (N,) of the scheduler's shard; None where it works on all nodes. Others only come second if `soft`."""
 
     inside: NDArray[np.bool_] | None = None
     soft: bool = False
 
-    def predicate(self) -> list[NodePredicate]:
-        """The predicate that keeps pods inside, if there is one."""
+    @cached_property
+    def predicates(self) -> list[NodePredicate]:
+        """The predicate that keeps pods inside, if there is one: the same for all, so that shapes can share it."""
         inside = self.inside
         if inside is None or self.soft:
             return []
@@ -104,7 +107,7 @@ class Evaluation:
         self._shard = shard
         self._plain: Evaluation | None = None
         """The evaluation that knows the nodes for this shape too."""
-        known = [*shard.predicate(), *points.predicates()]
+        known = [*shard.predicates, *points.predicates()]
         chosen = [p for p in known if p.applies is None or p.applies(shape)]
         self._static = [p for p in chosen if p.scope is Scope.STATIC]
         self._local = [p for p in chosen if p.scope in (Scope.NODE, Scope.FIGURES)]
@@ -316,7 +319,7 @@ class Evaluation:
         return fit, room if free is None else room & free
 
     def _free(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[np.bool_] | None:
-        """(n,) nodes that have room now for a predicate; None where that is no different from those that fit."""
+        """(n,) nodes that have room now for a predicate; None if those are all that fit."""
         if predicate.room is None or not self._nodes.future:
             return None
         free: NDArray[np.bool_] | None = asked(predicate.plugin, "predicate", predicate.room, self._shape, nodes)

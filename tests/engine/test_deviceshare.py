@@ -533,8 +533,8 @@ def test_placing_at_once_is_refused_too_where_no_card_is_free() -> None:
         assert refusal is not None
         assert "has no cards with enough free memory" in refusal.message
         assert tasks["ns/q"].node == ""
-        assert session.devices is not None
-        assert sorted(session.devices.bookings) == ["ns/p"]
+        assert session.card_ledger is not None
+        assert sorted(session.card_ledger.bookings) == ["ns/p"]
 
     document = shares()
     document["actions"] = "enqueue"

@@ -108,7 +108,7 @@ class Session:
         self.findings = self.report.findings
         self.promised: dict[str, list[tuple[Task, int]]] = {}
         """By job: tasks that an earlier cycle nominated, with the rows of their nodes, as far as that holds."""
-        self.devices: DeviceLedger | None = None
+        self.card_ledger: DeviceLedger | None = None
         """Cards that pods share, where a plugin gives them out."""
         self.card_order: CardOrder | None = None
         """The order of the cards of a node, where another plugin than the one that gives them out decides."""
@@ -143,7 +143,7 @@ class Session:
         """
         self.ledger.close()
         self.points.close()
-        self.devices = self.card_order = None
+        self.card_ledger = self.card_order = None
         self._evaluations.close()
 
     # --- where plugins register

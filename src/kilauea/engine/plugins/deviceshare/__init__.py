@@ -141,7 +141,7 @@ class DeviceShare(Plugin):
         if self._rules:
             session.add_task_trait(self.name, lambda task: self._matched(task) or None)
         ledger = DeviceLedger(session.state, kinds, self._order, config, self._matched, self._order_state)
-        self._ledger = session.devices = ledger
+        self._ledger = session.card_ledger = ledger
         self._records = Records(Adapter(config))
         ledger.take_in(session.shape_of)
         session.add_predicate(self.name, self._fits, REJECTIONS, applies=self._applies, room=self._has_room)

@@ -100,7 +100,7 @@ class Fragmentation(Plugin):
                 for name, mix in mixes.whole.items()
                 if name in session.axis.rows
             ]
-            ledger = session.devices
+            ledger = session.card_ledger
             for kind, mix in mixes.shared.items():
                 if ledger is not None and kind in ledger.tables:
                     self._shared[kind] = SharedCards(mix, nodes, kind, ledger)

@@ -32,8 +32,8 @@ def pod(cluster: Cluster, name: str, address: str, *, ready: bool = True, spec: 
     cluster.say(made, "Running", ready=ready, podIP=address, podIPs=[{"ip": address}])
 
 
-def addresses(cluster: Cluster, part: str = "addresses") -> list[str]:
-    subsets = cluster.get(ENDPOINTS, "web").get("subsets") or []
+def addresses(cluster: Cluster, part: str = "addresses", of: str = "web") -> list[str]:
+    subsets = cluster.get(ENDPOINTS, of).get("subsets") or []
     return [each["ip"] for subset in subsets for each in subset.get(part) or []]
 
 
@@ -57,6 +57,22 @@ def test_a_service_has_the_addresses_of_its_ready_pods(cluster: Cluster) -> None
         (["10.0.0.1"], True),
         (["10.0.0.2"], False),
     ]
+
+
+def test_each_service_of_a_namespace_has_the_pods_with_all_the_labels_that_it_selects(cluster: Cluster) -> None:
+    for name, labels in {"old": {"app": "web", "track": "v1"}, "new": {"app": "web", "track": "v2"}}.items():
+        made = cluster.create(PODS, {"metadata": {"name": name, "labels": labels}, "spec": PORTED})
+        cluster.say(made, "Running", ready=True, podIP=f"10.0.0.{len(cluster.all(PODS))}")
+    selected = {"all": LABELS, "new": {"app": "web", "track": "v2"}, "none": {"app": "web", "track": "v3"}}
+    for name, selector in selected.items():
+        spec = {"selector": selector, "ports": [{"port": 80}]}
+        cluster.create(SERVICES, {"metadata": {"name": name}, "spec": spec})
+    cluster.settle()
+    late = cluster.create(PODS, {"metadata": {"name": "later", "labels": LABELS}, "spec": PORTED})
+    cluster.say(late, "Running", ready=True, podIP="10.0.0.9")
+    cluster.settle()
+    found = {name: addresses(cluster, of=name) for name in selected}
+    assert found == {"all": ["10.0.0.9", "10.0.0.2", "10.0.0.1"], "new": ["10.0.0.2"], "none": []}
 
 
 def test_a_pod_that_goes_or_ends_leaves_the_endpoints(cluster: Cluster) -> None:

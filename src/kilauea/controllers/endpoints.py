@@ -75,11 +75,15 @@ class EndpointsController:
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Write the addresses of one service, or of all services of a namespace."""
         if key.name:
-            return Outcome(_of_service(view, key))
+            service = view.get(SERVICES, key)
+            if service is None:
+                return Outcome(_without_service(view, key))
+            return Outcome(_of_service(view, service, view.list(PODS, key.namespace)) if _selects(service) else ())
         services = [each for each in view.list(SERVICES, key.namespace) if _selects(each)]
         if not services:
             return NOTHING
-        chains = [_of_service(view, key_of(each)) for each in services]
+        pods = _by_label(view.list(PODS, key.namespace))
+        chains = [_of_service(view, each, _candidates(pods, each)) for each in services]
         return Outcome([Together([chain for chain in chains if chain])] if any(chains) else ())
 
 
@@ -89,14 +93,24 @@ def _selects(service: Obj) -> bool:
     return bool(spec.get("selector")) and spec.get("type") != "ExternalName" and not is_going(service)
 
 
-def _of_service(view: View, key: Key) -> list[Single]:
-    service = view.get(SERVICES, key)
-    if service is None:
-        return _without_service(view, key)
-    if not _selects(service):
-        return []
+def _by_label(pods: Iterable[Obj]) -> Mapping[tuple[str, str], Sequence[Obj]]:
+    """The pods with each label, in the order given."""
+    found: dict[tuple[str, str], list[Obj]] = {}
+    for pod in pods:
+        for label in labels_of(pod).items():
+            found.setdefault(label, []).append(pod)
+    return found
+
+
+def _candidates(pods: Mapping[tuple[str, str], Sequence[Obj]], service: Obj) -> Sequence[Obj]:
+    """The pods with the rarest label that a service selects."""
+    return min((pods.get(label, ()) for label in spec_of(service)["selector"].items()), key=len)
+
+
+def _of_service(view: View, service: Obj, pods: Iterable[Obj]) -> list[Single]:
+    """Write the addresses of those pods that a service selects."""
     wanted = spec_of(service)["selector"].items()
-    found = [pod for pod in view.list(PODS, key.namespace) if wanted <= labels_of(pod).items() and _seen_of(pod)]
+    found = [pod for pod in pods if wanted <= labels_of(pod).items() and _seen_of(pod)]
     groups: dict[Ports, list[Obj]] = {}
     for pod in found:
         groups.setdefault(_ports(service, pod), []).append(pod)

@@ -63,6 +63,7 @@ def prose_files(*, tests: bool = False) -> list[Path]:
     folders = ("tests",) if tests else FOLDERS
     found = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md"}]
     if tests:
+        found += (ROOT / "tests/kubernetes/requests").glob("*.yaml")
         return sorted(path for path in found if path.name != SELF)
     return sorted([*found, *(ROOT / name for name in DOCUMENTS)])
 

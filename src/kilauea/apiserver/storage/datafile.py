@@ -147,7 +147,7 @@ def disconnect(connection: apsw.Connection) -> None:
     """Write everything into the main file and close it; its header then says that it needs no other file.
 
     If the disk has no room for that, the write-ahead log stays beside the main file, and the next start reads both.
-    Nothing is lost and there is nothing to do, so this is no warning.
+    Nothing is lost and users need not act, so the log entry is only informational.
     """
     try:
         connection.pragma("journal_mode", "delete")

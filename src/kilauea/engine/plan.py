@@ -26,7 +26,7 @@ class Refusal(NamedTuple):
     queue: str = ""
     """The queue that refuses; empty if none does."""
     resource: str = ""
-    """The resource that it is about; empty if it is about none."""
+    """The resource concerned, if any."""
     asked: float = 0
     """The amount requested of it."""
     left: float = 0

@@ -35,7 +35,7 @@ class Quantity:
         return self.milli % _MILLI == 0 and abs(self.milli) < 2**63 * _MILLI
 
     def as_integer(self) -> int:
-        """The whole number; raises CelError if the quantity is none."""
+        """The quantity as an int; raises CelError if that would change its value."""
         if not self.is_integer():
             raise CelError("cannot convert value to integer")
         return self.milli // _MILLI

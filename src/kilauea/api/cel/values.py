@@ -63,7 +63,7 @@ def type_of(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Return True if a value is a number; a bool is none."""
+    """Return True if a value is a number; a bool is not."""
     return value.__class__ in _NUMBERS
 
 

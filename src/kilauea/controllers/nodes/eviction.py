@@ -57,7 +57,7 @@ def taint_eviction(pod: Obj, now: int) -> list[Operation]:
 
 
 def lost(pod: Obj, now: int) -> tuple[list[Operation], float | None]:
-    """Deletes a pod whose node is gone, once it is sure that it is; else says in how many seconds that is."""
+    """Deletes a pod whose node is gone, once that is certain; before, returns the seconds until then."""
     scheduled = condition_of(pod, "PodScheduled")
     since = scheduled.get("lastTransitionTime") if scheduled else None
     since = since or pod["metadata"]["creationTimestamp"]

@@ -33,7 +33,7 @@ def _claim_of(volume: Obj) -> Iterable[Key]:
 
 
 def class_index(obj: Obj) -> str:
-    """An index: the class of a volume or a claim; a space stands for none, which is one, too."""
+    """An index: the class of a volume or a claim; a space stands for no class."""
     return class_of(obj) or " "
 
 

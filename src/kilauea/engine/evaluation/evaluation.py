@@ -482,7 +482,7 @@ class Evaluation:
     def _scarcest(
         self, room: NDArray[np.int64], lacking: NDArray[np.bool_], eligible: NDArray[np.bool_]
     ) -> tuple[str, int, int]:
-        """The resource for want of which most nodes are lost that nothing else rules out, and the most that is left.
+        """The resource that rules out most of the nodes that nothing else rules out, and the most that is left of it.
 
         Nodes that lack this resource alone count before those that lack others too.
         """

@@ -86,11 +86,11 @@ class Blocker:
     rule: str
     """The rule behind it, in words."""
     queue: str
-    """The queue that it is about; empty if it is about none."""
+    """The queue concerned, if any."""
     node_class: str
     """The nodes that the pods may use, as text."""
     resource: str
-    """The resource that it is about; empty if it is about none."""
+    """The resource concerned, if any."""
     asked: float
     """The amount requested of the resource, in the engine's units."""
     left: float

@@ -62,7 +62,7 @@ class CardWish(NamedTuple):
     names: tuple[str, ...]
     """Models of which any will do, best first; each once."""
     limits: tuple[tuple[str, int], ...]
-    """The pod's limits, but for cpu and memory."""
+    """The pod's limits, except cpu and memory."""
 
 
 def card_names(text: str | None) -> tuple[str, ...]:
@@ -79,11 +79,11 @@ class NodeCards:
     amounts: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Thousandths by card name."""
     resources: Mapping[str, str] = field(default_factory=lambda: NO_NAMES)
-    """By card name, the resource that it is to Kubernetes."""
+    """The resource that Kubernetes knows it by, by card name."""
     notes: tuple[str, ...] = ()
     """Oddities in the node's labels."""
     product: str = ""
-    """The model that the labels name, even if there is no card to be had now."""
+    """The model that the labels name, even if no card is free now."""
 
 
 WITHOUT_CARDS = NodeCards()

@@ -57,7 +57,7 @@ class Volume:
     handle: str
     """The driver's name for it."""
     plugin: str
-    """Plugin of Kubernetes itself that it is of; empty for none."""
+    """The in-tree plugin of Kubernetes that serves it; empty for others."""
     csi_terms: tuple[NodeTerm, ...] | None
     """The nodes that reach it by its driver, where the plugin was migrated to it; None for all."""
 

@@ -39,7 +39,7 @@ class QueueFault(NamedTuple):
         type: of the condition, one of those above.
         reason: what it is, for programs.
         message: what it is, with numbers.
-        error: jobs wait because of a mistake; that a queue was closed is none.
+        error: jobs wait because of a mistake; a closed queue is not a mistake.
     """
 
     queue: str

@@ -40,7 +40,7 @@ $(STAMP): pyproject.toml requirements/dev.txt
 		{ echo "install: Python 3.11 or newer is needed; set one with PYTHON=/path/to/python3"; exit 1; }
 	@echo "install: create $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@echo "install: pinned requirements"
+	@echo "install: pinned requirements, which takes some minutes"
 	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@echo "install: kilauea itself, editable"
 	@$(PIP) install --no-deps --no-build-isolation --editable .

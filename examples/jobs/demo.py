@@ -152,7 +152,7 @@ async def a_queue_is_full(play: Play) -> None:
 
 async def a_pod_fails(play: Play) -> None:
     """The policy of the job restarts all of its pods."""
-    say("3. A worker of train fails (its simulated node is told so). The policy of the job: restart all.")
+    say("3. A worker of train fails (we tell its simulated node to fail it). The policy of the job: restart all.")
     told = {"kilauea.dev/run-time": "0s", "kilauea.dev/exit-code": "1"}
     await play.stage.client.patch(PODS, Key("default", "train-worker-1"), {"metadata": {"annotations": told}})
     again = "train to run again"
@@ -198,7 +198,7 @@ async def the_end(play: Play) -> None:
     say(f"All five have completed after {play.table.seconds:.0f} seconds.")
     print("train was restarted once, when a worker failed.")
     print("sweep waited for its queue, gave way to the report, and ran again.")
-    print("nightly-load was made when nightly-extract was completed.")
+    print("nightly-load was created when nightly-extract had completed.")
 
 
 async def main() -> None:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-import msgspec
-
 from kilauea.api.ages import since
 from kilauea.apiserver.crd.jsonpath import JsonPathError, find, parse_json_path
+from kilauea.apiserver.go_json import go_json
 from kilauea.apiserver.tables.columns import Column, TableForm, simple
 
 Object = dict[str, Any]
@@ -17,7 +16,6 @@ Object = dict[str, Any]
 _CREATED = ".metadata.creationTimestamp"
 _AGE = {"name": "Age", "type": "date", "jsonPath": _CREATED}
 _INTEGERS = range(-(2**63), 2**63)
-_ESCAPES = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
 
 
 def table_form(columns: Sequence[Mapping[str, Any]]) -> TableForm:
@@ -98,4 +96,4 @@ def _text(value: Any) -> str:
         return str(_number(value))
     if isinstance(value, str | int):
         return str(value)
-    return msgspec.json.encode(value, order="sorted").decode().translate(_ESCAPES)
+    return go_json(value, order="sorted")

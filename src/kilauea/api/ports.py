@@ -247,7 +247,7 @@ class Confirm:
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """What is left of a kind after all its objects were deleted.
+    """The rest of a kind after all its objects were deleted.
 
     Attributes:
         resource: the kind.

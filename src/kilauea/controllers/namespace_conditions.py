@@ -43,7 +43,7 @@ def deletion_conditions(namespace: Obj, left: Sequence[Remaining], now: int) -> 
 
 
 def _failure(namespace: Obj, left: Sequence[Remaining], now: int) -> tuple[str, str] | None:
-    """What could not be deleted, and what is there without a reason: no finalizer and no grace period."""
+    """The kinds that could not be deleted, and objects without a reason to be there: a finalizer or a grace period."""
     name = namespace["metadata"]["name"]
     waited = (now - parse_time(namespace["metadata"]["deletionTimestamp"])) / SECOND
     faults = [each.fault for each in left if each.fault]

@@ -108,7 +108,7 @@ def _status_to_v1(state: Object) -> Object:
 
 
 def _annotations(spec: Object, state: Object) -> dict[str, str]:
-    """What `autoscaling/v1` has no fields for."""
+    """The annotations for that which `autoscaling/v1` has no fields for."""
     others = [to_v1(each, WANTED) for each in spec.get("metrics") or () if not _is_share(each)]
     current = [to_v1(each, CURRENT) for each in state.get("currentMetrics") or ()]
     behavior = spec.get("behavior")

@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+CLIENTS := $(basename $(notdir $(wildcard requirements/clients-*.in)))
+CLIENT_STAMPS := $(CLIENTS:%=$(VENV)/clients/%/.installed)
 BENCH_FLAGS ?=
 PYTEST_FLAGS ?=
 COVERAGE_TESTS ?=
@@ -47,10 +49,17 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	@touch $@
 	@echo "install: done"
 
+# Old and new official Python clients, each in a folder of its own, for tests/official_clients.
+$(VENV)/clients/%/.installed: requirements/%.txt $(STAMP)
+	@echo "install: $*"
+	@rm -rf $(@D)
+	@$(PIP) install --require-hashes --no-deps --no-compile --target $(@D) -r $<
+	@touch $@
+
 demo: install
 	@$(BIN)/python examples/jobs/demo.py
 
-test: install
+test: install $(CLIENT_STAMPS)
 	@echo "test: format"
 	@$(BIN)/ruff format --quiet --check . || { echo "test: run $(BIN)/ruff format"; exit 1; }
 	@echo "test: lint"
@@ -109,6 +118,8 @@ lock: install
 		  cat requirements/$$name.txt; } > requirements/$$name.tmp; \
 		mv requirements/$$name.tmp requirements/$$name.txt; \
 	done
+	@echo "lock: $(CLIENTS:%=requirements/%.txt)"
+	@$(BIN)/python tests/official_clients/lock.py $(CLIENTS:%=requirements/%.in)
 
 clean:
 	@echo "clean: .venv, caches, build output"

@@ -11,7 +11,7 @@ from support.api_core import Api
 
 
 def test_the_table_has_every_kind_that_the_server_stores_in_the_order_of_discovery() -> None:
-    stored = [each for each in builtin_types() if "watch" in each.verbs and each.stored_group is None]
+    stored = [each for each in builtin_types() if "watch" in each.verbs and each.other_form is None]
     assert list(BUILT_IN) == [
         Resource(each.group, each.version, each.plural, each.kind, each.namespaced) for each in stored
     ]

@@ -170,6 +170,26 @@ def test_forms_that_cannot_be_given_are_refused(api: Api) -> None:
     assert api.ask("GET", MAPS, accept="application/cbor,application/json").code == 200
 
 
+def test_kinds_without_metadata_have_no_table(api: Api) -> None:
+    table = "application/json;as=Table;g=meta.k8s.io;v=v1"
+    review = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}
+    refused = api.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, accept=table)
+    media = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+    assert refused.body == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": f"only the following media types are accepted: {media}",
+        "reason": "NotAcceptable",
+        "code": 406,
+    }
+    assert api.ask("GET", MAPS, accept="application/json;as=Nope;g=meta.k8s.io;v=v1").code == 406
+    review["spec"]["nonResourceAttributes"]["path"] = "/version"
+    both = f"{table},application/json"
+    assert api.good("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, accept=both)
+
+
 def test_field_selectors_see_the_zero_value_of_an_absent_field(api: Api) -> None:
     api.good("POST", "/api/v1/nodes", {"metadata": {"name": "free"}, "spec": {}})
     api.good("POST", "/api/v1/nodes", {"metadata": {"name": "closed"}, "spec": {"unschedulable": True}})

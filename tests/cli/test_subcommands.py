@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import subprocess
 import sys
 
 import click
+import pytest
 
+from kilauea.cli.daemon import pages_of
 from kilauea.cli.main import SUBCOMMANDS, main
 
 
@@ -25,3 +28,16 @@ def test_help_and_version_load_no_command() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines()[-1].split() == ["kilauea", "kilauea.cli", "kilauea.cli.color", "kilauea.cli.main"]
+
+
+@pytest.mark.parametrize("name", ["scheduler", "controllers"])
+def test_metrics_and_health_are_served_at_loopback_unless_an_option_says_otherwise(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    words = ["--enable-metrics=true", "--enable-healthz=true"]
+    given = command.make_context(name, [*words]).params
+    pages = pages_of(given)
+    assert len(pages) == 2
+    assert all(ipaddress.ip_address(host).is_loopback for host, _ in pages)
+    told = command.make_context(name, [*words, "--listen-address=:9", "--healthz-address=192.0.2.1:8"])
+    assert pages_of(told.params) == (("", 9), ("192.0.2.1", 8))

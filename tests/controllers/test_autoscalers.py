@@ -87,6 +87,23 @@ def test_replicas_stay_within_the_bounds(cluster: Cluster) -> None:
     assert condition(cluster, "ScalingLimited") == ("True", "TooManyReplicas")
 
 
+@pytest.mark.parametrize(
+    ("bounds", "expected", "words"),
+    [
+        ({"minReplicas": 4}, 4, "below Spec.MinReplicas"),
+        ({"maxReplicas": 1}, 1, "above Spec.MaxReplicas"),
+    ],
+)
+def test_replicas_come_within_the_bounds_even_without_metrics(
+    cluster: Cluster, bounds: dict[str, int], expected: int, words: str
+) -> None:
+    workload(cluster, 2, "0", resources={})
+    scaler(cluster, **bounds)
+    assert replicas(cluster) == expected
+    told = f"New size: {expected}; reason: Current number of replicas {words}"
+    assert ("web", "SuccessfulRescale", told) in cluster.told
+
+
 def test_replicas_are_not_reduced_soon_after_a_change(cluster: Cluster) -> None:
     workload(cluster, 2, "160m")
     scaler(cluster)

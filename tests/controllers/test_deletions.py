@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import CONFIG_MAPS
-from kilauea.api.ports import ApiError, Confirm, Key, Reference
+from kilauea.api.kinds import PODS as PODS_KIND
+from kilauea.api.ports import ApiError, Confirm, Key, Reference, Remaining
+from kilauea.api.times import SECOND, parse_time
 from kilauea.client.rest import Client
+from kilauea.controllers.namespace_conditions import deletion_conditions
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.cluster.in_process import Definitions, standalone
 from kilauea.runtime.manager.operations import carry_out
@@ -66,6 +69,116 @@ def test_a_namespace_is_emptied_before_it_goes(kept: Api) -> None:
     going = kept.good("DELETE", "/api/v1/namespaces/team")
     assert going["status"]["phase"] == "Terminating"
     wait_until_gone(kept, "/api/v1/namespaces/team", "/api/v1/namespaces/team/configmaps/a")
+
+
+def conditions(api: Api, namespace: str) -> dict[str, tuple[str, str, str]]:
+    """Status, reason and message of the conditions of a namespace that is being deleted, once it has some."""
+    for _ in range(2000):
+        found = api.good("GET", f"/api/v1/namespaces/{namespace}")["status"].get("conditions")
+        if found:
+            return {each["type"]: (each["status"], each["reason"], each["message"]) for each in found}
+        api.run(asyncio.sleep(0.01))
+    raise AssertionError("no conditions")
+
+
+FINE = {
+    "NamespaceDeletionDiscoveryFailure": ("False", "ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "False",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    "NamespaceDeletionContentFailure": (
+        "False",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": ("False", "ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": (
+        "False",
+        "ContentHasNoFinalizers",
+        "All content-preserving finalizers finished",
+    ),
+}
+"""What Kubernetes says of a namespace whose content is gone."""
+
+
+def test_pods_of_a_namespace_go_before_all_else(kept: Api) -> None:
+    kept.good("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
+    metadata = {"name": "p", "finalizers": ["example.com/wait"]}
+    pod = {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    kept.good("POST", "/api/v1/namespaces/team/pods", pod)
+    kept.good("POST", "/api/v1/namespaces/team/configmaps", {"metadata": {"name": "a"}})
+    kept.good("DELETE", "/api/v1/namespaces/team")
+    assert conditions(kept, "team") == FINE | {
+        "NamespaceContentRemaining": (
+            "True",
+            "SomeResourcesRemain",
+            "Some resources are remaining: pods. has 1 resource instances",
+        ),
+        "NamespaceFinalizersRemaining": (
+            "True",
+            "SomeFinalizersRemain",
+            "Some content in the namespace has finalizers remaining: example.com/wait in 1 resource instances",
+        ),
+    }
+    assert "deletionTimestamp" in kept.good("GET", "/api/v1/namespaces/team/pods/p")["metadata"]
+    assert "deletionTimestamp" not in kept.good("GET", "/api/v1/namespaces/team/configmaps/a")["metadata"]
+    kept.good("PATCH", "/api/v1/namespaces/team/pods/p", {"metadata": {"finalizers": None}}, content_type=MERGE)
+    wait_until_gone(kept, "/api/v1/namespaces/team", "/api/v1/namespaces/team/configmaps/a")
+
+
+def test_a_namespace_tells_why_its_content_cannot_be_deleted(kept: Api) -> None:
+    kept.good("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
+    for kind in ("configmaps", "secrets"):
+        kept.good("POST", f"/api/v1/namespaces/team/{kind}", {"metadata": {"name": "a"}})
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["DELETE"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "oldObject.metadata.name != 'a'", "message": "stays"}],
+    }
+    kept.good("POST", policies, {"metadata": {"name": "hold"}, "spec": spec})
+    binding = {"policyName": "hold", "validationActions": ["Deny"]}
+    kept.good("POST", f"{policies[:-3]}ybindings", {"metadata": {"name": "hold"}, "spec": binding})
+    kept.good("DELETE", "/api/v1/namespaces/team")
+    status, reason, message = conditions(kept, "team")["NamespaceDeletionContentFailure"]
+    assert (status, reason) == ("True", "ContentDeletionFailed")
+    assert message.startswith("Failed to delete all resource types, 1 remaining: ")
+    assert message.endswith("ValidatingAdmissionPolicy 'hold' with binding 'hold' denied request: stays")
+    wait_until_gone(kept, "/api/v1/namespaces/team/secrets/a")
+    kept.good("DELETE", f"{policies}/hold")
+    wait_until_gone(kept, "/api/v1/namespaces/team")
+
+
+def test_pods_that_are_ending_are_no_failure_before_their_grace_period_ends() -> None:
+    namespace = {"metadata": {"name": "team", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    deleted = parse_time("2026-01-01T00:00:00Z")
+    ending = [Remaining(PODS_KIND, 3, {}, 30)]
+    early, late = (deletion_conditions(namespace, ending, deleted + each * SECOND) for each in (29, 30))
+    assert early is not None
+    assert late is not None
+    assert [each["status"] for each in early] == ["False", "False", "False", "True", "False"]
+    assert late[2]["message"] == (
+        "Failed to delete all resource types, 1 remaining: "
+        "unexpected items still remain in namespace: team for gvr: /v1, Resource=pods"
+    )
+
+
+def test_conditions_of_a_namespace_keep_their_time_while_they_stay_the_same() -> None:
+    deleted = parse_time("2026-01-01T00:00:00Z")
+    namespace: dict[str, Any] = {"metadata": {"name": "team", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    first = deletion_conditions(namespace, [Remaining(PODS_KIND, 2, {"a/b": 2})], deleted)
+    assert first is not None
+    namespace["status"] = {"conditions": first}
+    assert deletion_conditions(namespace, [Remaining(PODS_KIND, 2, {"a/b": 2})], deleted + SECOND) is None
+    second = deletion_conditions(namespace, [Remaining(PODS_KIND, 1, {"a/b": 1})], deleted + SECOND)
+    assert second is not None
+    assert [each["lastTransitionTime"] for each in second] == [each["lastTransitionTime"] for each in first]
+    last = deletion_conditions(namespace, [], deleted + SECOND)
+    assert last is not None
+    assert [each["lastTransitionTime"][-3:] for each in last] == ["00Z", "00Z", "00Z", "01Z", "01Z"]
+    assert {each["type"]: (each["status"], each["reason"], each["message"]) for each in last} == FINE
 
 
 def test_dependents_go_after_their_owner(kept: Api) -> None:

@@ -40,6 +40,7 @@ PLURALS = {
     "authorization.k8s.io/v1": "localsubjectaccessreviews selfsubjectaccessreviews selfsubjectrulesreviews "
     "subjectaccessreviews",
     "autoscaling/v2": "horizontalpodautoscalers",
+    "autoscaling/v1": "horizontalpodautoscalers",
     "batch/v1": "cronjobs jobs",
     "certificates.k8s.io/v1": "certificatesigningrequests",
     "coordination.k8s.io/v1": "leases",

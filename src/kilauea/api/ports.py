@@ -246,18 +246,40 @@ class Confirm:
 
 
 @dataclass(frozen=True, slots=True)
+class Remaining:
+    """The rest of a kind after all its objects were deleted.
+
+    Attributes:
+        resource: the kind.
+        count: objects that still exist.
+        finalizers: how many of them wait for each finalizer.
+        grace: seconds that one of them may still take to end.
+        fault: the reason why they could not be deleted or listed; empty if they could.
+    """
+
+    resource: Resource
+    count: int = 0
+    finalizers: Mapping[str, int] = field(default_factory=dict)
+    grace: int = 0
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Empty:
     """Delete all objects of these kinds, and go on only when none is left; otherwise ask again after some seconds.
 
     Attributes:
         resources: the kinds.
         namespace: in which; empty for everywhere.
-        again: seconds, for objects that finalizers or a grace period hold.
+        again: seconds, for objects that finalizers or a grace period hold; more of them are asked for less often.
+        report: called with what is left; the change that it returns is made at once. With it, a kind that cannot be
+            deleted does not keep the others.
     """
 
     resources: Sequence[Resource]
     namespace: str = ""
     again: float = 1.0
+    report: Callable[[Sequence[Remaining]], Patch | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver.admission import Admission
-from kilauea.apiserver.admission.service_addresses import OWN_ADDRESS, RANGE
+from kilauea.apiserver.admission.service_addresses import RANGE
 from kilauea.apiserver.core import Answer, ApiServer
 from kilauea.apiserver.rbac.default_roles import default_roles
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
@@ -17,7 +17,6 @@ from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, Us
 log = logging.getLogger(__name__)
 
 SELF = User("system:apiserver", groups=(GROUP_MASTERS,))
-_AGENT = {"user-agent": "kube-apiserver/kilauea"}
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -82,24 +81,3 @@ async def create_first_objects(api: ApiServer) -> None:
     for path, obj in _first_objects():
         answer = await api.handle(ApiRequest("POST", path, body=msgspec.json.encode(obj), user=SELF))
         check_own(answer, f"{path}/{obj['metadata']['name']}", 201, 409)
-
-
-async def publish_address(api: ApiServer, port: int) -> None:
-    """Tell by the service `kubernetes` where the server is, as in every cluster; nothing routes its address here.
-
-    Raises:
-        RuntimeError: it cannot be stored.
-    """
-    own, path = own_server(api), "/api/v1/namespaces/default/services"
-    ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]
-    labels = {"component": "apiserver", "provider": "kubernetes"}
-    metadata = {"name": "kubernetes", "labels": labels}
-    address = {"clusterIP": OWN_ADDRESS, "clusterIPs": [OWN_ADDRESS]}
-    families = {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
-    service = {"metadata": metadata, "spec": {**address, **families, "ports": ports}}
-    answer = await own.handle(ApiRequest("POST", path, headers=_AGENT, body=msgspec.json.encode(service), user=SELF))
-    if isinstance(answer, ApiResponse) and answer.status == 409:
-        change = msgspec.json.encode({"spec": {"ports": ports}})
-        headers = {**_AGENT, "content-type": "application/merge-patch+json"}
-        answer = await own.handle(ApiRequest("PATCH", f"{path}/kubernetes", headers=headers, body=change, user=SELF))
-    check_own(answer, f"{path}/kubernetes", 200, 201)

@@ -45,15 +45,15 @@ def negotiate(accept: str) -> View:
         return View()
     views = [view for view in map(_view, accept.split(",")) if view is not None]
     if not views:
-        raise status.not_acceptable((*_MEDIA, PROTOBUF))
+        known = any(_media(clause) in (*_MEDIA, PROTOBUF) for clause in accept.split(","))
+        raise (status.no_such_form if known else status.not_acceptable)((*_MEDIA, PROTOBUF))
     return next((view for view in views if view.media != PROTOBUF), views[0])
 
 
 def _view(clause: str) -> View | None:
     """The form that one clause of an Accept header asks for; None if it cannot be had."""
-    media, *parameters = [part.strip() for part in clause.split(";")]
-    given = dict(part.partition("=")[::2] for part in parameters)
-    media = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media.lower(), media.lower())
+    given = dict(part.strip().partition("=")[::2] for part in clause.split(";")[1:])
+    media = _media(clause)
     if media not in (*_MEDIA, PROTOBUF):
         return None
     form = given.get("as", "")
@@ -69,6 +69,12 @@ def _view(clause: str) -> View | None:
     return View(media, PARTIAL if form.startswith(PARTIAL) else form, given.get("v", "v1"))
 
 
+def _media(clause: str) -> str:
+    """The media type of one clause of an Accept header."""
+    media = clause.partition(";")[0].strip().lower()
+    return {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media, media)
+
+
 def view_of(call: Call) -> View:
     """The form in which a call wants its answer.
 
@@ -77,10 +83,22 @@ def view_of(call: Call) -> View:
     """
     view = negotiate(call.request.headers.get("accept", ""))
     if view.media == PROTOBUF and call.resource.is_custom and not view.form:
-        raise status.not_acceptable(_MEDIA)
-    if view.form and "get" not in call.resource.verbs and call.subresource is None:  # reviews have no metadata
-        raise status.not_acceptable((*_MEDIA, PROTOBUF))
+        raise status.no_such_form(_MEDIA)
+    if view.form and "get" not in call.resource.verbs and call.subresource is None:
+        return _whole(call.request.headers["accept"])
     return view
+
+
+def _whole(accept: str) -> View:
+    """The form of a review, which has no table and no metadata.
+
+    Raises:
+        ApiFault: nothing else is accepted (406).
+    """
+    plain = [each for each in accept.split(",") if (view := _view(each)) is not None and not view.form]
+    if not plain:
+        raise status.no_such_form((*_MEDIA, PROTOBUF))
+    return negotiate(",".join(plain))
 
 
 def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:

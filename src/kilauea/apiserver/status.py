@@ -150,6 +150,12 @@ def not_acceptable(offered: Sequence[str]) -> ApiFault:
     return ApiFault(406, "NotAcceptable", message, {})
 
 
+def no_such_form(offered: Sequence[str]) -> ApiFault:
+    """A table, or another form of an object, that a kind does not have."""
+    message = f"only the following media types are accepted: {', '.join(offered)}"
+    return ApiFault(406, "NotAcceptable", message)
+
+
 def wrong_method() -> ApiFault:
     """A method that a path does not have."""
     return ApiFault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})

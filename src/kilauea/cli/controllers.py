@@ -99,7 +99,7 @@ SHARES = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:
 @pace(qps=2000, burst=2000)
 @health
 @switch("--enable-metrics", False, "Serve /metrics at --listen-address.")
-@click.option("--listen-address", default=":8081", show_default=True, help="Address of /metrics, if enabled.")
+@click.option("--listen-address", default="127.0.0.1:8081", show_default=True, help="Address of /metrics, if enabled.")
 @leader_election("vc-controller-manager", "Run the controllers only while holding the lease.")
 @master
 @verbosity

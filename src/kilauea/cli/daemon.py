@@ -76,7 +76,7 @@ def scheduler_names(words: str) -> Callable[[Command], Command]:
 def health(command: Command) -> Command:
     """Options of the health endpoint."""
     command = click.option(
-        "--healthz-address", default=":11251", show_default=True, help="Address of /healthz, if enabled."
+        "--healthz-address", default="127.0.0.1:11251", show_default=True, help="Address of /healthz, if enabled."
     )(command)
     return switch("--enable-healthz", False, "Serve /healthz at --healthz-address.")(command)
 

@@ -58,7 +58,10 @@ log-flush-frequency logtostderr leader-elect-resource-lock
 )
 @click.option("--default-queue", default="default", show_default=True, help="Queue for PodGroups without one.")
 @click.option(
-    "--listen-address", default=":8080", show_default=True, help="Address of /metrics and the health endpoints."
+    "--listen-address",
+    default="127.0.0.1:8080",
+    show_default=True,
+    help="Address of /metrics and the health endpoints.",
 )
 @health
 @switch("--enable-metrics", True, "Serve /metrics at --listen-address.")

@@ -46,6 +46,9 @@ _DOWN = ({"type": "Percent", "value": 100, "periodSeconds": 15},)
 SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS)
 """The kinds that can be scaled."""
 
+Condition = tuple[str, str, str, str]
+"""Type, status, reason and message."""
+
 
 class Wish(NamedTuple):
     """The replicas that a metric asks for, with the metric as the status has it; or a reason and a message."""
@@ -95,6 +98,12 @@ def _scale(view: View, scaler: Obj, resource: Resource, target: Obj, now: int) -
         return _write(
             scaler, {**counts, "desiredReplicas": 0}, [able, ("ScalingActive", "False", "ScalingDisabled", off)], now
         )
+    least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
+    if not least <= current <= most:  # metrics do not matter, nor that they cannot be read
+        side = "above Spec.MaxReplicas" if current > most else "below Spec.MinReplicas"
+        wanted = most if current > most else least
+        state = {**counts, "desiredReplicas": wanted}
+        return _rescale(scaler, resource, target, state, f"Current number of replicas {side}", _others(scaler), now)
     wishes = [_wish(metric, _pods(view, target), current) for metric in spec.get("metrics") or ()]
     known = [wish.replicas for wish in wishes if wish.replicas is not None]
     failed = next((wish for wish in wishes if wish.replicas is None), None)
@@ -106,12 +115,30 @@ def _scale(view: View, scaler: Obj, resource: Resource, target: Obj, now: int) -
     state = {**counts, "desiredReplicas": wanted, "currentMetrics": [w.metric for w in wishes if w.metric is not None]}
     if wanted == current:
         return _write(scaler, state, [able, active, limit], now)
+    reason = "All metrics below target" if wanted < current else "resource utilization above target"
+    return _rescale(scaler, resource, target, state, reason, [active, limit], now)
+
+
+def _rescale(
+    scaler: Obj, resource: Resource, target: Obj, state: Obj, reason: str, conditions: Sequence[Condition], now: int
+) -> list[Operation]:
+    """Scale a workload to the replicas that the status wants, and tell why."""
+    wanted = state["desiredReplicas"]
     words = f"the HPA controller was able to update the target scale to {wanted}"
     able = ("AbleToScale", "True", "SucceededRescale", words)
     change = Patch(resource, _key(target), {"spec": {"replicas": wanted}}, subresource="scale")
-    reason = "All metrics below target" if wanted < current else "resource utilization above target"
     told = Record(scaler, "Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {reason}")
-    return [change, told, *_write(scaler, {**state, "lastScaleTime": format_time(now)}, [able, active, limit], now)]
+    return [change, told, *_write(scaler, {**state, "lastScaleTime": format_time(now)}, [able, *conditions], now)]
+
+
+def _others(scaler: Obj) -> list[Condition]:
+    """The conditions that a scaler has, but for AbleToScale."""
+    found = status_of(scaler).get("conditions") or ()
+    return [
+        (each["type"], each["status"], each.get("reason", ""), each.get("message", ""))
+        for each in found
+        if each["type"] != "AbleToScale"
+    ]
 
 
 def _key(obj: Obj) -> Key:
@@ -179,7 +206,7 @@ def _requested(pod: Obj, name: str) -> int:
 # --- bounds
 
 
-def _bounded(scaler: Obj, wanted: int, current: int, now: int) -> tuple[int, tuple[str, str, str, str]]:
+def _bounded(scaler: Obj, wanted: int, current: int, now: int) -> tuple[int, Condition]:
     """The replicas within the policies and bounds, and the condition that says if they were limited."""
     spec, behavior = spec_of(scaler), spec_of(scaler).get("behavior") or {}
     last = status_of(scaler).get("lastScaleTime")
@@ -222,9 +249,7 @@ def _step(
 # --- status
 
 
-def _write(
-    scaler: Obj, state: Mapping[str, Any], conditions: Sequence[tuple[str, str, str, str]], now: int
-) -> list[Operation]:
+def _write(scaler: Obj, state: Mapping[str, Any], conditions: Sequence[Condition], now: int) -> list[Operation]:
     """The status, with conditions that keep the time of their last transition."""
     written = []
     for kind, value, reason, message in conditions:

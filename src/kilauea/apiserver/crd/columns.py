@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
-import msgspec
-
 from kilauea.api.ages import since
-from kilauea.apiserver.crd.jsonpath import find
+from kilauea.apiserver.crd.jsonpath import JsonPathError, find, parse_json_path
+from kilauea.apiserver.go_json import go_json
 from kilauea.apiserver.tables.columns import Column, TableForm, simple
 
 Object = dict[str, Any]
 
 _CREATED = ".metadata.creationTimestamp"
 _AGE = {"name": "Age", "type": "date", "jsonPath": _CREATED}
+_INTEGERS = range(-(2**63), 2**63)
 
 
 def table_form(columns: Sequence[Mapping[str, Any]]) -> TableForm:
-    """The form of a definition's columns; the age alone if there are none."""
-    specified = columns or [_AGE]
+    """The form of a definition's columns; the age alone if there are none.
+
+    As with Kubernetes, the table ends before the first column whose path cannot be read.
+    """
+    readable = takewhile(lambda each: path_fault(each) is None, columns)
+    specified = list(readable) if columns else [_AGE]
 
     def cells(obj: Object, now: int) -> list[Any]:
         return [_cell(each, obj, now) for each in specified]
 
     return simple([_column(each) for each in specified], cells)
+
+
+def path_fault(column: Mapping[str, Any]) -> str | None:
+    """The reason why the path of a column cannot be read; None if it can."""
+    try:
+        parse_json_path(column["jsonPath"])
+    except JsonPathError as error:
+        return str(error)
+    return None
+
+
+def column_warnings(definition: Object) -> Iterator[str]:
+    """A warning for each version whose table ends before a column that cannot be read."""
+    for index, version in enumerate(definition["spec"].get("versions") or ()):
+        for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
+            fault = path_fault(column)
+            if fault is not None:
+                place = f"spec.versions[{index}].additionalPrinterColumns[{number}].jsonPath"
+                yield f"{place}: {fault}; tables do not show this column and those after it"
+                break
 
 
 def _column(column: Mapping[str, Any]) -> Column:
@@ -35,23 +60,40 @@ def _column(column: Mapping[str, Any]) -> Column:
 
 
 def _cell(column: Mapping[str, Any], obj: Object, now: int) -> Any:
-    """The value of a column: null where there is none, or none of the column's type."""
+    """The first value of a column: null where there is none, or none of the column's type."""
     found = find(column["jsonPath"], obj)
-    if not found or found[0] is None:
+    if not found:
         return None
     value, kind = found[0], column["type"]
     if kind == "string":
-        return _text(found)
+        return _text(value)
     if kind == "date":
         return since(value, now) if isinstance(value, str) else None
     if kind == "boolean":
         return value if isinstance(value, bool) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if kind == "integer" else float(value)
+    return _integer(value) if kind == "integer" else _number(float(value))
 
 
-def _text(found: Sequence[Any]) -> str:
-    """The first value as text: text as it is, all else as JSON."""
-    value = found[0]
-    return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+def _integer(value: float) -> int:
+    """A number cut to an integer; one that Go's int64 cannot hold becomes its least."""
+    return int(value) if int(value) in _INTEGERS else _INTEGERS.start
+
+
+def _number(value: float) -> int | float:
+    """A number as Go writes it in JSON: without a fraction where it has none."""
+    return int(value) if value.is_integer() and abs(value) < 1e21 else value
+
+
+def _text(value: Any) -> str:
+    """A value as Go prints it: text as it is, objects and lists as JSON."""
+    if value is None:
+        return "<no value>"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(_number(value))
+    if isinstance(value, str | int):
+        return str(value)
+    return go_json(value, order="sorted")

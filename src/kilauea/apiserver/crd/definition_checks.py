@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kilauea.api.names import service_name_problems, subdomain_problems
-from kilauea.apiserver.crd.jsonpath import JsonPathError, parse_json_path
 from kilauea.apiserver.crd.rules import check_rules
 from kilauea.apiserver.crd.structural import check_structural
 from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
@@ -165,11 +164,6 @@ def _column(column: Raw, path: str) -> Iterator[Cause]:
         yield required(f"{path}.JSONPath")
     elif not text.startswith("."):
         yield invalid_value(f"{path}.JSONPath", text, "must be a simple json path starting with .")
-    else:
-        try:
-            parse_json_path(text)
-        except JsonPathError as error:
-            yield invalid_value(f"{path}.JSONPath", text, str(error))
 
 
 def _selectable(field: Raw, schema: Raw, path: str) -> Iterator[Cause]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kilauea.apiserver.crd.columns import column_warnings
 from kilauea.apiserver.crd.definition_checks import check_change, check_definition
 from kilauea.apiserver.crd.names import TERMINATING, condition, set_conditions
 from kilauea.apiserver.status import Cause
@@ -60,6 +61,10 @@ class DefinitionStrategy(Strategy):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         """Return the errors in a change."""
         return check_change(obj, old)
+
+    def warnings(self, obj: Object) -> list[str]:
+        """Return the columns of tables that cannot be shown."""
+        return list(column_warnings(obj))
 
 
 def _stored(obj: Object) -> list[str]:

@@ -1,131 +1,186 @@
-"""The JSONPath of printer columns: fields, indexes, ranges, `*`, unions of keys, and filters that compare one field."""
+"""The JSONPath of printer columns, read as client-go reads it.
+
+Fields, `[index]`, `[start:end:step]`, `[*]`, `['key']`, unions, `..`, and filters that compare two paths or constants.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from functools import lru_cache
-from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-import msgspec
+from kilauea.apiserver.crd import jsonpath_steps as steps
+from kilauea.apiserver.crd.jsonpath_steps import FindError, Step
 
-Step = Callable[[Any], Iterator[Any]]
-
-_FIELD = re.compile(r"\.?((?:[A-Za-z0-9_\-/$]|\\.)+)")
-_BRACKET = re.compile(r"\[((?:'[^']*'|\"[^\"]*\"|[^\[\]'\"]|\[[^\]]*\])*)\]")
-_FILTER = re.compile(r"\?\(\s*@((?:\.[A-Za-z0-9_\-/]+)*)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?)\s*)?\)")
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+DEPTH = 16
+"""Filters within filters."""
+_FIELD = re.compile(r"(?:\\.?|[^\\ \t\r\n.,\[\]$@{}])*", re.DOTALL)
+_WORD = re.compile(r"[^ \t\r\n.,\[\]$@{}]*")
+_NUMBER = re.compile(r"[+-]?[\d.]*")
+_QUOTED = re.compile(r"""(['"])((?:\\.|(?!\1)[^\\\n])*)\1""")
+_ARRAY = re.compile(r"\[([^\]\n]*)\]")
+_KEY = re.compile(r"'([^']*)'")
+_RANGE = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?")
+_COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+)", re.DOTALL)
+_DIGITS = 9
 
 
 class JsonPathError(ValueError):
     """A path that cannot be read; the message says where."""
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def parse_json_path(text: str) -> tuple[Step, ...]:
-    """The steps of a path such as `.spec.items[*].name`; braces around it are allowed.
+    """The steps of a path such as `.spec.items[*].name`.
 
     Raises:
         JsonPathError: it cannot be read.
     """
-    rest = text.strip()
-    if rest.startswith("{") and rest.endswith("}"):
-        rest = rest[1:-1]
-    steps: list[Step] = []
-    while rest not in ("", "."):
-        if rest.startswith(".["):
-            rest = rest[1:]
-        if rest.startswith("..") or rest.startswith(".*"):
-            steps.append(_descend if rest.startswith("..") else _every)
-            rest = rest[2:] if rest.startswith(".*") else rest[1:]
-            continue
-        found = _BRACKET.match(rest) or _FIELD.match(rest)
-        if found is None:
-            raise JsonPathError(f"cannot read {rest!r}: want .field, [index], [start:end], [*] or [?(@.field==value)]")
-        steps.append(_bracket(found[1].strip()) if rest.startswith("[") else _field(re.sub(r"\\(.)", r"\1", found[1])))
-        rest = rest[found.end() :]
-    return tuple(steps)
+    return _Parser(text, 0).steps()
 
 
 def find(text: str, obj: Any) -> list[Any]:
-    """All values at a path; none if a field is missing."""
-    values = [obj]
-    for step in parse_json_path(text):
-        values = [found for value in values for found in step(value)]
-    return values
+    """All values at a path; none where the path does not fit the object.
 
-
-def _field(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
-        if isinstance(value, dict) and name in value:
-            yield value[name]
-
-    return step
-
-
-def _every(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
-
-
-def _descend(value: Any) -> Iterator[Any]:
-    yield value
-    for each in _every(value):
-        yield from _descend(each)
-
-
-def _bracket(text: str) -> Step:
-    if text == "*":
-        return _every
-    if text.startswith("?"):
-        return _filter(text)
-    if text[:1] in "'\"" and text:
-        names = [each.strip().strip("'\"") for each in text.split(",")]
-        return lambda value: (value[name] for name in names if isinstance(value, dict) and name in value)
+    Raises:
+        JsonPathError: it cannot be read.
+    """
     try:
-        bounds = [int(each) if each.strip() else None for each in text.split(":")]
+        return steps.walk(parse_json_path(text), [obj])
+    except FindError:
+        return []
+
+
+class _Parser:
+    """Reads the text of one path."""
+
+    def __init__(self, text: str, depth: int) -> None:
+        self._text = text
+        self._depth = depth
+        self._at = 0
+        if depth > DEPTH:
+            raise JsonPathError(f"more than {DEPTH} filters in each other")
+
+    def steps(self) -> tuple[Step, ...]:
+        """All steps."""
+        found: list[Step] = []
+        while self._at < len(self._text):
+            if self._text[self._at] in " @$":
+                self._at += 1
+            else:
+                found += self._next(found)
+        return tuple(found)
+
+    def _next(self, before: list[Step]) -> list[Step]:
+        if self._text.startswith("[?(", self._at):
+            return [self._filter()]
+        if self._text.startswith("..", self._at):
+            return self._recursive(before)
+        start = self._text[self._at]
+        if start == "[":
+            return self._array(self._take(_ARRAY, "unterminated array")[1])
+        if start in "'\"":
+            return [steps.text(_unquoted(self._take(_QUOTED, "unterminated quoted string")[2]))]
+        if start == ".":
+            self._at += 1
+            return [self._field()]
+        if start in "+-" or start.isdigit():
+            return [steps.constant(_number(self._take(_NUMBER, "cannot parse number")[0]))]
+        if start == "_" or start.isalpha():
+            return [_word(self._take(_WORD, "cannot parse word")[0])]
+        raise JsonPathError(f"unrecognized character {start!r} at {self._at}")
+
+    def _take(self, pattern: re.Pattern[str], fault: str) -> re.Match[str]:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            raise JsonPathError(f"{fault}: {self._text[self._at :]}")
+        self._at = found.end()
+        return found
+
+    def _field(self) -> Step:
+        name = self._take(_FIELD, "cannot parse field")[0]
+        return steps.every if name == "*" else steps.field(name.replace("\\", ""))
+
+    def _recursive(self, before: list[Step]) -> list[Step]:
+        if before and before[-1] is steps.descend:
+            raise JsonPathError("invalid multiple recursive descent")
+        self._at += 2
+        following = self._text[self._at : self._at + 1]
+        return [steps.descend, *([self._field()] if following == "_" or following.isalnum() else ())]
+
+    def _array(self, inside: str) -> list[Step]:
+        branches = inside.split(",")
+        if len(branches) > 1:
+            return [steps.union([_Parser(f"[{each.strip(' ')}]", self._depth + 1).steps() for each in branches])]
+        key = _KEY.fullmatch(inside)
+        if key is not None:
+            return list(_Parser(f".{key[1]}", self._depth + 1).steps())
+        found = _RANGE.fullmatch(":" if inside == "*" else inside)
+        if found is None:
+            raise JsonPathError(f"invalid array index {inside}")
+        return [_items(*found.groups(default=""))]
+
+    def _filter(self) -> Step:
+        start = self._at + len("[?(")
+        end = _end_of_filter(self._text, start)
+        inside = self._text[start:end]
+        if not self._text.startswith(")]", end):
+            raise JsonPathError("unclosed array expect ]")
+        self._at = end + 2
+        found = _COMPARISON.fullmatch(inside)
+        if found is None:
+            return steps.having(self._below(inside))
+        return steps.comparing(self._below(found[1]), found[2], self._below(found[3]))
+
+    def _below(self, text: str) -> tuple[Step, ...]:
+        return _Parser(text, self._depth + 1).steps()
+
+
+def _end_of_filter(text: str, start: int) -> int:
+    """The place of the `)` that closes a filter; one within the first quotes does not."""
+    quote, closed = "", False
+    for at in range(start, len(text)):
+        char = text[at]
+        if char in "'\"":
+            closed = closed or (char == quote and text[at - 1] != "\\")
+            quote = quote or char
+        elif char == ")" and (closed or not quote):
+            return at
+        elif char == "\n":
+            break
+    raise JsonPathError("unterminated filter")
+
+
+def _items(start: str, end: str, pace: str) -> Step:
+    first, last, step = (_bound(each) for each in (start, end.removeprefix(":"), pace.removeprefix(":")))
+    single = not end
+    return steps.items(first, (first or 0) + 1 if single else last, step, single)
+
+
+def _bound(text: str) -> int | None:
+    if text == "-" or len(text) > _DIGITS:
+        raise JsonPathError(f"array index {text} is not a number")
+    return int(text) if text else None
+
+
+def _number(text: str) -> int | float:
+    if len(text) > 2 * _DIGITS:
+        raise JsonPathError(f"cannot parse number {text}")
+    try:
+        return float(text) if "." in text else int(text)
     except ValueError as error:
-        raise JsonPathError(f"[{text}]: want a number, start:end, * or a filter") from error
-    if len(bounds) > 3 or text == "":
-        raise JsonPathError(f"[{text}]: want a number, start:end, * or a filter")
-    if len(bounds) == 1 and bounds[0] is not None:
-        start = bounds[0]
-        bounds = [start, start + 1 if start != -1 else None]
-    cut = slice(*bounds)
-    return lambda value: iter(value[cut] if isinstance(value, list) else ())
+        raise JsonPathError(f"cannot parse number {text}") from error
 
 
-def _filter(text: str) -> Step:
-    found = _FILTER.fullmatch(text)
-    if found is None:
-        raise JsonPathError(f"[{text}]: a filter compares one field, as [?(@.type=='Ready')] does")
-    names = found[1].split(".")[1:]
-    compare, wanted = _COMPARE.get(found[2] or ""), _literal(found[3]) if found[2] else None
-
-    def step(value: Any) -> Iterator[Any]:
-        for item in value if isinstance(value, list) else ():
-            at: Any = item
-            for name in names:
-                at = at.get(name) if isinstance(at, dict) else None
-            if at is not None and (compare is None or (_comparable(at, wanted) and compare(at, wanted))):
-                yield item
-
-    return step
+def _word(text: str) -> Step:
+    return steps.constant(text == "true") if text in ("true", "false") else steps.unknown_word(text)
 
 
-def _literal(text: str) -> Any:
-    if text[:1] == text[-1:] and text[:1] in ("'", '"'):
-        return text[1:-1]
+def _unquoted(text: str) -> str:
+    """A text in quotes with its escapes replaced."""
+    if "\\" not in text:
+        return text
     try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise JsonPathError(f"{text}: want text in quotes, a number, true or false") from error
-
-
-def _comparable(left: Any, right: Any) -> bool:
-    if isinstance(left, bool) or isinstance(right, bool) or isinstance(left, str) or isinstance(right, str):
-        return type(left) is type(right)
-    return isinstance(left, int | float) and isinstance(right, int | float)
+        return text.encode("latin-1", "backslashreplace").decode("unicode-escape")
+    except UnicodeDecodeError as error:
+        raise JsonPathError(f"unquote string {text}: {error.reason}") from error

@@ -28,8 +28,8 @@ async def in_version(attributes: Attributes, resource: ResourceType, obj: Object
         return decode(value)
     if resource.conversion is not None:
         return (await resource.conversion.convert([decode(value)], resource.api_version))[0]
-    if resource.renaming is not None:
-        return decode(resource.renaming.served(value, resource.api_version))
-    if attributes.resource.renaming is not None:
-        return attributes.resource.renaming.stored(decode(value))
+    if resource.other_form is not None:
+        return decode(resource.other_form.served(value, resource.api_version))
+    if attributes.resource.other_form is not None:
+        return attributes.resource.other_form.stored(decode(value))
     return decode(value) | {"apiVersion": resource.api_version}

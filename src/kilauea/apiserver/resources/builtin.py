@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kilauea.apiserver.resources.autoscaling import FirstAutoscalers
 from kilauea.apiserver.resources.renaming import EVENTS
-from kilauea.apiserver.resources.types import ResourceType, Subresource
+from kilauea.apiserver.resources.types import ResourceType, StoredForm, Subresource
 from kilauea.apiserver.schema import builtin_resources
 from kilauea.apiserver.strategies.base import Strategy
-from kilauea.apiserver.strategies.table import STRATEGIES
+from kilauea.apiserver.strategies.table import OLDER, STRATEGIES
 
 SERVED_SUBRESOURCES = frozenset(
     (
@@ -17,8 +18,11 @@ SERVED_SUBRESOURCES = frozenset(
     ).split()
 )
 """Subresources that are answered; those that pass requests on (proxy) are not."""
-_STORED_ELSEWHERE = {("events.k8s.io", "events"): ("", EVENTS)}
-"""Kinds that are kept as those of another group."""
+_STORED_ELSEWHERE: Mapping[tuple[str, str, str], tuple[str | None, StoredForm]] = {
+    ("events.k8s.io", "v1", "events"): ("", EVENTS),
+    ("autoscaling", "v1", "horizontalpodautoscalers"): (None, FirstAutoscalers()),
+}
+"""Kinds that are stored in another form, with the group of that form if it is another."""
 
 
 def builtin_types() -> list[ResourceType]:
@@ -28,7 +32,7 @@ def builtin_types() -> list[ResourceType]:
 
 def _type_of(facts: Mapping[str, Any]) -> ResourceType:
     group, version, plural = facts["group"], facts["version"], facts["resource"]
-    stored_group, renaming = _STORED_ELSEWHERE.get((group, plural), (None, None))
+    stored_group, form = _STORED_ELSEWHERE.get((group, version, plural), (None, None))
     return ResourceType(
         group=group,
         version=version,
@@ -44,9 +48,9 @@ def _type_of(facts: Mapping[str, Any]) -> ResourceType:
             for each in facts.get("subresources", ())
             if each["subresource"] in SERVED_SUBRESOURCES
         ),
-        strategy=STRATEGIES.get((group, plural)) or Strategy(),
+        strategy=OLDER.get((group, version, plural)) or STRATEGIES.get((group, plural)) or Strategy(),
         stored_group=stored_group,
-        renaming=renaming,
+        other_form=form,
         storage_version_hash=facts.get("storageVersionHash", ""),
     )
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from kilauea.apiserver.resources.renaming import Renaming
 from kilauea.apiserver.schema import Schema, builtin_schema
 from kilauea.apiserver.strategies.base import Strategy
 from kilauea.apiserver.tables.columns import TableForm
@@ -24,6 +23,18 @@ class Subresource:
     verbs: tuple[str, ...]
     group: str
     version: str
+
+
+class StoredForm(Protocol):
+    """Objects of a built-in kind that are stored as those of another group or version."""
+
+    def stored(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """Return the stored form of an object; an object in that form stays as it is."""
+        ...
+
+    def served(self, value: bytes, api_version: str) -> bytes:
+        """Return stored bytes in the form of a version, with kind, apiVersion and metadata first."""
+        ...
 
 
 class Conversion(Protocol):
@@ -66,8 +77,8 @@ class ResourceType:
     storage_version_hash: str = ""
     table: TableForm | None = None
     """The table that `kubectl get` shows; None for the built-in form."""
-    renaming: Renaming | None = None
-    """The version in which objects of another group are stored; None if they are stored as they are."""
+    other_form: StoredForm | None = None
+    """The form in which objects are stored, where that is another kind's or version's; None for their own."""
     conversion: Conversion | None = None
     """Between the versions of a definition; None if there is one only, in which all objects are stored."""
     stored_group: str | None = None
@@ -116,7 +127,7 @@ class ResourceType:
         """Stored bytes in the form of this version."""
         if self.conversion is not None:
             return self.conversion.served(value, self.api_version)
-        return value if self.renaming is None else self.renaming.served(value, self.api_version)
+        return value if self.other_form is None else self.other_form.served(value, self.api_version)
 
     def key(self, namespace: str, name: str) -> str:
         """Key of an object in the store."""

@@ -61,8 +61,8 @@ def encode(obj: Object, revision: int) -> bytes:
 
 def encoder(call: Call, obj: Object) -> Callable[[int], bytes]:
     """Return a function that encodes an object for the store, once its revision is known."""
-    renaming = call.resource.renaming
-    return partial(encode, obj if renaming is None else renaming.stored(obj))
+    form = call.resource.other_form
+    return partial(encode, obj if form is None else form.stored(obj))
 
 
 def metadata_of(obj: Object) -> Object:

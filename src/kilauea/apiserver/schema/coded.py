@@ -80,6 +80,7 @@ CODED_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     },
     f"{_RBAC}RoleRef": {"apiGroup": "rbac.authorization.k8s.io"},
     "io.k8s.api.discovery.v1.EndpointPort": {"name": "", "protocol": "TCP"},
+    "io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerSpec": {"minReplicas": 1},
     "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec": {
         "minReplicas": 1,
         "metrics": [

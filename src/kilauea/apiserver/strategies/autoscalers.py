@@ -13,6 +13,7 @@ from kilauea.apiserver.fields import (
     not_supported,
     required,
 )
+from kilauea.apiserver.resources.autoscaling import FirstAutoscalers
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 
@@ -24,6 +25,7 @@ _SOURCES = {
     "Resource": "resource",
 }
 """The field of each type of metric."""
+_STORED = FirstAutoscalers()
 _TARGETS = ("Utilization", "Value", "AverageValue")
 LONGEST_PERIOD, LONGEST_WINDOW = 1800, 3600
 _NO_METRIC = "must specify at least one Object or External metric to support scaling to zero replicas"
@@ -54,6 +56,16 @@ class Autoscalers(Strategy):
         state = obj.get("status") or {}
         causes = check_not_negative("status.currentReplicas", state.get("currentReplicas"))
         return causes + check_not_negative("status.desiredReplicas", state.get("desiredReplicas"))
+
+
+class OlderAutoscalers(Autoscalers):
+    """Autoscalers of `autoscaling/v1`: checked in the form in which they are stored."""
+
+    def default(self, obj: Object) -> None:
+        _STORED.settle(obj)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        return super().validate(_STORED.stored(obj))
 
 
 def _check_bounds(least: int | None, most: int) -> list[Cause]:

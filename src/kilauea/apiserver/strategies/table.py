@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kilauea.apiserver.crd.definition_strategy import DefinitionStrategy
-from kilauea.apiserver.strategies.autoscalers import Autoscalers
+from kilauea.apiserver.strategies.autoscalers import Autoscalers, OlderAutoscalers
 from kilauea.apiserver.strategies.base import Strategy
 from kilauea.apiserver.strategies.certificates import SigningRequests
 from kilauea.apiserver.strategies.classes import (
@@ -122,3 +122,8 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_HOOKS, "validatingwebhookconfigurations"): WebhookConfigurations(),
 }
 """By group and plural; kinds that are not here have a status and a generation and no rules of their own."""
+
+OLDER: Mapping[tuple[str, str, str], Strategy] = {
+    ("autoscaling", "v1", "horizontalpodautoscalers"): OlderAutoscalers(),
+}
+"""By group, version and plural: versions whose objects look different from those of the newest."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kilauea.api.ages import age, human_duration
+from kilauea.apiserver.resources.autoscaling import FirstAutoscalers
 from kilauea.apiserver.tables.columns import NONE, Object, part, selector_text
 
 UNSET = "<unset>"
@@ -67,6 +68,7 @@ def _labels(labels: Object | None) -> str:
 
 def autoscaler(obj: Object, now: int) -> list[Any]:
     """Workload, metrics with their targets, bounds and replicas."""
+    obj = FirstAutoscalers().stored(obj)
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     target = spec.get("scaleTargetRef") or {}
     least = str(spec["minReplicas"]) if spec.get("minReplicas") is not None else UNSET

@@ -18,7 +18,7 @@ from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.backend import Backend
-from kilauea.apiserver.bootstrap import create_first_objects, publish_address
+from kilauea.apiserver.bootstrap import create_first_objects
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.apiserver.dynamic.admission import DynamicAdmission
@@ -27,11 +27,13 @@ from kilauea.apiserver.http.credentials import ADMIN, Credentials, CredentialsEr
 from kilauea.apiserver.http.kubeconfig import write_kubeconfig
 from kilauea.apiserver.http.transport import Transport
 from kilauea.apiserver.http.webhook_client import WebhookClient
+from kilauea.apiserver.own_address import publish_address
 from kilauea.apiserver.request import GROUP_MASTERS, User
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Durability, StorageError, Store
 from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.cluster.addresses import advertised_address
 from kilauea.runtime.cluster.in_process import Definitions, standalone
 from kilauea.runtime.cluster.workers import Workers
 from kilauea.runtime.daemon import StartError, cannot_listen
@@ -141,7 +143,7 @@ async def _listen(options: ServerOptions, api: ApiServer, transport: Transport, 
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"https://{host}:{port}"
     try:
-        await publish_address(api, port)
+        await publish_address(api, advertised_address(options.host), port)
     except RuntimeError as error:
         raise StartError(f"{options.data_dir}: {error}") from error
     try:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from kilauea.api.ports import (
     Api,
@@ -14,11 +18,27 @@ from kilauea.api.ports import (
     Key,
     Obj,
     Patch,
+    Remaining,
     Replace,
     Resource,
     key_of,
 )
 from kilauea.client.rest import version_of
+
+LOOKED_AT_A_SECOND = 1000
+"""Objects that are being deleted and are listed in a second."""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    finalizers: list[str] | None = None
+    deletion_grace_period_seconds: int = 0
+
+
+class _Header(msgspec.Struct):
+    metadata: _Metadata
+
+
+_header_of = msgspec.json.Decoder(_Header).decode
 
 
 class Written(NamedTuple):
@@ -72,7 +92,7 @@ async def carry_out(api: Api, operation: Action, manager: str) -> Trace | None:
         await _confirm(api, operation)
         return None
     if isinstance(operation, Empty):
-        await _empty(api, operation)
+        await _empty(api, operation, manager)
         return None
     if isinstance(operation, Replace):
         return await _replace(api, operation)
@@ -146,17 +166,40 @@ async def _confirm(api: Api, operation: Confirm) -> None:
             raise ApiError(409, "Conflict", f"{resource.plural} {key} exists")
 
 
-async def _empty(api: Api, operation: Empty) -> None:
-    left = []
-    for resource in operation.resources:
-        try:
-            if not await api.delete_all(resource, operation.namespace):
-                left.append(resource.plural)
-        except ApiError as error:
-            if error.code != 404:  # a kind that is no longer served has no objects
-                raise
+async def _empty(api: Api, operation: Empty, manager: str) -> None:
+    left = [each for resource in operation.resources if (each := await _remaining(api, operation, resource))]
+    change = operation.report(left) if operation.report else None
+    if change is not None:
+        await _patch(api, change, manager)
     if left:
-        raise NotYet(f"not deleted yet: {', '.join(left)}", operation.again)
+        again = max(operation.again, sum(each.count for each in left) / LOOKED_AT_A_SECOND)
+        raise NotYet(f"not deleted yet: {', '.join(each.resource.plural for each in left)}", again)
+
+
+async def _remaining(api: Api, operation: Empty, resource: Resource) -> Remaining | None:
+    """Delete the objects of a kind; return what is left, None if nothing is."""
+    try:
+        if await api.delete_all(resource, operation.namespace):
+            return None
+        if operation.report is None:
+            return Remaining(resource)
+        return _counted(resource, (await api.list(resource, operation.namespace)).items)
+    except ApiError as error:
+        if error.code == 404:  # a kind that is no longer served has no objects
+            return None
+        if operation.report is None or error.code == 0:
+            raise
+        return Remaining(resource, fault=error.message)
+
+
+def _counted(resource: Resource, items: Sequence[bytes]) -> Remaining | None:
+    held: Counter[str] = Counter()
+    grace = 0
+    for item in items:
+        metadata = _header_of(item).metadata
+        held.update(metadata.finalizers or ())
+        grace = max(grace, metadata.deletion_grace_period_seconds)
+    return Remaining(resource, len(items), held, grace) if items else None
 
 
 async def _delete(api: Api, operation: Delete) -> None:

@@ -1,0 +1,79 @@
+"""The service `kubernetes` and its endpoints: where clients in a cluster look for the API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver.admission.service_addresses import OWN_ADDRESS
+from kilauea.apiserver.bootstrap import SELF, check_own, own_server
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.request import ApiRequest, ApiResponse
+
+Object = dict[str, Any]
+
+NAME = "kubernetes"
+_AGENT = {"user-agent": "kube-apiserver/kilauea"}
+_MERGE = {**_AGENT, "content-type": "application/merge-patch+json"}
+_CORE = "/api/v1/namespaces/default"
+_SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+
+
+async def publish_address(api: ApiServer, address: str | None, port: int) -> None:
+    """Tell where the server is, as in every cluster; nothing routes the address of the service here.
+
+    Args:
+        api: the server.
+        address: that other hosts know; None for a server without one, whose service has no endpoints.
+        port: at which the server listens.
+
+    Raises:
+        RuntimeError: it cannot be stored.
+    """
+    own = own_server(api)
+    await _publish(own, f"{_CORE}/services", _service(port))
+    for path, endpoints in _endpoints(address or "", port).items():
+        if address is None:
+            await own.handle(ApiRequest("DELETE", f"{path}/{NAME}", headers=_AGENT, user=SELF))
+        else:
+            await _publish(own, path, endpoints)
+
+
+async def _publish(own: ApiServer, path: str, obj: Object) -> None:
+    """Create an object, or bring what it says up to date."""
+    request = ApiRequest("POST", path, headers=_AGENT, body=msgspec.json.encode(obj), user=SELF)
+    answer = await own.handle(request)
+    if isinstance(answer, ApiResponse) and answer.status == 409:
+        changed = {**obj, "metadata": {"labels": obj["metadata"]["labels"]}}
+        if "spec" in obj:
+            changed["spec"] = {"ports": obj["spec"]["ports"]}
+        change = msgspec.json.encode(changed)
+        answer = await own.handle(ApiRequest("PATCH", f"{path}/{NAME}", headers=_MERGE, body=change, user=SELF))
+    check_own(answer, f"{path}/{NAME}", 200, 201)
+
+
+def _service(port: int) -> Object:
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]
+    address = {"clusterIP": OWN_ADDRESS, "clusterIPs": [OWN_ADDRESS]}
+    families = {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
+    return {"metadata": {"name": NAME, "labels": labels}, "spec": {**address, **families, "ports": ports}}
+
+
+def _endpoints(address: str, port: int) -> dict[str, Object]:
+    """The endpoints in both forms, by the path of their kind."""
+    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+    own = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    return {
+        f"{_CORE}/endpoints": {
+            "metadata": {"name": NAME, "labels": own},
+            "subsets": [{"addresses": [{"ip": address}], "ports": ports}],
+        },
+        _SLICES: {
+            "metadata": {"name": NAME, "labels": {"kubernetes.io/service-name": NAME}},
+            "addressType": "IPv6" if ":" in address else "IPv4",
+            "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+            "ports": ports,
+        },
+    }

@@ -1,0 +1,64 @@
+"""The service `kubernetes` and its endpoints, which name the server itself."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from kilauea.apiserver.own_address import publish_address
+from kilauea.runtime.cluster.addresses import advertised_address
+from support.api_core import Api, named
+
+CORE = "/api/v1/namespaces/default"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+
+
+def test_endpoints_and_slices_name_the_server(api: Api) -> None:
+    api.run(publish_address(api.server, "192.0.2.7", 6443))
+    endpoints = api.good("GET", f"{CORE}/endpoints/kubernetes")
+    ports = [{"name": "https", "port": 6443, "protocol": "TCP"}]
+    assert endpoints["subsets"] == [{"addresses": [{"ip": "192.0.2.7"}], "ports": ports}]
+    assert endpoints["metadata"]["labels"] == {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    found = api.good("GET", f"{SLICES}?labelSelector=kubernetes.io/service-name=kubernetes")
+    assert named(found) == ["kubernetes"]
+    (slice,) = found["items"]
+    assert (slice["addressType"], slice["ports"]) == ("IPv4", ports)
+    assert slice["endpoints"] == [{"addresses": ["192.0.2.7"], "conditions": {"ready": True}}]
+    service = api.good("GET", f"{CORE}/services/kubernetes")["spec"]
+    assert (service["clusterIP"], service["ports"][0]["targetPort"]) == ("10.96.0.1", 6443)
+
+
+def test_a_server_that_moves_changes_its_endpoints(api: Api) -> None:
+    for address, port in (("192.0.2.7", 6443), ("192.0.2.8", 7443)):
+        api.run(publish_address(api.server, address, port))
+    (subset,) = api.good("GET", f"{CORE}/endpoints/kubernetes")["subsets"]
+    assert (subset["addresses"], subset["ports"][0]["port"]) == ([{"ip": "192.0.2.8"}], 7443)
+    assert api.good("GET", f"{SLICES}/kubernetes")["endpoints"][0]["addresses"] == ["192.0.2.8"]
+    assert api.good("GET", f"{CORE}/services/kubernetes")["spec"]["ports"][0]["targetPort"] == 7443
+
+
+def test_a_server_without_an_address_for_others_has_no_endpoints(api: Api) -> None:
+    for address in ("192.0.2.7", None):
+        api.run(publish_address(api.server, address, 6443))
+    assert api.ask("GET", f"{CORE}/endpoints/kubernetes").code == 404
+    assert api.ask("GET", f"{SLICES}/kubernetes").code == 404
+    assert api.good("GET", f"{CORE}/services/kubernetes")["spec"]["ports"][0]["port"] == 443
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1", "::", "localhost"])
+def test_a_server_on_loopback_advertises_the_interface_that_leads_outside(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket.socket, "connect", lambda probe, address: None)
+    monkeypatch.setattr(socket.socket, "getsockname", lambda probe: ("192.0.2.9", 1))
+    assert advertised_address(host) == "192.0.2.9"
+    assert advertised_address("203.0.113.4") == "203.0.113.4"
+
+
+def test_a_host_without_a_way_outside_advertises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(probe: socket.socket, address: object) -> None:
+        raise OSError("Network is unreachable")
+
+    monkeypatch.setattr(socket.socket, "connect", unreachable)
+    assert advertised_address("127.0.0.1") is None

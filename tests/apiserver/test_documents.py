@@ -148,3 +148,13 @@ def test_resources_that_a_group_does_not_have_are_not_found(api: Api, path: str)
 def test_methods_that_a_path_does_not_have(api: Api, method: str, path: str) -> None:
     answer = api.ask(method, path)
     assert (answer.code, answer.body["reason"]) == (405, "MethodNotAllowed")
+
+
+def test_openapi_describes_built_in_kinds_and_their_fields(api: Api) -> None:
+    """As `kubectl explain` shows them."""
+    schemas = api.good("GET", "/openapi/v3/api/v1")["components"]["schemas"]
+    container = schemas["io.k8s.api.core.v1.Container"]
+    assert container["description"] == "A single application container that you want to run within a pod."
+    assert container["properties"]["args"]["description"].startswith("Arguments to the entrypoint.")
+    metadata = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]
+    assert metadata["creationTimestamp"]["description"].startswith("CreationTimestamp is a timestamp")

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.crd.describe import described, in_older_form
+from kilauea.apiserver.crd.describe import described, in_older_form, with_descriptions
 from kilauea.apiserver.protobuf.openapi import encode_document
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.registry import Registry
@@ -71,7 +71,12 @@ class OpenApi:
             return {"paths": {path: {"serverRelativeURL": self._url(path)} for path in self._group_paths()}}
         path = name.removeprefix("v3/")
         types = self._types_at(path)
-        return self._v3(types) if types else None
+        if not types:
+            return None
+        document = self._v3(types)
+        schemas = document["components"]["schemas"]
+        document["components"]["schemas"] = {name: with_descriptions(name, raw) for name, raw in schemas.items()}
+        return document
 
     def _url(self, path: str) -> str:
         body = self._document(f"v3/{path}") or b""
@@ -85,7 +90,7 @@ class OpenApi:
         return [each for each in self._registry if each.described and _group_path(each) == path]
 
     def _v3(self, types: list[ResourceType]) -> dict[str, Any]:
-        """The description of one version of a group."""
+        """The description of one version of a group, without the descriptions of built-in fields."""
         schemas: dict[str, Any] = {}
         paths: dict[str, Any] = {}
         for each in types:

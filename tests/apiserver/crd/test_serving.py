@@ -471,6 +471,8 @@ def test_openapi_describes_custom_kinds_with_their_metadata() -> None:
         assert schema["properties"]["metadata"]["allOf"][0]["$ref"].endswith("ObjectMeta")
         assert "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" in document["components"]["schemas"]
         assert "sh.volcano.batch.v1alpha1.JobList" in document["components"]["schemas"]
+        assert schema["properties"]["apiVersion"]["description"].startswith("APIVersion defines the versioned schema")
+        assert schema["properties"]["metadata"]["description"].startswith("Standard object's metadata.")
 
     run(scenario, bundled=True)
 

@@ -158,3 +158,12 @@ def test_openapi_describes_built_in_kinds_and_their_fields(api: Api) -> None:
     assert container["properties"]["args"]["description"].startswith("Arguments to the entrypoint.")
     metadata = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]
     assert metadata["creationTimestamp"]["description"].startswith("CreationTimestamp is a timestamp")
+
+
+def test_openapi_has_no_empty_lists(api: Api) -> None:
+    """Clients written in Go leave them out when they write what they read, and compare."""
+    paths = api.good("GET", "/openapi/v3/apis/apps/v1")["paths"].values()
+    assert all(path.get("parameters", True) for path in paths)
+    operations = [each for path in paths for name, each in path.items() if name != "parameters"]
+    assert operations
+    assert all(each.get("parameters", True) for each in operations)

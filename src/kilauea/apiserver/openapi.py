@@ -225,9 +225,9 @@ def _paths_of(resource: ResourceType, name: str) -> dict[str, Any]:
     one = {action: _operation(resource, name, verb) for verb, action in _ACTIONS.items() if verb in resource.verbs}
     paths: dict[str, Any] = {}
     if many:
-        paths[f"{base}/{resource.plural}"] = {**many, "parameters": shared}
+        paths[f"{base}/{resource.plural}"] = {**many, "parameters": shared} if shared else many
     if resource.namespaced and "list" in resource.verbs:
-        paths[everywhere] = {"get": _operation(resource, name, "list"), "parameters": []}
+        paths[everywhere] = {"get": _operation(resource, name, "list")}
     if one:
         named = [_parameter("name", place="path"), *shared]
         paths[f"{base}/{resource.plural}/{{name}}"] = {**one, "parameters": named}
@@ -249,7 +249,6 @@ def _operation(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
     out: dict[str, Any] = {
         "tags": [f"{resource.group or 'core'}_{resource.version}"],
         "operationId": f"{verb}_{resource.group}_{resource.version}_{resource.plural}",
-        "parameters": _PARAMETERS.get(verb, []),
         "responses": {"200": {"description": "OK", "content": {_JSON: {"schema": _answer(resource, name, verb)}}}},
         "x-kubernetes-action": {"create": "post", "update": "put"}.get(verb, verb),
         "x-kubernetes-group-version-kind": {
@@ -258,6 +257,9 @@ def _operation(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
             "kind": resource.kind,
         },
     }
+    # Clients written in Go leave empty lists out, and expect the same document back.
+    if parameters := _PARAMETERS.get(verb):
+        out["parameters"] = parameters
     if verb in ("create", "update"):
         out["requestBody"] = {"content": {"*/*": {"schema": reference}}, "required": True}
     elif verb == "patch":
@@ -275,7 +277,7 @@ def _v2_path(path: Mapping[str, Any]) -> dict[str, Any]:
             out[key] = [_v2_parameter(each) for each in value]
             continue
         operation = dict(value)
-        parameters = [_v2_parameter(each) for each in operation["parameters"]]
+        parameters = [_v2_parameter(each) for each in operation.get("parameters", ())]
         body = operation.pop("requestBody", None)
         if body:
             schema = next(iter(body["content"].values()))["schema"]

@@ -77,8 +77,8 @@ class Run:
     @property
     def fresh(self) -> bool:
         """True if it has never run and waits to be started."""
-        waiting = self.state.get("waiting") or {}
-        return waiting.get("reason") in (CREATING, INITIALIZING) or waiting == self._without_image
+        reason = (self.state.get("waiting") or {}).get("reason")
+        return reason in (CREATING, INITIALIZING) or (reason == NO_IMAGE and self.lacks_image)
 
     @property
     def lacks_image(self) -> bool:

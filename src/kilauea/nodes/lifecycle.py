@@ -218,7 +218,7 @@ class _Life:
     def due_times(self, now: int) -> Iterator[int | None]:
         """Yield the time of the next change of each container; an image is looked for again and again."""
         if self.phase not in ENDED:
-            yield from (now + IMAGE_RETRY if run.lacks_image else run.due() for run in self._all())
+            yield from (now + IMAGE_RETRY if run.fresh and run.lacks_image else run.due() for run in self._all())
 
     def status(self, now: int, node: Obj) -> dict[str, Any]:
         """The fields of the status that have changed."""

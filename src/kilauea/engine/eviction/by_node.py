@@ -6,6 +6,8 @@ tried out, and the one that costs the fewest pods is taken. Pods that were to st
 back first: they have not started, so that evicts no pod. Spec of the scheduler, 5.5 and 5.6, with the product's own
 guarantees.
 
+Services (`services.py`) are served as by Kubernetes' own scheduler: the least important victims rather than the fewest.
+
 Two rules stand above the number of pods. Victims come from the queues nearest to the preemptor's as long as these can
 make the room, on whichever node. And no queue is taken below what it deserves as long as any other choice serves the
 preemptor; only then may the one unit that is larger than the excess go (`floor.py`).

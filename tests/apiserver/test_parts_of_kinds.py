@@ -159,3 +159,12 @@ def test_a_cron_job_that_would_never_run_is_refused(api: Api, spec: dict[str, st
     (cause,) = answer.body["details"]["causes"]
     assert (answer.code, cause["field"]) == (422, field)
     assert words in cause["message"]
+
+
+@pytest.mark.parametrize(("text", "code"), [("invalid", 400), ("5", 400), ("3m", 200), ("0s", 200), ("1m30.5s", 200)])
+def test_a_timeout_of_a_request_is_a_duration(api: Api, text: str, code: int) -> None:
+    answer = api.ask("GET", f"{MAPS}?timeout={text}")
+    assert answer.code == code
+    if code == 400:
+        words = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
+        assert answer.body["message"] == words

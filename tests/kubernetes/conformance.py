@@ -166,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Kubernetes' conformance specs on `kilauea up`")
     parser.add_argument("--sig", action="append", choices=SIGS, help="only specs of this sig; repeatable")
     parser.add_argument("--focus", default="", help="only specs whose name matches this pattern")
-    parser.add_argument("--jobs", type=int, default=2, help="processes of the suite, each with its cluster")
+    parser.add_argument("--jobs", type=int, default=4, help="processes of the suite, each with its cluster")
     parser.add_argument("--all", action="store_true", help="also run what is left out")
     parser.add_argument("--work", type=Path, help="folder for logs and reports")
     options = parser.parse_args(arguments)

@@ -218,7 +218,7 @@ class ApiServer:
 
 
 def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:
-    """Refuse a request whose `timeout` is no duration; watches and logs last as long as they are read."""
+    """Refuse a request whose `timeout` is not a duration; watches and logs last as long as they are read."""
     text = request.first("timeout") if request.query else ""
     if text and (info is None or (info.verb != "watch" and info.subresource != "log")):
         try:

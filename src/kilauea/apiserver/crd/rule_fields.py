@@ -22,7 +22,7 @@ _OBJECT: Mapping[str, Raw] = {
     "kind": _TEXT,
     "metadata": {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}},
 }
-"""What rules see of every object beside what its schema describes."""
+"""Fields that rules see in every object, beside those that its schema describes."""
 _MACROS = frozenset(
     {"all", "exists", "exists_one", "existsOne", "filter", "map", "sortBy"}
     | {"transformList", "transformMap", "transformMapEntry"}

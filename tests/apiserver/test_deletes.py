@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.api_core import MAPS, PODS, Api, causes, named
 
 MERGE = "application/merge-patch+json"
@@ -71,3 +73,21 @@ def test_options_that_are_wrong_are_refused(api: Api) -> None:
     answer = api.ask("DELETE", f"{MAPS}/a?propagationPolicy=Sometimes")
     assert (answer.code, causes(answer)) == (422, [("propagationPolicy", "FieldValueNotSupported")])
     assert api.ask("DELETE", f"{MAPS}/a?gracePeriodSeconds=x").code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "finalizers"),
+    [
+        ("/api/v1/namespaces/default/replicationcontrollers", ["orphan"]),
+        ("/apis/apps/v1/namespaces/default/replicasets", None),
+    ],
+)
+def test_pods_of_a_deleted_replication_controller_stay_unless_asked_for(
+    api: Api, path: str, finalizers: list[str] | None
+) -> None:
+    """That is the default of Kubernetes for this kind, as it is for jobs; kubectl asks for more."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "main", "image": "i"}]}}
+    selector = {"a": "b"} if finalizers else {"matchLabels": {"a": "b"}}
+    api.good("POST", path, {"metadata": {"name": "web"}, "spec": {"selector": selector, "template": template}})
+    answer = api.good("DELETE", f"{path}/web")
+    assert answer.get("metadata", {}).get("finalizers") == finalizers

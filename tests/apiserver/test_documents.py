@@ -148,3 +148,22 @@ def test_resources_that_a_group_does_not_have_are_not_found(api: Api, path: str)
 def test_methods_that_a_path_does_not_have(api: Api, method: str, path: str) -> None:
     answer = api.ask(method, path)
     assert (answer.code, answer.body["reason"]) == (405, "MethodNotAllowed")
+
+
+def test_openapi_describes_built_in_kinds_and_their_fields(api: Api) -> None:
+    """As `kubectl explain` shows them."""
+    schemas = api.good("GET", "/openapi/v3/api/v1")["components"]["schemas"]
+    container = schemas["io.k8s.api.core.v1.Container"]
+    assert container["description"] == "A single application container that you want to run within a pod."
+    assert container["properties"]["args"]["description"].startswith("Arguments to the entrypoint.")
+    metadata = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]
+    assert metadata["creationTimestamp"]["description"].startswith("CreationTimestamp is a timestamp")
+
+
+def test_openapi_has_no_empty_lists(api: Api) -> None:
+    """Clients written in Go leave them out when they write what they read, and compare."""
+    paths = api.good("GET", "/openapi/v3/apis/apps/v1")["paths"].values()
+    assert all(path.get("parameters", True) for path in paths)
+    operations = [each for path in paths for name, each in path.items() if name != "parameters"]
+    assert operations
+    assert all(each.get("parameters", True) for each in operations)

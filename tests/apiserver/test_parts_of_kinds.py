@@ -134,3 +134,37 @@ def test_pods_of_a_stateful_set_mount_its_claims_and_no_unknown_volume(api: Api,
     }
     answer = api.ask("POST", "/apis/apps/v1/namespaces/default/statefulsets", {"metadata": {"name": "s"}, "spec": spec})
     assert answer.code == code, answer.body
+
+
+CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "words"),
+    [
+        ({"timeZone": "bad-time-zone"}, "spec.timeZone", "unknown time zone bad-time-zone"),
+        ({"timeZone": ""}, "spec.timeZone", "timeZone must be nil or non-empty string"),
+        ({"timeZone": "Local"}, "spec.timeZone", "timeZone must be an explicit time zone as defined in"),
+        ({"schedule": "TZ=UTC * * * * *"}, "spec.schedule", "cannot use TZ or CRON_TZ in schedule"),
+        ({"schedule": "61 * * * *"}, "spec.schedule", 'invalid minute "61": use 0 to 59'),
+        ({"schedule": "@never"}, "spec.schedule", 'invalid schedule "@never": use five fields'),
+    ],
+)
+def test_a_cron_job_that_would_never_run_is_refused(api: Api, spec: dict[str, str], field: str, words: str) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}}
+    whole = {"schedule": "*/5 * * * *", "jobTemplate": {"spec": {"template": template}}}
+    good = api.ask("POST", CRON_JOBS, {"metadata": {"name": "a"}, "spec": {**whole, "timeZone": "Europe/Rome"}})
+    assert good.code == 201
+    answer = api.ask("POST", CRON_JOBS, {"metadata": {"name": "b"}, "spec": {**whole, **spec}})
+    (cause,) = answer.body["details"]["causes"]
+    assert (answer.code, cause["field"]) == (422, field)
+    assert words in cause["message"]
+
+
+@pytest.mark.parametrize(("text", "code"), [("invalid", 400), ("5", 400), ("3m", 200), ("0s", 200), ("1m30.5s", 200)])
+def test_a_timeout_of_a_request_is_a_duration(api: Api, text: str, code: int) -> None:
+    answer = api.ask("GET", f"{MAPS}?timeout={text}")
+    assert answer.code == code
+    if code == 400:
+        words = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
+        assert answer.body["message"] == words

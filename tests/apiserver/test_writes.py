@@ -337,3 +337,22 @@ def test_events_are_the_same_in_both_groups(api: Api) -> None:
     api.good("PUT", f"{old}/e", api.good("GET", f"{old}/e") | {"message": "again"})
     assert watch.next()["object"]["note"] == "again"
     watch.close()
+
+
+TWICE = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m\ndata:\n  a: x\n  a: y\n"
+AGAIN = 'line 7: key "a" already set in map'
+
+
+@pytest.mark.parametrize("filling", [b"", b"#" * 20_000], ids=["small", "large"])
+def test_a_key_that_is_applied_twice_is_told_of_as_asked(api: Api, filling: bytes) -> None:
+    """A large text is read by another process."""
+    path, form = f"{MAPS}/m?fieldManager=me", "application/apply-patch+yaml"
+    refused = api.ask("PATCH", f"{path}&fieldValidation=Strict", TWICE + filling, content_type=form)
+    words = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:"
+    assert (refused.code, refused.body["message"]) == (400, f"{words}\n  {AGAIN}")
+    assert api.ask("GET", f"{MAPS}/m").code == 404
+    warned = api.ask("PATCH", path, TWICE + filling, content_type=form)
+    assert warned.body["data"] == {"a": "y"}
+    assert AGAIN.replace('"', '\\"') in warned.headers["Warning"]
+    ignored = api.ask("PATCH", f"{path}&fieldValidation=Ignore", TWICE + filling, content_type=form)
+    assert "Warning" not in ignored.headers

@@ -147,3 +147,17 @@ def test_pods_and_revisions_tell_by_labels_which_template_they_have(cluster: Clu
     assert all(
         each["metadata"]["name"].endswith(dict(revisions)[str(each["revision"])]) for each in cluster.all(REVISIONS)
     )
+
+
+def test_the_data_of_a_revision_has_its_keys_in_order(cluster: Cluster) -> None:
+    """Clients find the current revision by comparing its data, byte for byte, with what Go writes for the template."""
+    daemon_set(cluster, nodeSelector={"disk": "ssd", "arch": "arm"}, hostNetwork=True)
+    (revision,) = cluster.all(REVISIONS)
+
+    def in_order(value: Any) -> bool:
+        if isinstance(value, dict):
+            return list(value) == sorted(value) and all(map(in_order, value.values()))
+        return not isinstance(value, list) or all(map(in_order, value))
+
+    assert revision["data"]["spec"]["template"]["$patch"] == "replace"
+    assert in_order(revision["data"])

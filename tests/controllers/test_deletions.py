@@ -244,6 +244,23 @@ def test_a_dependent_of_two_owners_stays_as_long_as_one_of_them_does(kept: Api) 
     wait_until_gone(kept, f"{MAPS}/child")
 
 
+def test_a_dependent_with_another_owner_survives_one_that_waits_for_its_dependents(kept: Api) -> None:
+    """The other owner stays, so the dependent forgets the one that goes, and is not deleted with it."""
+    going, staying = kept.create_map("going"), kept.create_map("staying")
+    owners = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": each["metadata"]["name"], "uid": each["metadata"]["uid"]}
+        for each in (going, staying)
+    ]
+    shared = {"name": "shared", "ownerReferences": [{**owners[0], "blockOwnerDeletion": True}, owners[1]]}
+    kept.good("POST", MAPS, {"metadata": shared})
+    own(kept, "alone", going, blockOwnerDeletion=True)
+    kept.good("DELETE", f"{MAPS}/going", {"propagationPolicy": "Foreground"})
+    wait_until_gone(kept, f"{MAPS}/going", f"{MAPS}/alone")
+    left = kept.good("GET", f"{MAPS}/shared")["metadata"]
+    assert [each["name"] for each in left["ownerReferences"]] == ["staying"]
+    assert "deletionTimestamp" not in left
+
+
 def test_many_dependents_go_with_their_owner(kept: Api) -> None:
     owner = kept.create_map("owner")
     for number in range(50):

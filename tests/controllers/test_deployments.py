@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.api.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
+from kilauea.api.kinds import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
 from kilauea.api.ports import Create, Outcome, Together, key_of
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.replicasets import ReplicaSetController
@@ -286,3 +286,21 @@ def test_an_unchanged_object_is_left_alone(cluster: Cluster) -> None:
     for controller, resource in ((DeploymentController(), DEPLOYMENTS), (ReplicaSetController(), REPLICA_SETS)):
         for obj in cluster.all(resource):
             assert not controller.reconcile(key_of(obj), cluster.cache, cluster.api.now).operations
+
+
+def test_a_refused_pod_is_a_condition_until_pods_can_be_made(cluster: Cluster) -> None:
+    """Of the replica set and of its deployment, with the message of the server."""
+    cluster.create(RESOURCE_QUOTAS, {"metadata": {"name": "two"}, "spec": {"hard": {"pods": "2"}}})
+    cluster.create(DEPLOYMENTS, deployment())
+    cluster.settle()
+    (made,) = cluster.all(REPLICA_SETS)
+    (failure,) = made["status"]["conditions"]
+    assert (failure["type"], failure["status"], failure["reason"]) == ("ReplicaFailure", "True", "FailedCreate")
+    assert "exceeded quota: two, requested: pods=1, used: pods=2, limited: pods=2" in failure["message"]
+    assert (made["status"]["replicas"], made["status"]["observedGeneration"]) == (2, 1)
+    assert reasons(cluster)["ReplicaFailure"] == ("True", "FailedCreate")
+    cluster.patch(RESOURCE_QUOTAS, "two", {"spec": {"hard": {"pods": "5"}}})
+    cluster.wait(2)
+    (made,) = cluster.all(REPLICA_SETS)
+    assert "conditions" not in made["status"]
+    assert "ReplicaFailure" not in reasons(cluster)

@@ -100,6 +100,28 @@ def test_a_more_important_one_preempts_a_less_important_one() -> None:
     assert pending(plan)["web"].code == "Nominated"
 
 
+def test_the_least_important_give_way_even_if_they_are_more() -> None:
+    """As with Kubernetes' own scheduler: `high` alone would do, and is spared."""
+    held = [
+        service("low", cpu=2, node="n1", priority=1),
+        service("middle", cpu=3, node="n1", priority=2),
+        service("high", cpu=4, node="n1", priority=3),
+    ]
+    plan = plan_of(node("n1", cpu=10), *held, service("web", cpu=5, priority=4))
+    assert victims(plan) == ["low", "middle"]
+
+
+def test_the_node_with_the_least_important_victims_is_taken() -> None:
+    held = [
+        service("low-a", cpu=2, node="n1", priority=1),
+        service("low-b", cpu=2, node="n1", priority=1),
+        service("high", cpu=4, node="n2", priority=3),
+    ]
+    plan = plan_of(node("n1", cpu=4), node("n2", cpu=4), *held, service("web", cpu=4, priority=4))
+    assert victims(plan) == ["low-a", "low-b"]
+    assert nominations(plan) == {"web": "n1"}
+
+
 def test_one_that_never_preempts_waits() -> None:
     held = service("low", cpu=4, node="n1", priority=1)
     assert not plan_of(node("n1", cpu=4), held, service("web", priority=5, preemptionPolicy="Never")).evictions

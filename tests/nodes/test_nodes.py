@@ -213,3 +213,15 @@ def test_nothing_is_wanted_of_a_node_that_is_there_and_fresh(controller: Control
     w = world(count=3)
     w.run()
     assert controller.reconcile(Key("", "node-1"), w, w.now).operations in ((), [])
+
+
+def test_an_extended_resource_that_is_added_to_the_capacity_becomes_allocatable() -> None:
+    w = world(node())
+    w.run()
+    w.change(NODES, "node-0", {"status": {"capacity": {"example.com/dongle": "4"}}})
+    w.run()
+    status = w.node()["status"]
+    assert status["allocatable"] == {**PLAIN.capacity(), "example.com/dongle": "4"}
+    w.change(NODES, "node-0", {"status": {"allocatable": {"example.com/dongle": "3"}}})
+    w.run()
+    assert w.node()["status"]["allocatable"]["example.com/dongle"] == "3"

@@ -404,3 +404,63 @@ def test_times_are_whole_seconds() -> None:
     w.run(2)
     assert ended(w.pod())["startedAt"] == "2026-01-01T00:00:00Z"
     assert ended(w.pod())["finishedAt"] == "2026-01-01T00:00:01Z"
+
+
+def test_a_container_waits_for_an_image_that_its_node_cannot_pull() -> None:
+    w = world(pod(), missing_images="web:404, busybox:1.36")
+    w.run()
+    message = 'Back-off pulling image "busybox:1.36"'
+    assert state(w.pod()) == {"waiting": {"reason": "ImagePullBackOff", "message": message}}
+    assert (w.pod()["status"]["phase"], conditions(w.pod())["Ready"]) == ("Pending", "False")
+    w.run(60)
+    assert len(w.written) == 1
+    w.change(NODES, "node-0", {"metadata": {"annotations": {"kilauea.dev/missing-images": "web:404"}}})
+    w.run(10)
+    assert w.phases["p"] == ["Pending", "Running"]
+
+
+def test_an_init_container_without_an_image_holds_up_the_others() -> None:
+    made = pod(initContainers=[{"name": "first", "image": "web:404"}])
+    w = world(made, missing_images="web:404")
+    w.run(20)
+    assert state(w.pod(), part="initContainerStatuses")["waiting"]["reason"] == "ImagePullBackOff"
+    assert state(w.pod()) == {"waiting": {"reason": "PodInitializing"}}
+
+
+def test_a_pod_that_waits_for_an_image_can_be_deleted() -> None:
+    w = world(pod(), missing_images="busybox:1.36")
+    w.run()
+    w.begin_delete("p")
+    w.run()
+    assert w.get(PODS, Key("default", "p")) is None
+
+
+def with_port(name: str, number: int = 80, second: int = 0, **more: Any) -> dict[str, Any]:
+    """A pod that wants a port of its node."""
+    port = {"containerPort": 80, "hostPort": number, **more}
+    created = {"name": name, "namespace": "default", "creationTimestamp": f"2026-01-01T00:00:0{second}Z"}
+    return pod(name, metadata=created, containers=[{"name": "c", "image": "i", "ports": [port]}])
+
+
+def test_the_later_of_two_pods_with_a_port_of_the_node_fails() -> None:
+    w = world(with_port("late", second=1), with_port("early"))
+    w.run()
+    status = w.pod("late")["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "NodePorts")
+    assert "didn't have free ports for the requested pod ports" in status["message"]
+    assert w.phases["early"] == ["Pending", "Running"]
+
+
+@pytest.mark.parametrize("other", [{"number": 81}, {"protocol": "UDP"}, {"hostIP": "10.0.0.2"}])
+def test_ports_that_differ_do_not_collide(other: dict[str, Any]) -> None:
+    w = world(with_port("early", hostIP="10.0.0.1"), with_port("late", second=1, **{"hostIP": "10.0.0.1", **other}))
+    w.run()
+    assert w.phases["late"] == ["Pending", "Running"]
+
+
+def test_a_port_is_free_again_when_the_pod_has_ended() -> None:
+    ended = with_port("early")
+    ended["status"]["phase"] = "Succeeded"
+    w = world(ended, with_port("late", second=1))
+    w.run()
+    assert w.phases["late"] == ["Pending", "Running"]

@@ -64,3 +64,23 @@ def test_a_container_of_a_batch_job_ends_after_a_moment() -> None:
     pod: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main"}]}}
     assert program(pod).run_time is None
     assert program({**pod, "metadata": {"name": "p", "ownerReferences": [owner]}}).run_time == 5 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata.name", "p"),
+        ("metadata.labels['index']", "3"),
+        ("metadata.annotations['example.com/team']", "a"),
+        ("metadata.labels['none']", ""),
+        ("spec.nodeName", "node-1"),
+        ("status.podIP", ""),
+    ],
+)
+def test_a_variable_may_come_from_a_field_of_the_pod(path: str, value: str) -> None:
+    pod = copy.deepcopy(POD)
+    pod["metadata"]["labels"] = {"index": "3"}
+    pod["spec"]["nodeName"] = "node-1"
+    env = [{"name": "FIELD", "valueFrom": {"fieldRef": {"fieldPath": path}}}]
+    pod["spec"]["containers"][0] |= {"env": env, "command": ["sh", "-c", 'echo "<$FIELD>"']}
+    assert program(pod).output == (f"<{value}>",)

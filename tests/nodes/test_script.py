@@ -47,6 +47,9 @@ def printed(script: Script) -> tuple[str, ...]:
         ("exec sleep 4", 4, 0, ()),
         ("sleep 1; exit 0; sleep 100", 1, 0, ()),
         ("echo only", 0, 0, ("only",)),
+        ("expr 7 % 2; N=$(expr 2 + 3); sleep $N", 5, 0, ("1",)),
+        ("if [ $(expr 3 % 2) -ne 0 ]; then exit 1; else exit 0; fi", 0, 1, ()),
+        ("if [ $(expr 4 % 2) -ne 0 ]; then exit 1; else exit 0; fi", 0, 0, ()),
     ],
 )
 def test_a_shell_command_takes_as_long_as_its_sleeps(

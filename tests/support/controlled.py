@@ -80,9 +80,13 @@ class Cluster:
         try:
             self._carry_out(controller, outcome.operations)
         except ApiError as error:
-            if error.reason != "Conflict":
+            if error.reason == "Conflict":
+                self._due[controller, key] = 0
+            elif outcome.refused is not None and error.reason == "Forbidden":
+                self._carry_out(controller, outcome.refused(error.message))
+                self._due[controller, key] = self.api.now + SECOND
+            else:
                 raise
-            self._due[controller, key] = 0
             return
         if outcome.again is not None:
             self._due[controller, key] = self.api.now + round(outcome.again * SECOND)

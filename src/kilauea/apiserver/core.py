@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from prometheus_client import REGISTRY
 
+from kilauea.api.times import parse_duration
 from kilauea.apiserver import status
 from kilauea.apiserver.access import REVIEWS
 from kilauea.apiserver.backend import Backend
@@ -134,6 +135,7 @@ class ApiServer:
     async def _answer(self, request: ApiRequest, seen: _Seen) -> Answer:
         try:
             info = seen.info = parse_path(request.method, request.path, request.flag("watch") is True)
+            _check_timeout(request, info)
             if request.user is not None:
                 request.user = acting_user(request.user, request.headers, self._authorizer)
                 self._authorizer.check(request.user, action_of(request.method, request.path, info))
@@ -213,6 +215,17 @@ class ApiServer:
                 raise status.not_found(resource.plural, resource.group, info.name)
             return None
         return Call(self.backend, request, info, resource, subresource)
+
+
+def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:
+    """Refuse a request whose `timeout` is not a duration; watches and logs last as long as they are read."""
+    text = request.first("timeout") if request.query else ""
+    if text and (info is None or (info.verb != "watch" and info.subresource != "log")):
+        try:
+            parse_duration(text)
+        except ValueError:
+            words = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
+            raise status.bad_request(words) from None
 
 
 def _verb_of(call: Call) -> Verb | None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.crd.describe import described, in_older_form
+from kilauea.apiserver.crd.describe import described, in_older_form, with_descriptions
 from kilauea.apiserver.protobuf.openapi import encode_document
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.registry import Registry
@@ -71,7 +71,12 @@ class OpenApi:
             return {"paths": {path: {"serverRelativeURL": self._url(path)} for path in self._group_paths()}}
         path = name.removeprefix("v3/")
         types = self._types_at(path)
-        return self._v3(types) if types else None
+        if not types:
+            return None
+        document = self._v3(types)
+        schemas = document["components"]["schemas"]
+        document["components"]["schemas"] = {name: with_descriptions(name, raw) for name, raw in schemas.items()}
+        return document
 
     def _url(self, path: str) -> str:
         body = self._document(f"v3/{path}") or b""
@@ -85,7 +90,7 @@ class OpenApi:
         return [each for each in self._registry if each.described and _group_path(each) == path]
 
     def _v3(self, types: list[ResourceType]) -> dict[str, Any]:
-        """The description of one version of a group."""
+        """The description of one version of a group, without the descriptions of built-in fields."""
         schemas: dict[str, Any] = {}
         paths: dict[str, Any] = {}
         for each in types:
@@ -220,9 +225,9 @@ def _paths_of(resource: ResourceType, name: str) -> dict[str, Any]:
     one = {action: _operation(resource, name, verb) for verb, action in _ACTIONS.items() if verb in resource.verbs}
     paths: dict[str, Any] = {}
     if many:
-        paths[f"{base}/{resource.plural}"] = {**many, "parameters": shared}
+        paths[f"{base}/{resource.plural}"] = {**many, "parameters": shared} if shared else many
     if resource.namespaced and "list" in resource.verbs:
-        paths[everywhere] = {"get": _operation(resource, name, "list"), "parameters": []}
+        paths[everywhere] = {"get": _operation(resource, name, "list")}
     if one:
         named = [_parameter("name", place="path"), *shared]
         paths[f"{base}/{resource.plural}/{{name}}"] = {**one, "parameters": named}
@@ -244,7 +249,6 @@ def _operation(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
     out: dict[str, Any] = {
         "tags": [f"{resource.group or 'core'}_{resource.version}"],
         "operationId": f"{verb}_{resource.group}_{resource.version}_{resource.plural}",
-        "parameters": _PARAMETERS.get(verb, []),
         "responses": {"200": {"description": "OK", "content": {_JSON: {"schema": _answer(resource, name, verb)}}}},
         "x-kubernetes-action": {"create": "post", "update": "put"}.get(verb, verb),
         "x-kubernetes-group-version-kind": {
@@ -253,6 +257,9 @@ def _operation(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
             "kind": resource.kind,
         },
     }
+    # Clients written in Go leave empty lists out, and expect the same document back.
+    if parameters := _PARAMETERS.get(verb):
+        out["parameters"] = parameters
     if verb in ("create", "update"):
         out["requestBody"] = {"content": {"*/*": {"schema": reference}}, "required": True}
     elif verb == "patch":
@@ -270,7 +277,7 @@ def _v2_path(path: Mapping[str, Any]) -> dict[str, Any]:
             out[key] = [_v2_parameter(each) for each in value]
             continue
         operation = dict(value)
-        parameters = [_v2_parameter(each) for each in operation["parameters"]]
+        parameters = [_v2_parameter(each) for each in operation.get("parameters", ())]
         body = operation.pop("requestBody", None)
         if body:
             schema = next(iter(body["content"].values()))["schema"]

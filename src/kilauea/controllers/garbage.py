@@ -100,7 +100,7 @@ class GarbageCollector:
             return Outcome(_collected(view, kinds, uid, dependents))
         if ORPHAN in _finalizers(owner.obj):
             return Outcome(_orphaned(owner, dependents))
-        return Outcome(_deleted_first(owner, dependents, _ancestors(view, kinds, owner.obj)))
+        return Outcome(_deleted_first(view, kinds, owner, dependents))
 
 
 def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> Sequence[Operation]:
@@ -128,16 +128,25 @@ def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequ
 
 def _absent(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> list[Reference]:
     """The owners of an object that the view does not have; one of a kind that is not served is taken to exist."""
-    absent = []
+    found = [(each, _owner(view, each)) for each in _references(by_kind, obj) if each is not None]
+    return [reference for reference, owner in found if owner is None]
+
+
+def _references(by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> Iterable[Reference | None]:
+    """The owners that an object names; None for one of a kind that is not served."""
     for owner in _owners(obj):
         resource = by_kind.get((owner["apiVersion"].rpartition("/")[0], owner["kind"]))
         if resource is None:
-            continue
-        key = Key(obj["metadata"].get("namespace", "") if resource.namespaced else "", owner["name"])
-        found = view.get(resource, key)
-        if found is None or uid_of(found) != owner["uid"]:
-            absent.append(Reference(resource, key, owner["uid"]))
-    return absent
+            yield None
+        else:
+            key = Key(obj["metadata"].get("namespace", "") if resource.namespaced else "", owner["name"])
+            yield Reference(resource, key, owner["uid"])
+
+
+def _owner(view: View, reference: Reference) -> Obj | None:
+    """The owner that a reference names, if the view has it."""
+    found = view.get(reference.resource, reference.key)
+    return found if found is not None and uid_of(found) == reference.uid else None
 
 
 def _ancestors(view: View, kinds: Sequence[Resource], obj: Obj) -> set[str]:
@@ -154,13 +163,30 @@ def _ancestors(view: View, kinds: Sequence[Resource], obj: Obj) -> set[str]:
     return found
 
 
-def _deleted_first(owner: Found, dependents: Sequence[Found], ancestors: set[str]) -> Sequence[Operation]:
+def _stays(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> bool:
+    """Return True if an object has an owner that does not wait for its dependents to be deleted."""
+    for reference in _references(by_kind, obj):
+        owner = None if reference is None else _owner(view, reference)
+        if reference is None or (owner is not None and not (is_going(owner) and FOREGROUND in _finalizers(owner))):
+            return True
+    return False
+
+
+def _deleted_first(
+    view: View, kinds: Sequence[Resource], owner: Found, dependents: Sequence[Found]
+) -> Sequence[Operation]:
     """Delete the dependents of an owner; let it go when none is left that blocks it.
 
-    Those that are also its owners, at whatever distance, wait for it in turn, so they do not block it.
+    Dependents that have another owner forget this one instead. Those that are also its owners, at whatever distance,
+    wait for it in turn, so they do not block it.
     """
-    chains = [[_deleted(each, "Foreground")] for each in dependents if not is_going(each.obj)]
-    uid = uid_of(owner.obj)
+    uid, ancestors = uid_of(owner.obj), _ancestors(view, kinds, owner.obj)
+    by_kind = {(each.group, each.kind): each for each in kinds}
+    chains: list[Sequence[Single]] = [
+        [_disowned(each, {uid}) if _stays(view, by_kind, each.obj) else _deleted(each, "Foreground")]
+        for each in dependents
+        if not is_going(each.obj)
+    ]
     blocked = any(
         reference["uid"] == uid and reference.get("blockOwnerDeletion")
         for each in dependents

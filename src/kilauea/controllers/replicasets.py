@@ -1,24 +1,42 @@
 """Replica sets and replication controllers: as many pods of a template as are wanted.
 
 Pods that end or go are replaced; of too many, those go first that would be missed least. A thousand new pods are made a
-few hundred at a time, so that other replica sets have their turn.
+few hundred at a time, so that other replica sets have their turn. While the server refuses a pod (a quota is used up,
+say), the condition ReplicaFailure has its message.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from kilauea.api.kinds import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Resource, Together, View, key_of
+from kilauea.api.ports import (
+    Delete,
+    Interest,
+    Key,
+    Obj,
+    Operation,
+    Outcome,
+    Patch,
+    Record,
+    Resource,
+    Together,
+    View,
+    key_of,
+)
+from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.objects import (
     NOTHING,
+    condition_of,
     dependents,
     is_going,
     labels_of,
     name_of,
     own_key,
     spec_of,
+    status_of,
     status_patch,
     uid_of,
 )
@@ -37,6 +55,8 @@ from kilauea.controllers.pods import (
 
 BURST = 500
 """Pods that are made or deleted in one go."""
+REPLICA_FAILURE = "ReplicaFailure"
+"""The condition of one whose pods are refused."""
 
 
 class ReplicaSetController:
@@ -70,8 +90,9 @@ class ReplicaSetController:
         gone = (pod for pod in pods if is_going(pod) and not is_finished(pod)) if len(active) < len(pods) else ()
         if resource == REPLICA_SETS:
             status["terminatingReplicas"] = sum(1 for _ in gone)
-        operations += status_patch(resource, replica_set, status)
-        return Outcome(operations, 0.0 if abs(missing) > BURST else again)
+        operations += status_patch(resource, replica_set, status | _conditions(replica_set))
+        refused = partial(_refused, resource, replica_set, status, now)
+        return Outcome(operations, 0.0 if abs(missing) > BURST else again, refused=refused)
 
 
 def _with_label_selector(resource: Resource, owner: Obj) -> Obj:
@@ -126,3 +147,21 @@ def _status(replica_set: Obj, active: list[Obj], now: int) -> tuple[dict[str, An
         "observedGeneration": replica_set["metadata"].get("generation", 0),
     }
     return status, again
+
+
+def _conditions(replica_set: Obj, *more: Obj) -> dict[str, Any]:
+    """The conditions of the status, with others than ReplicaFailure as they are."""
+    kept = [each for each in status_of(replica_set).get("conditions") or () if each["type"] != REPLICA_FAILURE]
+    return {"conditions": [*kept, *more] or None}
+
+
+def _refused(resource: Resource, replica_set: Obj, status: dict[str, Any], now: int, message: str) -> list[Patch]:
+    """The status while the server refuses a pod; the first message stays until pods can be made."""
+    failure = condition_of(replica_set, REPLICA_FAILURE) or {
+        "type": REPLICA_FAILURE,
+        "status": "True",
+        "reason": "FailedCreate",
+        "message": message,
+        "lastTransitionTime": format_time(now - now % SECOND),
+    }
+    return status_patch(resource, replica_set, status | _conditions(replica_set, failure))

@@ -44,7 +44,7 @@ def digest_of(name: str) -> str:
 def history(view: View, resource: Resource, owner: Obj) -> History:
     """Find or make the revision of the template that a workload has."""
     owned = sorted(view.owned(REVISIONS, uid_of(owner)), key=lambda each: (each.get("revision", 0), name_of(each)))
-    data = {"spec": {"template": {**spec_of(owner)["template"], "$patch": "replace"}}}
+    data = _in_order({"spec": {"template": {**spec_of(owner)["template"], "$patch": "replace"}}})
     collisions = int(status_of(owner).get("collisionCount") or 0)
     highest = max((each.get("revision", 0) for each in owned), default=0)
     same = [each for each in owned if each.get("data") == data]
@@ -63,6 +63,13 @@ def history(view: View, resource: Resource, owner: Obj) -> History:
         collisions += 1
     made = _revision(resource, owner, name, digest, data, highest + 1)
     return History(owned, name, collisions, [Create(REVISIONS, made, about=owner)])
+
+
+def _in_order(value: Any) -> Any:
+    """The same with the keys of all mappings in order, as Go writes them: clients compare the data byte for byte."""
+    if isinstance(value, Mapping):
+        return {key: _in_order(value[key]) for key in sorted(value)}
+    return [_in_order(each) for each in value] if isinstance(value, list) else value
 
 
 def _revision(

@@ -21,6 +21,8 @@ SIMULATED = "kilauea.dev/simulated"
 NODE_STATE = "kilauea.dev/node-state"
 """On a Node: `not-ready` makes it say so and start no pods; `silent` makes it do nothing at all, as if it were dead."""
 NOT_READY, SILENT = "not-ready", "silent"
+MISSING_IMAGES = "kilauea.dev/missing-images"
+"""On a Node: images that it cannot pull, separated by commas."""
 
 RUN_TIME = "kilauea.dev/run-time"
 """Duration of each run of a container."""
@@ -91,3 +93,9 @@ def is_simulated(node: Obj) -> bool:
 def node_state(node: Obj) -> str:
     """Return the state that a Node is set to; empty if it is to be ready."""
     return annotations_of(node).get(NODE_STATE, "")
+
+
+def missing_images(node: Obj) -> frozenset[str]:
+    """The images that a Node cannot pull."""
+    text = annotations_of(node).get(MISSING_IMAGES, "")
+    return frozenset(each.strip() for each in text.split(",") if each.strip())

@@ -1,7 +1,6 @@
 """One container: waiting, running, terminated, and waiting again before it is restarted.
 
-Its state is its entry in the pod's status and nothing else. An entry that is not one of ours (an image that cannot be
-pulled, say) is left as it is.
+Its state is its entry in the pod's status and nothing else. An entry that is not one of ours is left as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from kilauea.nodes.program import Program
 from kilauea.nodes.timestamps import moment_of, second_text
 
 CREATING, INITIALIZING, BACK_OFF = "ContainerCreating", "PodInitializing", "CrashLoopBackOff"
+NO_IMAGE = "ImagePullBackOff"
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300
 """Seconds before the second restart, and the most that doubling makes of it; the first restart comes at once."""
 Role = Literal["main", "init", "sidecar"]
@@ -78,7 +78,16 @@ class Run:
     def fresh(self) -> bool:
         """True if it has never run and waits to be started."""
         reason = (self.state.get("waiting") or {}).get("reason")
-        return reason in (CREATING, INITIALIZING)
+        return reason in (CREATING, INITIALIZING) or (reason == NO_IMAGE and self.lacks_image)
+
+    @property
+    def lacks_image(self) -> bool:
+        """True if it waits for its image."""
+        return self.state.get("waiting") == self._without_image
+
+    @property
+    def _without_image(self) -> Obj:
+        return {"reason": NO_IMAGE, "message": f'Back-off pulling image "{self.container.get("image", "")}"'}
 
     @property
     def running(self) -> bool:
@@ -116,6 +125,13 @@ class Run:
         """Let it run for the first time."""
         state = {"running": {"startedAt": second_text(now)}}
         self._set(state, ready=True, started=True, containerID=self._id(self.entry.get("restartCount", 0)))
+
+    def wait_for_image(self) -> bool:
+        """Let it wait for its image; returns whether it did not before."""
+        if self.lacks_image:
+            return False
+        self._set({"waiting": self._without_image})
+        return True
 
     def step(self, now: int) -> bool:
         """Let happen what is due; returns whether anything did."""

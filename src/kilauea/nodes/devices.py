@@ -108,13 +108,13 @@ def refusal(pod: Obj, node: Obj, others: Sequence[Obj]) -> str:
         node: the node.
         others: all pods on the node.
     """
-    before = [each for each in others if _comes_first(each, pod)]
+    before = [each for each in others if comes_first(each, pod)]
     messages = (_refusal(pod, node, family, before) for family in serving(pod, node))
     return next(filter(None, messages), "")
 
 
-def _comes_first(other: Obj, pod: Obj) -> bool:
-    """True if another pod has its cards already, or gets them before this one."""
+def comes_first(other: Obj, pod: Obj) -> bool:
+    """Return True if another pod has what it asked of the node already, or gets it before this one."""
     if other["metadata"]["uid"] == pod["metadata"]["uid"] or (other.get("status") or {}).get("phase") in ENDED:
         return False
     return bool((other.get("status") or {}).get("startTime")) or _turn(other) < _turn(pod)

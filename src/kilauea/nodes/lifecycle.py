@@ -6,19 +6,21 @@ has stopped. A pod whose status is not one of ours is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
-from kilauea.nodes.annotations import START_DELAY, annotations_of, read_duration
+from kilauea.nodes.annotations import START_DELAY, annotations_of, missing_images, read_duration
 from kilauea.nodes.containers import CREATING, INITIALIZING, KILLED, Run, waiting_entry
 from kilauea.nodes.pod_status import ENDED, FAILED, PENDING, RUNNING, addresses, conditions_of, phase_of
 from kilauea.nodes.program import JOB_RUN_TIME, program_of
 from kilauea.nodes.timestamps import moment_of, second_text
 
 DEADLINE = "DeadlineExceeded"
+IMAGE_RETRY = 10 * SECOND
+"""Microseconds after which a node tries again to pull an image."""
 _DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"
 
 
@@ -73,10 +75,10 @@ def advance(pod: Obj, node: Obj, now: int, start_delay: int, run_time: int = JOB
     if begin > now:
         silent = started(pod) or delay < SECOND  # a moment is not worth a write
         return Step({} if silent else life.status(now, node), _earliest(begin, deadline))
-    life.run_until(now)
+    life.run_until(now, missing_images(node))
     # What is counted from the time at which it starts, which is to be written yet, is known only then.
     rests = life.phase == RUNNING and deadline is None and not delay
-    return Step(life.status(now, node), _earliest(deadline, *life.due_times()), rests)
+    return Step(life.status(now, node), _earliest(deadline, *life.due_times(now)), rests)
 
 
 def _bound(pod: Obj) -> int | None:
@@ -161,9 +163,14 @@ class _Life:
         seconds = self.pod["spec"].get("activeDeadlineSeconds")
         return None if seconds is None else (self.start_time or now) + seconds * SECOND
 
-    def run_until(self, now: int) -> None:
-        """Let everything happen that is due, but not more than one change of phase."""
-        while self._pass(now):
+    def run_until(self, now: int, missing: Collection[str] = ()) -> None:
+        """Let everything happen that is due, but not more than one change of phase.
+
+        Args:
+            now: microseconds since 1970.
+            missing: images that cannot be pulled.
+        """
+        while self._pass(now, missing):
             phase = phase_of(self.inits, self.mains)
             if phase != self.phase:
                 self.phase = phase
@@ -171,20 +178,22 @@ class _Life:
         if self.phase in ENDED:
             self._end_sidecars(now)
 
-    def _pass(self, now: int) -> bool:
+    def _pass(self, now: int, missing: Collection[str]) -> bool:
         """One round over all containers; returns whether anything happened."""
         happened = False
         for run in self.inits:
-            happened |= self._start_or_step(run, now)
+            happened |= self._start_or_step(run, now, missing)
             if run.role == "init" and run.exit_code != 0:
                 return happened
         for run in self.mains:
-            happened |= self._start_or_step(run, now)
+            happened |= self._start_or_step(run, now, missing)
         return happened
 
     @staticmethod
-    def _start_or_step(run: Run, now: int) -> bool:
+    def _start_or_step(run: Run, now: int, missing: Collection[str]) -> bool:
         if run.fresh:
+            if run.container.get("image") in missing:
+                return run.wait_for_image()
             run.start(now)
             return True
         return run.step(now)
@@ -206,10 +215,10 @@ class _Life:
                 run.end(now, code, "Error")
         self.phase = FAILED
 
-    def due_times(self) -> Iterator[int | None]:
-        """Yield the time of the next change of each container."""
+    def due_times(self, now: int) -> Iterator[int | None]:
+        """Yield the time of the next change of each container; an image is looked for again and again."""
         if self.phase not in ENDED:
-            yield from (run.due() for run in self._all())
+            yield from (now + IMAGE_RETRY if run.fresh and run.lacks_image else run.due() for run in self._all())
 
     def status(self, now: int, node: Obj) -> dict[str, Any]:
         """The fields of the status that have changed."""

@@ -62,12 +62,14 @@ def machine_status(
 ) -> dict[str, Any]:
     """Return the missing fields in the status of a node, except its conditions; fields that are set stay.
 
-    `offers` are the resources of its cards.
+    `offers` are the resources of its cards. An extended resource that is added to its capacity becomes allocatable, as
+    with kubelets.
     """
     missing: dict[str, Any] = {}
     capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
     given = capacity or allocatable or machine.capacity()
-    wanted = {"capacity": given, "allocatable": allocatable or given}
+    advertised = {key: amount for key, amount in capacity.items() if "/" in key} if allocatable else {}
+    wanted = {"capacity": given, "allocatable": {**advertised, **allocatable} or given}
     for part, amounts in wanted.items():
         amounts = amounts if "pods" in amounts else {**amounts, "pods": str(machine.pods)}
         amounts = {**offers, **amounts}

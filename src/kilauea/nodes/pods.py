@@ -22,7 +22,10 @@ from kilauea.nodes.annotations import (
     read_duration,
 )
 from kilauea.nodes.containers import KILLED
-from kilauea.nodes.devices import REFUSED, Family, refusal, serving
+from kilauea.nodes.devices import REFUSED, Family, comes_first, refusal, serving
+from kilauea.nodes.host_ports import MESSAGE as PORTS_TAKEN
+from kilauea.nodes.host_ports import REFUSED as NO_PORT
+from kilauea.nodes.host_ports import are_taken, host_ports
 from kilauea.nodes.lifecycle import Step, active, advance, killed, started
 from kilauea.nodes.node_conditions import is_ready
 from kilauea.nodes.program import JOB_RUN_TIME
@@ -84,6 +87,10 @@ class Pods:
         return self._go_on(pod, node, view, now)
 
     def _go_on(self, pod: Obj, node: Obj, view: View, now: int) -> Outcome:
+        if not started(pod) and (ports := host_ports(pod)):
+            there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
+            if are_taken(ports, [each for each in there if comes_first(each, pod)]):
+                return Outcome(_failed(pod, NO_PORT, PORTS_TAKEN, now))
         asking = serving(pod, node)
         if asking and not started(pod):
             message = refusal(pod, node, view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
@@ -125,8 +132,13 @@ def _unlocked(node: Obj, asking: Sequence[Family]) -> list[Operation]:
 def _refused(pod: Obj, node: Obj, asking: Sequence[Family], message: str, now: int) -> list[Operation]:
     """The writes for a pod whose cards the device plugin does not give."""
     text = f"Allocate failed due to {message}, which is unexpected"
-    status = {"phase": "Failed", "reason": REFUSED, "message": text, "startTime": second_text(now)}
-    return [*_unlocked(node, asking), _patch(pod, status), Record(pod, "Warning", REFUSED, text)]
+    return [*_unlocked(node, asking), *_failed(pod, REFUSED, text, now)]
+
+
+def _failed(pod: Obj, reason: str, message: str, now: int) -> list[Operation]:
+    """The writes for a pod that the node refuses."""
+    status = {"phase": "Failed", "reason": reason, "message": message, "startTime": second_text(now)}
+    return [_patch(pod, status), Record(pod, "Warning", reason, message)]
 
 
 def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:

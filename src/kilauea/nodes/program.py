@@ -7,6 +7,7 @@ command that is there to end runs for a moment, an init container not at all, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +31,10 @@ JOB_RUN_TIME = 5 * SECOND
 
 NOTHING = Script(False, 0, 0)
 """The script of what has no command."""
+_KEYED_FIELD = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
+_PLAIN_FIELDS = frozenset(
+    {"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"}
+)
 _Notes = tuple[tuple[str, str], ...]
 """Annotations by which users say what pods do."""
 
@@ -69,13 +74,24 @@ def program_of(pod: Obj, container: Obj, init: bool = False, default: int = JOB_
     """
     command, args = tuple(container.get("command") or ()), tuple(container.get("args") or ())
     notes = tuple(each for each in annotations_of(pod).items() if each[0].startswith(PREFIX))
-    environment = _environment(container) if any("$" in word for word in command + args) else ()
+    environment = _environment(pod, container) if any("$" in word for word in command + args) else ()
     return _program(command, args, environment, container["name"], notes, init, _is_to_end(pod, container), default)
 
 
-def _environment(container: Obj) -> Environment:
-    """The variables of a container that have a value of their own."""
-    return tuple((each["name"], str(each.get("value") or "")) for each in container.get("env") or ())
+def _environment(pod: Obj, container: Obj) -> Environment:
+    """The variables of a container; those whose value no simulated node knows are empty."""
+    return tuple((each["name"], _value(pod, each)) for each in container.get("env") or ())
+
+
+def _value(pod: Obj, variable: Obj) -> str:
+    """The value of a variable: its own, or that of a field of the pod that never changes."""
+    path = ((variable.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "")
+    if found := _KEYED_FIELD.fullmatch(path):
+        return str((pod["metadata"].get(found[1]) or {}).get(found[2], ""))
+    part, _, name = path.partition(".")
+    if path in _PLAIN_FIELDS:
+        return str(pod[part].get(name, ""))
+    return str(variable.get("value") or "")
 
 
 @lru_cache(maxsize=4096)

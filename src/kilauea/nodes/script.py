@@ -1,7 +1,7 @@
 """Reads commands and small shell scripts as people write them in examples, to tell how long they take and how they end.
 
-Nothing is executed. Known are `sleep`, `exit`, `true`, `false`, `echo`, `printf`, `seq`, `test`, variables, arithmetic,
-`for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other commands take no time.
+Nothing is executed. Known are `sleep`, `exit`, `true`, `false`, `echo`, `printf`, `seq`, `expr`, `test`, variables,
+arithmetic, `for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other commands take no time.
 """
 
 from __future__ import annotations
@@ -248,7 +248,10 @@ class _Run:
         elif name in ("[", "[[", "test", "!"):
             self.status = self._test(name, rest, status)
         elif name in ("let", "expr"):
-            self.status = int(not calculate(" ".join(rest) or "1", self.variables))
+            value = calculate(" ".join(rest) or "1", self.variables)
+            self.status = int(not value)
+            if name == "expr":
+                yield self.taken, str(value)
         elif words and words[0].startswith("((") and words[0].endswith("))"):
             self.status = int(not calculate(words[0][2:-2], self.variables))
         elif _serves(name, rest):

@@ -166,3 +166,75 @@ def test_rules_in_every_part_of_the_language_are_enforced(raw: dict[str, Any], g
 )
 def test_fields_have_names_that_expressions_can_hold(name: str, text: str) -> None:
     assert escaped(name) == text
+
+
+DESCRIBED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "x": {"type": "integer"},
+        "a-b": {"type": "string"},
+        "either": {"x-kubernetes-int-or-string": True},
+        "parts": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        "sizes": {
+            "type": "object",
+            "additionalProperties": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        },
+        "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+}
+
+
+def errors(rule: str, *, whole: bool = False, **more: Any) -> list[str]:
+    """The errors about a rule of an object, or of a part of one."""
+    raw = {**DESCRIBED, "x-kubernetes-validations": [{"rule": rule, "message": "no", **more}]}
+    found = check_rules(raw if whole else {"type": "object", "properties": {"spec": raw}}, "p")
+    return [each.message for each in found]
+
+
+@pytest.mark.parametrize(
+    ("rule", "field", "column"),
+    [
+        ("self.z == 100", "z", 5),
+        ("oldSelf.z == self.x", "z", 8),
+        ("self.parts.all(p, p.nam != '')", "nam", 20),
+        ("self.parts[0].nam != ''", "nam", 14),
+        ("has(self.z) ? self.x > 1 : true", "z", 9),
+        ("self.sizes['a'].m > 1", "m", 16),
+        ("self.parts.exists(p, self.z == p.name)", "z", 26),
+        ("cel.bind(p, self.parts[0], p.nam == '')", "nam", 29),
+        ("self.apiVersion == 'v1'", "apiVersion", 5),
+    ],
+)
+def test_a_rule_about_a_field_that_is_not_there_is_refused(rule: str, field: str, column: int) -> None:
+    (message,) = errors(rule)
+    words = f"compilation failed: ERROR: <input>:1:{column}: undefined field '{field}'"
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.x > 1 && oldSelf.x < 3",
+        "self.a__dash__b == 'c'",
+        "self.?z.orValue(1) == 1",
+        "self.open.anything == 1",
+        "self.sizes.some.n > 1",
+        "self.parts.all(self, self.name != '')",
+        "self.parts.map(p, p.name).all(n, n.size() > 0)",
+        "self.parts.filter(p, p.name != '')[0].anything == 1",
+        "self.sizes.all(k, self.sizes[k].n > 0)",
+        "self.either.anything == 1",
+    ],
+)
+def test_a_rule_about_fields_that_are_or_may_be_there_is_let_in(rule: str) -> None:
+    assert errors(rule) == []
+
+
+def test_a_rule_of_a_whole_object_sees_its_kind_and_its_name() -> None:
+    assert errors("self.kind != '' && self.apiVersion != '' && self.metadata.name != ''", whole=True) == []
+    (message,) = errors("self.metadata.labels.size() == 0", whole=True)
+    assert "undefined field 'labels'" in message
+
+
+def test_an_old_value_that_may_lack_is_not_looked_into() -> None:
+    assert errors("oldSelf.hasValue() ? oldSelf.value().z == 1 : true", optionalOldSelf=True) == []

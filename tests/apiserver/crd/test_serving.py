@@ -357,6 +357,30 @@ def test_a_changed_schema_holds_at_once_but_not_against_what_is_there() -> None:
     run(scenario)
 
 
+def test_what_is_stored_gets_a_default_that_came_later() -> None:
+    """In a get, a list and a change; what was stored with an older default keeps it."""
+
+    async def scenario(api: Api) -> None:
+        await define(api, crd())
+        path = f"{CRDS}/widgets.example.com"
+        assert (await api.ask("POST", WIDGETS, widget("old", size=1)))[0] == 201
+        colour = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/colour"
+        added = [{"op": "add", "path": colour, "value": {"type": "string", "default": "red"}}]
+        assert (await api.ask("PATCH", path, added, "application/json-patch+json"))[0] == 200
+        await api.until(f"{WIDGETS}/old", lambda _, body: body["spec"].get("colour") == "red")
+        assert (await api.ask("GET", WIDGETS))[1]["items"][0]["spec"]["colour"] == "red"
+        assert (await api.ask("POST", WIDGETS, widget("new", size=1)))[1]["spec"]["colour"] == "red"
+        changed = [{"op": "replace", "path": f"{colour}/default", "value": "blue"}]
+        assert (await api.ask("PATCH", path, changed, "application/json-patch+json"))[0] == 200
+        await api.until(f"{WIDGETS}/old", lambda _, body: body["spec"]["colour"] == "blue")
+        found = (await api.ask("GET", WIDGETS))[1]["items"]
+        assert {each["metadata"]["name"]: each["spec"]["colour"] for each in found} == {"old": "blue", "new": "red"}
+        merged = await api.ask("PATCH", f"{WIDGETS}/old", {"spec": {"size": 2}}, "application/merge-patch+json")
+        assert merged[1]["spec"]["colour"] == "blue"
+
+    run(scenario)
+
+
 def test_the_volcano_kinds_are_served_from_the_beginning() -> None:
     async def scenario(api: Api) -> None:
         for kind in KINDS:
@@ -488,6 +512,8 @@ def test_openapi_describes_custom_kinds_with_their_metadata() -> None:
         assert schema["properties"]["metadata"]["allOf"][0]["$ref"].endswith("ObjectMeta")
         assert "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" in document["components"]["schemas"]
         assert "sh.volcano.batch.v1alpha1.JobList" in document["components"]["schemas"]
+        assert schema["properties"]["apiVersion"]["description"].startswith("APIVersion defines the versioned schema")
+        assert schema["properties"]["metadata"]["description"].startswith("Standard object's metadata.")
 
     run(scenario, bundled=True)
 

@@ -13,6 +13,7 @@ from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
 from kilauea.apiserver.admission.limits import LimitRanger
 from kilauea.apiserver.admission.priority import Priority
 from kilauea.apiserver.admission.quota.step import ResourceQuotas
+from kilauea.apiserver.admission.runtime_classes import RuntimeClasses
 from kilauea.apiserver.admission.service_accounts import ServiceAccounts
 from kilauea.apiserver.admission.service_addresses import ServiceAddresses
 from kilauea.apiserver.admission.signing_requests import SigningRequestAuthors
@@ -39,6 +40,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             StorageObjectInUseProtection(),
             PersistentVolumeClaimResize(),
             ServiceAddresses(),
+            RuntimeClasses(),
             SigningRequestAuthors(),
             Escalation(),
             DeviceAdminAccess(),

@@ -14,6 +14,7 @@ from kilauea.apiserver.crd.conversion import VersionConversion
 from kilauea.apiserver.crd.names import TERMINATING, holds
 from kilauea.apiserver.crd.ratcheting import new_causes
 from kilauea.apiserver.crd.rules import apply_rules, rules_of
+from kilauea.apiserver.crd.stored_defaults import StoredDefaults, stored_defaults
 from kilauea.apiserver.resources.types import STATUS_VERBS, ResourceType, Subresource
 from kilauea.apiserver.schema import Schema, from_openapi, validate
 from kilauea.apiserver.status import Cause
@@ -35,11 +36,25 @@ def custom_types(definition: Object, backend: Backend) -> list[ResourceType]:
     versions = definition["spec"]["versions"]
     schemas = {each["name"]: from_openapi(each["schema"]["openAPIV3Schema"]) for each in versions}
     conversion = VersionConversion(backend, definition, schemas) if len(versions) > 1 else None
-    return [_type(definition, each, schemas[each["name"]], conversion) for each in versions if each.get("served")]
+    prefix, revision = _prefix(definition), int(definition["metadata"].get("resourceVersion") or 0)
+    served = [(each, schemas[each["name"]]) for each in versions if each.get("served")]
+    return [
+        _type(definition, version, schema, conversion, stored_defaults(backend.store, prefix, schema, revision))
+        for version, schema in served
+    ]
+
+
+def _prefix(definition: Object) -> str:
+    """Prefix of the keys of the objects of a definition."""
+    return f"/{definition['spec']['group']}/{definition['status']['acceptedNames']['plural']}/"
 
 
 def _type(
-    definition: Object, version: Mapping[str, Any], schema: Schema, conversion: VersionConversion | None
+    definition: Object,
+    version: Mapping[str, Any],
+    schema: Schema,
+    conversion: VersionConversion | None,
+    late_defaults: StoredDefaults | None,
 ) -> ResourceType:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     parts = version.get("subresources") or {}
@@ -62,6 +77,7 @@ def _type(
         storage_version_hash=_storage_hash(f"{spec['group']}/{stored}/{names['kind']}"),
         table=table_form(version.get("additionalPrinterColumns") or ()),
         conversion=conversion,
+        late_defaults=late_defaults,
     )
 
 

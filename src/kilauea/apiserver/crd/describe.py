@@ -1,11 +1,15 @@
-"""The schemas of custom resources as OpenAPI tells them to clients: complete objects, and lists of them."""
+"""Schemas as OpenAPI tells them to clients: complete objects of custom resources, lists of them, and descriptions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.schema import descriptions
 
+_LIKE = "io.k8s.api.core.v1.ConfigMap"
+"""The definition whose fields of every object are described as those of custom resources are."""
 _META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1."
 
 
@@ -18,10 +22,11 @@ def described(resource: ResourceType, name: str) -> dict[str, dict[str, Any]]:
     """
     whole = dict(resource.schema.raw)
     whole.pop("x-kubernetes-embedded-resource", None)
+    one, several = descriptions()[_LIKE], descriptions()[f"{_LIKE}List"]
     whole["properties"] = {
-        "apiVersion": {"type": "string", "description": "Group and version of this form of the object."},
-        "kind": {"type": "string", "description": "Kind of the object."},
-        "metadata": {"allOf": [{"$ref": f"{_META}ObjectMeta"}], "description": "Identity, labels and times."},
+        "apiVersion": {"type": "string", "description": one["apiVersion"]},
+        "kind": {"type": "string", "description": one["kind"]},
+        "metadata": {"allOf": [{"$ref": f"{_META}ObjectMeta"}], "description": one["metadata"]},
         **{key: each for key, each in whole.get("properties", {}).items() if key not in _OWN},
     }
     many = {
@@ -29,16 +34,28 @@ def described(resource: ResourceType, name: str) -> dict[str, dict[str, Any]]:
         "description": f"A list of {resource.plural}.",
         "required": ["items"],
         "properties": {
-            "apiVersion": {"type": "string", "description": "Group and version of this form of the list."},
+            "apiVersion": {"type": "string", "description": several["apiVersion"]},
             "items": {"type": "array", "items": {"$ref": f"#/components/schemas/{name}"}},
-            "kind": {"type": "string", "description": "Kind of the list."},
-            "metadata": {"allOf": [{"$ref": f"{_META}ListMeta"}], "description": "Revision and continuation."},
+            "kind": {"type": "string", "description": several["kind"]},
+            "metadata": {"allOf": [{"$ref": f"{_META}ListMeta"}], "description": several["metadata"]},
         },
     }
     return {
         name: _marked(whole, resource, resource.kind),
         f"{name}List": _marked(many, resource, resource.kind_of_list),
     }
+
+
+def with_descriptions(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a definition with the descriptions of Kubernetes, where it is a built-in one."""
+    told = descriptions().get(name)
+    if told is None:
+        return dict(raw)
+    out = {**raw, "description": told[""]} if "" in told else dict(raw)
+    if "properties" in raw:
+        fields = raw["properties"].items()
+        out["properties"] = {key: {**each, "description": told[key]} if key in told else each for key, each in fields}
+    return out
 
 
 def in_older_form(raw: dict[str, Any]) -> dict[str, Any]:

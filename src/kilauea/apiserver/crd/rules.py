@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kilauea.api.cel import COST_OF_CALL, NONE, CelCostError, CelError, Optional, Program, compiled
+from kilauea.apiserver.crd.rule_fields import undefined_field
 from kilauea.apiserver.crd.values import as_cel
 from kilauea.apiserver.deferred import deferred, has_answers
 from kilauea.apiserver.fields import invalid_value, not_supported, required
@@ -135,18 +136,18 @@ def _rule(raw: Raw, name: str) -> ValidationRule:
 # --- of a definition
 
 
-def check_rules(raw: Raw, path: str) -> Iterator[Cause]:
-    """Errors in the rules of a schema as such."""
+def check_rules(raw: Raw, path: str, *, whole: bool = True) -> Iterator[Cause]:
+    """Errors in the rules of a schema as such; `whole` if it is that of a whole object."""
     for number, rule in enumerate(raw.get("x-kubernetes-validations") or ()):
-        yield from _check_rule(rule, f"{path}.x-kubernetes-validations[{number}]")
+        yield from _check_rule(rule, f"{path}.x-kubernetes-validations[{number}]", raw, whole=whole)
     for key, child in sorted(raw.get("properties", {}).items()):
-        yield from check_rules(child, f"{path}.properties[{key}]")
+        yield from check_rules(child, f"{path}.properties[{key}]", whole=False)
     for key in ("items", "additionalProperties"):
         if isinstance(raw.get(key), dict):
-            yield from check_rules(raw[key], f"{path}.{key}")
+            yield from check_rules(raw[key], f"{path}.{key}", whole=False)
 
 
-def _check_rule(rule: Raw, path: str) -> Iterator[Cause]:
+def _check_rule(rule: Raw, path: str, raw: Raw, *, whole: bool) -> Iterator[Cause]:
     text = (rule.get("rule") or "").strip()
     if not text:
         yield required(f"{path}.rule", "rule is not specified")
@@ -156,10 +157,14 @@ def _check_rule(rule: Raw, path: str) -> Iterator[Cause]:
     if rule.get("reason") and rule["reason"] not in REASONS:
         yield not_supported(f"{path}.reason", rule["reason"], REASONS)
     for key in ("rule", "messageExpression"):
+        expression = (rule.get(key) or "true").strip()
         try:
-            compiled((rule.get(key) or "true").strip(), _VARIABLES)
+            compiled(expression, _VARIABLES)
+            wrong = undefined_field(expression, raw, whole=whole, old_may_lack=bool(rule.get("optionalOldSelf")))
         except CelError as error:
-            yield invalid_value(f"{path}.{key}", rule[key], str(error))
+            wrong = str(error)
+        if wrong:
+            yield invalid_value(f"{path}.{key}", rule[key], wrong)
     if rule.get("optionalOldSelf") is not None and not _OLD.search(text):
         words = "may not be set if oldSelf is not used in rule"
         yield invalid_value(f"{path}.optionalOldSelf", rule["optionalOldSelf"], words)

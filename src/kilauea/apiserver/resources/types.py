@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -81,6 +82,8 @@ class ResourceType:
     """The form in which objects are stored, where that is another kind's or version's; None for their own."""
     conversion: Conversion | None = None
     """Between the versions of a definition; None if there is one only, in which all objects are stored."""
+    late_defaults: Callable[[bytes], bytes] | None = None
+    """Fills in what objects lack that are older than the schema; None if there are none."""
     stored_group: str | None = None
     """Group under which the objects are kept, where several groups serve the same ones; None for its own."""
 
@@ -126,8 +129,10 @@ class ResourceType:
     def served(self, value: bytes) -> bytes:
         """Stored bytes in the form of this version."""
         if self.conversion is not None:
-            return self.conversion.served(value, self.api_version)
-        return value if self.other_form is None else self.other_form.served(value, self.api_version)
+            value = self.conversion.served(value, self.api_version)
+        elif self.other_form is not None:
+            value = self.other_form.served(value, self.api_version)
+        return value if self.late_defaults is None else self.late_defaults(value)
 
     def key(self, namespace: str, name: str) -> str:
         """Key of an object in the store."""

@@ -165,37 +165,50 @@ def _strip_parts(call: Call, obj: Object, names: Iterable[str]) -> None:
 
 async def _apply(call: Call) -> ApiResponse:
     """Server-side apply: creates what is not there."""
-    applied = _parse_applied(call)
+    applied, repeated = _parse_applied(call)
     if (applied.get("apiVersion"), applied.get("kind")) != (call.resource.api_version, call.resource.kind):
         group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
         raise status.bad_request(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
     metadata_of(applied)
     applied["metadata"].setdefault("name", call.info.name)
     check_body_name(call, applied)
+    _tell_repeated(call, repeated)
     if call.backend.store.get(call.key) is None and call.subresource is None:
         obj = _applied(call, None, applied)
         return object_response(call, await create_object(call, obj, track=False), 201)
     return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
 
 
-def _parse_applied(call: Call) -> Object:
-    """Parse the applied object: JSON, which is YAML, or other YAML."""
+def _tell_repeated(call: Call, repeated: list[str]) -> None:
+    """Warn of keys that are there twice in an applied object, or refuse it, as asked."""
+    mode = call.field_validation()
+    if mode == "Warn":
+        call.warnings += repeated
+    elif mode == "Strict" and repeated:
+        lines = "\n  ".join(repeated)
+        words = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors"
+        raise status.bad_request(f"{words}:\n  {lines}")
+
+
+def _parse_applied(call: Call) -> tuple[Object, list[str]]:
+    """Parse the applied object, JSON, which is YAML, or other YAML; and messages about keys that are there twice."""
     body, parsed, error = call.request.body, call.request.parsed, ""
     applied: Any = None
+    repeated: list[str] = []
     if parsed is None:
         try:
-            applied = read_yaml(body)[0]
+            applied, repeated = read_yaml(body)
         except YamlError as fault:
             error = yaml_syntax_error(body, str(fault))
     else:
-        applied, error = msgspec.json.decode(parsed.value), parsed.error
+        applied, error, repeated = msgspec.json.decode(parsed.value), parsed.error, parsed.repeated
     if error:
         raise status.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}")
     if not isinstance(applied, dict):
         kind = GO_KINDS.get(type(applied), "number")
         message = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {message}")
-    return applied
+    return applied, repeated
 
 
 def _applied(call: Call, live: Object | None, applied: Object) -> Object:

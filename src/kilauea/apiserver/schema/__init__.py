@@ -10,12 +10,13 @@ from kilauea.apiserver.schema.builtin import (
     builtin_schema,
     definition,
     definition_name,
+    descriptions,
     is_known_kind,
     kubernetes_version,
     openapi_definitions,
 )
 from kilauea.apiserver.schema.custom import from_openapi, read_custom
-from kilauea.apiserver.schema.defaults import apply_defaults
+from kilauea.apiserver.schema.defaults import apply_defaults, has_defaults
 from kilauea.apiserver.schema.nodes import Schema
 from kilauea.apiserver.schema.reading import DecodeError, read_builtin
 from kilauea.apiserver.schema.repeated import fields_in_order, repeated_fields
@@ -30,8 +31,10 @@ __all__ = [
     "builtin_schema",
     "definition",
     "definition_name",
+    "descriptions",
     "fields_in_order",
     "from_openapi",
+    "has_defaults",
     "is_known_kind",
     "kubernetes_version",
     "openapi_definitions",

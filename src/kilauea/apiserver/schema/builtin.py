@@ -53,6 +53,17 @@ def openapi_definitions() -> Mapping[str, Mapping[str, Any]]:
     return definitions
 
 
+@cache
+def descriptions() -> Mapping[str, Mapping[str, str]]:
+    """The descriptions of the fields of each definition, by name; its own is under the empty name.
+
+    They are made by `tests/kubernetes/generate_descriptions.py`.
+    """
+    packed = (_FOLDER / "descriptions.json.gz").read_bytes()
+    found: dict[str, dict[str, str]] = msgspec.json.decode(zlib.decompress(packed, wbits=31))
+    return found
+
+
 def definition_name(group: str, version: str, kind: str) -> str:
     """The name of a kind's definition, such as `io.k8s.api.core.v1.Pod`; the core group is empty.
 

@@ -42,7 +42,7 @@ def apply_defaults(schema: Schema, value: Any, settled: Collection[str] = ()) ->
     """
     if value.__class__ is dict:
         _fill_object(schema, value, settled)
-    elif value.__class__ is list and schema.items is not None and _matters(schema.items):
+    elif value.__class__ is list and schema.items is not None and has_defaults(schema.items):
         for item in value:
             apply_defaults(schema.items, item)
 
@@ -82,8 +82,8 @@ def _plan(schema: Schema) -> _Plan:
         for key, mark in marks
         if mark.startswith("=")
     ]
-    below = {key: child for key, child in schema.properties.items() if _matters(child)}
-    additional = schema.additional if schema.additional is not None and _matters(schema.additional) else None
+    below = {key: child for key, child in schema.properties.items() if has_defaults(child)}
+    additional = schema.additional if schema.additional is not None and has_defaults(schema.additional) else None
     return _Plan(tuple(values), CODED_RULES.get(schema.name), tuple(always), below, additional)
 
 
@@ -95,8 +95,8 @@ def _has_default(schema: Schema, key: str, child: Schema) -> bool:
 
 
 @derived
-def _matters(schema: Schema) -> bool:
-    """Return True if there may be defaults to set at or below a node."""
+def has_defaults(schema: Schema) -> bool:
+    """Return True if there may be defaults to fill in at or below a node."""
     return _matters_within(schema, frozenset())
 
 

@@ -12,6 +12,7 @@ from kilauea.apiserver.strategies.pods import check_template
 class ReplicationControllers(Strategy):
     """Replication controllers: their selector is a map of labels, taken from the template if it is missing."""
 
+    propagation = "Orphan"
     scale = ScalePaths(plain=True)
     selectable = ("status.replicas",)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.cron import parse_schedule
 from kilauea.api.meta import LabelSelector
 from kilauea.api.selectors import matches, selector_of
 from kilauea.apiserver.fields import (
@@ -148,12 +149,7 @@ class CronJobs(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        causes = []
-        if not spec.get("schedule"):
-            causes.append(required("spec.schedule"))
-        elif len(spec["schedule"].split()) != 5 and not spec["schedule"].startswith("@"):
-            message = f"Expected exactly 5 fields, found {len(spec['schedule'].split())}: {spec['schedule']}"
-            causes.append(invalid_value("spec.schedule", spec["schedule"], message.lower()))
+        causes = [*_check_schedule(spec), *_check_zone(spec)]
         policy = spec.get("concurrencyPolicy", "Allow")
         if policy not in ("Allow", "Forbid", "Replace"):
             causes.append(not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
@@ -163,6 +159,39 @@ class CronJobs(Strategy):
     def warnings(self, obj: Object) -> list[str]:
         job = spec_of(spec_of(obj).get("jobTemplate") or {})
         return template_warnings("spec.jobTemplate.spec.template.", job.get("template") or {})
+
+
+def _check_schedule(spec: Object) -> list[Cause]:
+    schedule = spec.get("schedule")
+    if not schedule:
+        return [required("spec.schedule")]
+    if "TZ" in schedule:
+        message = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        return [invalid_value("spec.schedule", schedule, message)]
+    if len(schedule.split()) != 5 and not schedule.startswith("@"):
+        message = f"expected exactly 5 fields, found {len(schedule.split())}: {schedule}"
+        return [invalid_value("spec.schedule", schedule, message.lower())]
+    try:
+        parse_schedule(schedule)
+    except ValueError as error:
+        return [invalid_value("spec.schedule", schedule, str(error))]
+    return []
+
+
+def _check_zone(spec: Object) -> list[Cause]:
+    zone = spec.get("timeZone")
+    if zone is None:
+        return []
+    if not zone:
+        return [invalid_value("spec.timeZone", zone, "timeZone must be nil or non-empty string")]
+    if zone.lower() == "local":
+        message = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        return [invalid_value("spec.timeZone", zone, message)]
+    try:
+        parse_schedule("@hourly", zone)
+    except ValueError:
+        return [invalid_value("spec.timeZone", zone, f"unknown time zone {zone}")]
+    return []
 
 
 def check_job(path: str, spec: Object) -> list[Cause]:

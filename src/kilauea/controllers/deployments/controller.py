@@ -14,6 +14,7 @@ from kilauea.controllers.deployments.status import (
     availability,
     conditions,
     counts,
+    failure,
     is_complete,
     late_in,
     progress,
@@ -202,6 +203,8 @@ class Rollout:
         elif not spec_of(deployment).get("paused"):
             new, renewed = progress(deployment, status, self._newest, self._now)
             said += [(new, renewed)] if new else []
+        if refused := failure(self._owned, self._newest):
+            said.append((refused, False))
         status["conditions"] = conditions(deployment, said, self._now) or None
         status["collisionCount"] = self.collisions or None
         return status_patch(DEPLOYMENTS, deployment, status)

@@ -13,6 +13,8 @@ from kilauea.controllers.objects import condition_of, name_of, spec_of, status_o
 ENDLESS = 2**31 - 1
 """A deadline that means none."""
 DONE, LATE = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+FAILURE = "ReplicaFailure"
+"""The condition of a replica set whose pods are refused, and of its deployment."""
 
 
 class ConditionState(NamedTuple):
@@ -99,8 +101,19 @@ def late_in(deployment: Obj, now: int) -> float | None:
     return max(0.0, (since + deadline * SECOND - now) / SECOND)
 
 
+def failure(owned: Sequence[Obj], newest: Obj | None) -> ConditionState | None:
+    """The condition of the newest replica set whose pods are refused, or else of an old one; None if none are."""
+    for each in (newest, *owned):
+        found = condition_of(each, FAILURE) if each is not None else None
+        if found is not None:
+            return ConditionState(FAILURE, found["status"], found.get("reason", ""), found.get("message", ""))
+    return None
+
+
 def conditions(deployment: Obj, said: Sequence[tuple[ConditionState, bool]], now: int) -> list[dict[str, Any]]:
     """The conditions with what is said of them now; a transition keeps its time if nothing has changed.
+
+    ReplicaFailure goes when it is not said.
 
     Args:
         deployment: as it is.
@@ -109,6 +122,8 @@ def conditions(deployment: Obj, said: Sequence[tuple[ConditionState, bool]], now
     """
     stamp = format_time(now - now % SECOND)
     kept = {each["type"]: dict(each) for each in status_of(deployment).get("conditions") or ()}
+    if all(state.type != FAILURE for state, _ in said):
+        kept.pop(FAILURE, None)
     for (type, status, reason, message), renewed in said:
         before = kept.get(type)
         if before and (before["status"], before["reason"]) == (status, reason) and not renewed:

@@ -15,6 +15,7 @@ from kilauea.controllers.objects import (
     name_of,
     no_keys,
     own_key,
+    owner_reference,
     spec_of,
     status_of,
     status_patch,
@@ -22,7 +23,11 @@ from kilauea.controllers.objects import (
 )
 from kilauea.controllers.pods import claim, is_finished, seconds_until_available
 from kilauea.controllers.revisions import REVISION_LABEL, History, forgotten, history, template_of
-from kilauea.controllers.statefulsets.identity import creation, numbers, ordinal_of
+from kilauea.controllers.statefulsets.identity import claim_names, creation, numbers, ordinal_of
+from kilauea.controllers.statefulsets.retention import go_with, owners_given
+
+CLAIM_SECONDS = 1.0
+"""Seconds after which a set looks again for claims that are being deleted: a new pod must not use them."""
 
 
 class StatefulSetController:
@@ -45,6 +50,7 @@ class StatefulSetController:
         look = Reconciliation(view, stateful_set, pods, now)
         if not is_going(stateful_set):
             operations += look.history.operations
+            operations += look.claims()
             operations += look.step()
             operations += forgotten(stateful_set, look.history, pods, [look.current])
         return Outcome([*operations, *look.tell()], look.again)
@@ -56,7 +62,7 @@ class Reconciliation:
     Attributes:
         history: its templates.
         current: name of the revision that pods have which are not updated yet.
-        again: in how many seconds a pod that serves will count as available.
+        again: in how many seconds a pod that serves will count as available, or claims may be gone.
     """
 
     def __init__(self, view: View, stateful_set: Obj, pods: Sequence[Obj], now: int) -> None:
@@ -105,10 +111,21 @@ class Reconciliation:
     def _revision(self, pod: Obj) -> str:
         return labels_of(pod).get(REVISION_LABEL, "")
 
+    def claims(self) -> list[Operation]:
+        """Give claims the owners that they are to go with."""
+        return list(owners_given(self._view, self._set, self._pods))
+
     def _make(self, number: int) -> list[Operation]:
+        namespace = self._set["metadata"]["namespace"]
+        names = claim_names(self._set, f"{name_of(self._set)}-{number}")
+        found = (self._view.get(CLAIMS, Key(namespace, name)) for name in names)
+        if any(claim is not None and is_going(claim) for claim in found):
+            self.again = min(self.again or CLAIM_SECONDS, CLAIM_SECONDS)
+            return []
         revision = self._revision_for(number)
         template = template_of(self.history, revision, self._set)
-        return list(creation(self._view, self._set, number, template, revision))
+        owners = [owner_reference(STATEFUL_SETS, self._set)] if go_with(self._set, "whenDeleted") else []
+        return list(creation(self._view, self._set, number, template, revision, owners))
 
     def _end(self, pod: Obj) -> list[Operation]:
         message = f"delete Pod {name_of(pod)} in StatefulSet {name_of(self._set)} successful"

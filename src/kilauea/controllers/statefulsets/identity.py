@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kilauea.api.kinds import CLAIMS, PODS, STATEFUL_SETS
@@ -27,14 +27,21 @@ def numbers(stateful_set: Obj) -> range:
 
 
 def creation(
-    view: View, stateful_set: Obj, number: int, template: Mapping[str, Any], revision: str
+    view: View,
+    stateful_set: Obj,
+    number: int,
+    template: Mapping[str, Any],
+    revision: str,
+    owners: Sequence[Mapping[str, Any]],
 ) -> Iterator[Operation]:
-    """Creates the claims of a number that are missing, then its pod."""
+    """Creates the claims of a number that are missing, with some owners, then its pod."""
     pod = _pod(stateful_set, number, template, revision)
     name, owner = pod["metadata"]["name"], name_of(stateful_set)
     for claim in _claims(stateful_set, name):
         own = claim["metadata"]["name"]
         if view.get(CLAIMS, Key(stateful_set["metadata"]["namespace"], own)) is None:
+            if owners:
+                claim["metadata"]["ownerReferences"] = list(owners)
             yield Create(CLAIMS, claim, about=stateful_set)
             message = f"Create Claim {own} Pod {name} in StatefulSet {owner} success"
             yield Record(stateful_set, "Normal", "SuccessfulCreate", message)
@@ -61,6 +68,11 @@ def _pod(stateful_set: Obj, number: int, template: Mapping[str, Any], revision: 
 
 def _volume(template: str, pod: str) -> dict[str, Any]:
     return {"name": template, "persistentVolumeClaim": {"claimName": f"{template}-{pod}"}}
+
+
+def claim_names(stateful_set: Obj, pod: str) -> list[str]:
+    """The names of the claims of a pod."""
+    return [f"{each['metadata']['name']}-{pod}" for each in spec_of(stateful_set).get("volumeClaimTemplates") or ()]
 
 
 def _claims(stateful_set: Obj, pod: str) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,8 @@ tried out, and the one that costs the fewest pods is taken. Pods that were to st
 back first: they have not started, so that evicts no pod. Spec of the scheduler, 5.5 and 5.6, with the product's own
 guarantees.
 
+Services (`services.py`) are served as by Kubernetes' own scheduler: the least important victims rather than the fewest.
+
 Two rules stand above the number of pods. Victims come from the queues nearest to the preemptor's as long as these can
 make the room, on whichever node. And no queue is taken below what it deserves as long as any other choice serves the
 preemptor; only then may the one unit that is larger than the excess go (`floor.py`).
@@ -40,6 +42,9 @@ NODES_TRIED = 8
 NODES_IN_VAIN = 64
 """If none of them has one, the next are tried, until so many were tried in vain for tasks of a kind."""
 
+_LOWEST = -(2**31)
+"""The lowest priority that there is."""
+
 
 @dataclass
 class Option:
@@ -55,11 +60,16 @@ class Option:
     """Tasks of the same shape that would fit then, as far as the gang lacks them."""
     turn: int
     """The latest turn of any of those that go, in the order in which jobs lose tasks."""
+    priority: int
+    """The highest priority of any of those that go; 0 where priority does not rank nodes."""
 
     @property
-    def rank(self) -> tuple[float, int, int, int]:
-        """Least below what is deserved, then fewest pods, then room for the most tasks, then who is to go first."""
-        return (self.overshoot, self.pods, -self.serves, self.turn)
+    def rank(self) -> tuple[float, int, int, int, int]:
+        """Least below what is deserved, then fewest pods, then room for the most tasks, then who is to go first.
+
+        For services, the least important victims come before the fewest, as with Kubernetes' own scheduler.
+        """
+        return (self.overshoot, self.priority, self.pods, -self.serves, self.turn)
 
 
 @dataclass
@@ -76,12 +86,14 @@ class Prospect:
     asked: NDArray[np.int64]
     lacking: int
     """Tasks that the job lacks; room for more serves nothing."""
+    by_priority: bool
+    """Plans are ranked by the priority of victims first, so the number of pods bounds nothing."""
 
     def may_beat(self, best: Option | None) -> bool:
         """Return True if a plan on this node could take fewer pods than an option, or as many and serve more tasks."""
-        if best is None or best.overshoot > 0:
+        if best is None or best.overshoot > 0 or self.by_priority:
             return True
-        _, pods, serves, _ = best.rank
+        pods, serves = best.pods, -best.serves
         if self.pods != pods:
             return self.pods < pods
         return min(fitting(self.free + pods * self.largest, self.asked), self.lacking) > -serves
@@ -310,6 +322,7 @@ class NodeSearch:
                 largest[:, i],
                 shape.request,
                 lacking,
+                self._job.service,
             )
             for i in first
         ]
@@ -454,7 +467,9 @@ class NodeSearch:
         index = [self._pool.index[unit[0].key] for unit in units]
         pods = sum(map(self._pool.cost, units))
         room = fitting(self._plan.free(row), self._session.shape_of(attempt.task).request)
-        return Option(row, units, overshoot, pods, min(room, self._lacking()), int(attempt.turns[index].max(initial=0)))
+        turn = int(attempt.turns[index].max(initial=0))
+        priority = int(self._pool.priority[index].max(initial=_LOWEST)) if self._job.service else 0
+        return Option(row, units, overshoot, pods, min(room, self._lacking()), turn, priority)
 
     def _needed(self, task: Task, row: int, taken: list[Unit], checkpoint: int) -> list[Unit]:
         """The units without which the task would not fit, the others put back, the most important first.

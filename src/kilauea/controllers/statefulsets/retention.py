@@ -1,0 +1,81 @@
+"""Claims that go with their stateful set, or with a pod beyond its replicas: `persistentVolumeClaimRetentionPolicy`.
+
+Such a claim is owned by what it goes with, and the garbage collector deletes it after that. A claim that something else
+controls is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kilauea.api.kinds import CLAIMS, PODS, STATEFUL_SETS
+from kilauea.api.ports import Key, Obj, Operation, Patch, Record, Resource, View, key_of
+from kilauea.controllers.objects import name_of, owner_reference, spec_of, status_of, uid_of
+from kilauea.controllers.statefulsets.identity import claim_names, numbers
+
+Owners = Sequence[Mapping[str, Any]]
+
+
+def go_with(stateful_set: Obj, when: str) -> bool:
+    """Return True if claims are deleted `whenDeleted` (the set is) or `whenScaled` (the set has no use for them)."""
+    return (spec_of(stateful_set).get("persistentVolumeClaimRetentionPolicy") or {}).get(when) == "Delete"
+
+
+def owners_given(view: View, stateful_set: Obj, pods: Mapping[int, Obj]) -> Iterator[Operation]:
+    """Give the claims of pods the owners that the policy says; to be done before a pod is deleted."""
+    namespace = stateful_set["metadata"]["namespace"]
+    for number, pod in sorted(pods.items()):
+        for name in claim_names(stateful_set, name_of(pod)):
+            claim = view.get(CLAIMS, Key(namespace, name))
+            if claim is not None:
+                yield from _given(stateful_set, number, pod, claim)
+
+
+def _given(stateful_set: Obj, number: int, pod: Obj, claim: Obj) -> Iterator[Operation]:
+    before: Owners = claim["metadata"].get("ownerReferences") or []
+    ours = [(STATEFUL_SETS, stateful_set), (PODS, pod)]
+    kept: list[Mapping[str, Any]] = [each for each in before if not any(_names(each, *owner) for owner in ours)]
+    if not _is_foreign(before, ours):
+        kept += _wanted(stateful_set, number, pod)
+    elif _is_new(stateful_set) and (go_with(stateful_set, "whenDeleted") or go_with(stateful_set, "whenScaled")):
+        message = (
+            f"PersistentVolumeClaim {name_of(claim)} has another controller, so the retention policy leaves it alone"
+        )
+        yield Record(stateful_set, "Warning", "ConflictingController", message)
+    if sorted(map(_identity, kept)) != sorted(map(_identity, before)):
+        version = claim["metadata"]["resourceVersion"]
+        yield Patch(CLAIMS, key_of(claim), {"metadata": {"ownerReferences": kept or None}}, version=version)
+
+
+def _wanted(stateful_set: Obj, number: int, pod: Obj) -> list[dict[str, Any]]:
+    """The owner that a claim goes with: a pod beyond the number of replicas, or the set; none if it stays."""
+    if go_with(stateful_set, "whenScaled") and number not in numbers(stateful_set):
+        return [owner_reference(PODS, pod)]
+    return [owner_reference(STATEFUL_SETS, stateful_set)] if go_with(stateful_set, "whenDeleted") else []
+
+
+def _is_foreign(owners: Owners, ours: Sequence[tuple[Resource, Obj]]) -> bool:
+    """Return True if something else controls a claim, or a set or a pod that had these names before."""
+    for each in owners:
+        named = [owner for resource, owner in ours if _names(each, resource, owner)]
+        if any(each["uid"] != uid_of(owner) for owner in named) or (not named and each.get("controller")):
+            return True
+    return False
+
+
+def _names(reference: Mapping[str, Any], resource: Resource, obj: Obj) -> bool:
+    return (reference["apiVersion"], reference["kind"], reference["name"]) == (
+        resource.api_version,
+        resource.kind,
+        name_of(obj),
+    )
+
+
+def _identity(reference: Mapping[str, Any]) -> tuple[str, bool]:
+    return str(reference["uid"]), bool(reference.get("controller"))
+
+
+def _is_new(stateful_set: Obj) -> bool:
+    """Return True if the specification has changed since the last look, so that something is told once."""
+    return bool(stateful_set["metadata"].get("generation", 0) != status_of(stateful_set).get("observedGeneration"))

@@ -1,0 +1,44 @@
+"""Ports of the node that pods take for themselves: of two pods that want the same one, a kubelet refuses the later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kilauea.api.ports import Obj
+
+REFUSED = "NodePorts"
+"""The reason of a pod that is refused."""
+MESSAGE = "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+_ANYWHERE = ("", "0.0.0.0")
+
+
+class HostPort(NamedTuple):
+    """A port of a node at one of its addresses, or at all of them."""
+
+    number: int
+    protocol: str
+    address: str
+
+    def collides(self, other: HostPort) -> bool:
+        """True if only one of the two can be had."""
+        if (self.number, self.protocol) != (other.number, other.protocol):
+            return False
+        return self.address == other.address or self.address in _ANYWHERE or other.address in _ANYWHERE
+
+
+def host_ports(pod: Obj) -> list[HostPort]:
+    """The ports of its node that a pod wants."""
+    return list(_ports(pod))
+
+
+def _ports(pod: Obj) -> Iterator[HostPort]:
+    for container in pod["spec"]["containers"]:
+        for each in container.get("ports") or ():
+            if number := each.get("hostPort"):
+                yield HostPort(number, each.get("protocol") or "TCP", each.get("hostIP") or "")
+
+
+def are_taken(wanted: Sequence[HostPort], before: Sequence[Obj]) -> bool:
+    """Return True if pods that came first to the node have a port that is wanted."""
+    return any(port.collides(other) for pod in before for other in _ports(pod) for port in wanted)

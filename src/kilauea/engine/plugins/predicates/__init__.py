@@ -69,6 +69,7 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins.predicates.claim_extended import UNSERVED, not_served
 from kilauea.engine.plugins.predicates.claims import ClaimFilter
 from kilauea.engine.plugins.predicates.pod_affinity import PodAffinityFilter
 from kilauea.engine.plugins.predicates.ports import PortFilter
@@ -143,6 +144,9 @@ class Predicates(Plugin):
         volumes.register(self.name)
         if claims is not None:
             claims.register(self.name)
+        elif session.nodes.by_class:
+            applies = _asks_extended
+            session.add_predicate(self.name, not_served, [UNSERVED], scope=Scope.STATIC, applies=applies)
 
     def on_session_close(self, session: Session) -> None:
         if self._claims is not None:
@@ -172,6 +176,10 @@ class Predicates(Plugin):
 
 def _is_offline(shape: TaskShape) -> bool:
     return shape.spec.offline
+
+
+def _asks_extended(shape: TaskShape) -> bool:
+    return bool(shape.spec.extended)
 
 
 def _refused_claims(claims: ClaimFilter | None, task: Task) -> Refusal | None:

@@ -82,7 +82,7 @@ def asks_of(spec: Data) -> tuple[list[tuple[str, str, int]], list[tuple[int, str
     assert isinstance(found, Pod)
     content = special_demand(container_asks(found), ((GPU, "gpu"), ("example.com/nic", "nic")))
     requests = [(r.name, r.ways[0].class_name, r.ways[0].number) for r in content.demand.requests]
-    return requests, [tuple(each) for each in content.served]
+    return requests, [(each.container, each.resource, each.request) for each in content.served]
 
 
 # --- what is claimed

@@ -190,6 +190,7 @@ class Feed:
         for key in [key for key in self._keys(kind) if key not in objects]:
             self._forget(kind, key)
         overlaid = [self._overlay(obj, data) for obj, data in objects.values()]
+        overlaid += self.assumed.claims.made(objects) if kind == "ResourceClaim" else []
         self.state.apply(Relisted(kind, overlaid))
         self.changes += 1
         self._note_problems(overlaid)
@@ -251,10 +252,17 @@ class Feed:
 
     def reconsider_claims(self, keys: Iterable[str]) -> None:
         """Overlay resource claims with what is assumed of them. Call it as `reconsider`."""
-        for key in keys:
+        listed = list(keys)
+        for key in listed:
             claim = self.claims.get(key)
             if claim is not None:
                 self._apply(Changed(self.assumed.claims.over(claim)))
+            else:
+                self.state.apply(Gone("ResourceClaim", key))
+                self.changes += 1
+        for claim in self.assumed.claims.made(self.claims):
+            if claim.key in listed:
+                self._apply(Changed(claim))
 
     def reconsider_volumes(self, places: Iterable[Place]) -> None:
         """Overlay volumes and volume claims with what is assumed of them. Call it as `reconsider`."""

@@ -165,6 +165,15 @@ def _grant(result: wire.AllocatedDevice) -> Grant:
     )
 
 
+def grants_of(allocation: wire.Allocation) -> tuple[Grant, ...]:
+    """The devices of a claim.
+
+    Raises:
+        ValueError: an amount of its devices cannot be read.
+    """
+    return tuple(_grant(each) for each in allocation.devices.results or ())
+
+
 def full_name(driver: str, name: str) -> str:
     """The name of an attribute or capacity with its domain, which is the driver unless it is stated."""
     return name if "/" in name else f"{driver}/{name}"
@@ -177,7 +186,6 @@ def claim_of(obj: wire.ResourceClaim) -> Claim:
         ValueError: an amount of its devices cannot be read.
     """
     allocation = obj.status.allocation if obj.status else None
-    results = (allocation.devices.results if allocation else None) or ()
     owners = [o for o in obj.metadata.owner_references or () if o.controller and o.kind == "Pod"]
     special = bool(owners) and obj.annotations.get(wire.EXTENDED_CLAIM) == "true"
     reserved = (obj.status.reserved_for if obj.status else None) or ()
@@ -189,7 +197,7 @@ def claim_of(obj: wire.ResourceClaim) -> Claim:
         owner=owners[0].uid if owners else "",
         demand=demand_of(obj.spec),
         allocated=allocation is not None,
-        grants=tuple(_grant(each) for each in results),
+        grants=grants_of(allocation) if allocation else (),
         terms=node_terms_of(selector),
         reserved=tuple((each.name, each.uid) for each in reserved if each.resource == "pods"),
         deleting=bool(obj.metadata.deletion_timestamp),

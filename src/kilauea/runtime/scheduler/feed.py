@@ -154,6 +154,12 @@ class Feed:
         """Replace all objects of a kind."""
         self._apply_or_queue(partial(self._relist, kind, items))
 
+    def unreadable(self, kind: str) -> None:
+        """Take a kind as one without objects, as it cannot be read."""
+        self.relisted(kind, [])
+        if kind == "ResourceClaim":
+            self._apply_or_queue(partial(self.state.resource_claims.readable, False))
+
     def seen(self, kind: str, batch: Sequence[Seen]) -> None:
         """Apply watch events of a kind."""
         self._apply_or_queue(partial(self._take_events, kind, batch))
@@ -184,6 +190,8 @@ class Feed:
             self.put(kind, data)
 
     def _relist(self, kind: str, items: Sequence[bytes]) -> None:
+        if kind == "ResourceClaim":
+            self.state.resource_claims.readable(True)
         for place in [place for place in self.faults if place[0] == kind]:
             del self.faults[place]
         objects = {key: (obj, data) for data in items for key, obj in self._read(kind, data)}

@@ -121,6 +121,7 @@ class ResourceClaimTable:
         self.stale_pods: dict[str, None] = {}
         """Pods whose special claims came or went since `claim_extended` last looked at them."""
         self._served: dict[str, str] | None = {}
+        self._readable = True
         self._inventory: Inventory | None = None
         self._kinds: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
             "ResourceClaim": (self.claims, claim_of),
@@ -216,8 +217,13 @@ class ResourceClaimTable:
     def served(self) -> dict[str, str]:
         """By extended resource the class whose devices serve it."""
         if self._served is None:
-            self._served = served_by(self.classes.values())
+            self._served = served_by(self.classes.values()) if self._readable else {}
         return self._served
+
+    def readable(self, known: bool) -> None:
+        """Note if claims can be read; if not, it is unknown which devices are in use, and none serves a resource."""
+        if known != self._readable:
+            self._readable, self._served = known, None
 
     def offers(self, nodes: NodeTable, served: Iterable[tuple[str, str]]) -> dict[str, Offer]:
         """By extended resource (and class), (N,) what devices serve of it on each node."""

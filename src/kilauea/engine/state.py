@@ -37,6 +37,7 @@ from kilauea.engine.model.numa import NumaFacts, numa_facts
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import MOST, ResourceAxis, within
+from kilauea.engine.model.serving import ServedResources
 from kilauea.engine.model.shards import Sharding, Shards
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
 from kilauea.engine.model.tasks import Stage, Task, stage_of, task_of
@@ -108,14 +109,8 @@ class ClusterState:
         """Grows with each change of a task that asks for parts of cards."""
         self.with_resource_claims: dict[str, Task] = {}
         """Tasks with resource claims."""
-        self.with_extended: dict[str, Task] = {}
-        """Tasks that ask for extended resources, which devices of a class may serve."""
-        self._extended_changed: dict[str, None] = {}
-        """Those that came or moved since their claims were looked at."""
-        self._served: tuple[tuple[str, str], ...] = ()
-        """Extended resources that are asked for, and the classes that serve them."""
-        self._offered_by: tuple[object, ...] = ()
         self.resource_claims = ResourceClaimTable()
+        self._served = ServedResources(self.resource_claims, self.with_resource_claims)
         self.device_configs: dict[str, DeviceConfig] = {}
         """Configurations of shared devices, by the key of their ConfigMap."""
         self.with_numa: dict[str, Task] = {}
@@ -314,9 +309,7 @@ class ClusterState:
             self.share_version += 1
         if task.spec.numa is not None:
             self.with_numa[task.key] = task
-        if task.spec.extended:
-            self.with_extended[task.key] = task
-            self._extended_changed[task.key] = None
+        self._served.put(task)
         self._put_on_node(task)
         if task.group:
             job = self._job(task.group)
@@ -341,9 +334,7 @@ class ClusterState:
         if self.with_shares.pop(key, None) is not None:
             self.share_version += 1
         self.with_numa.pop(key, None)
-        if self.with_extended.pop(key, None) is not None:
-            self._extended_changed.pop(key, None)
-            self.resource_claims.release_extended(key)
+        self._served.drop(key)
         self._take_off_node(task)
         self.placements.release(task.row)
         if task.group:
@@ -370,8 +361,7 @@ class ClusterState:
         self.placements.started[task.row] = task.started
         if not stays:
             self._put_on_node(task)
-        if task.spec.extended:
-            self._extended_changed[task.key] = None
+        self._served.put(task)
 
     def _put_on_node(self, task: Task) -> None:
         """Count a task where it is."""
@@ -576,38 +566,9 @@ class ClusterState:
             self._loads = loads_of(nodes, self._measured, self._used)
         return self._loads
 
-    def _serve_extended(self) -> None:
-        """Let devices serve the extended resources that classes name, and tasks claim them."""
-        table = self.resource_claims
-        names = table.served
-        served = tuple((name, names[name]) for name in sorted(names.keys() & self.axis.rows.keys()))
-        if not served and not self._served and not table.special:
-            return
-        if served != self._served:
-            self._extended_changed.update(dict.fromkeys(self.with_extended))
-            self._served = served
-        nodes = self.nodes
-        selectors = tuple(table.classes[of].selectors for _, of in served)
-        offered_by = (table.inventory(nodes), nodes, nodes.changes, served, selectors)
-        if offered_by != self._offered_by:
-            nodes.offer_by_class(table.offers(nodes, served))
-            self._offered_by = offered_by
-        for key in [*self._extended_changed, *table.stale_pods]:
-            task = self.with_extended.get(key)
-            if task is None:
-                continue
-            ref = table.claim_extended(key, task.uid, task.spec.extended, served, waits=not task.node)
-            task.claims = (*(each for each in task.claims if not each.special), *([ref] if ref is not None else []))
-            self.with_resource_claims.pop(key, None)
-            if task.claims:
-                self.with_resource_claims[key] = task
-        self._extended_changed.clear()
-        table.stale_pods.clear()
-
     def settle(self) -> None:
         """Bring everything up to date that is derived: nodes, priorities, the job table."""
-        _ = self.nodes
-        self._serve_extended()
+        self._served.settle(self.nodes)
         self._compact_classes()
         if self._queues_stale:
             for row, name in enumerate(sorted(self.queues)):

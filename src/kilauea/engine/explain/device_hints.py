@@ -23,11 +23,11 @@ NO_ROOM = "without enough capacity left"
 
 
 class Holding:
-    """What is left of devices beside the claims that have some.
+    """Devices that claims have, and the rest of counters beside them.
 
     Args:
         inventory: the devices.
-        grants: what each claim has.
+        grants: the devices of each claim.
     """
 
     def __init__(self, inventory: Inventory, grants: Iterable[Iterable[Grant]]) -> None:
@@ -120,7 +120,7 @@ def _are(number: int) -> str:
 
 
 def _in_words(counts: dict[str, int]) -> str:
-    """How many devices match, and how they are."""
+    """The number of devices that match, by their state."""
     total, found = sum(counts.values()), [(number, state) for state, number in counts.items() if number]
     if not found:
         return "no device matches"

@@ -72,6 +72,7 @@ class OptionalKind:
         self._rng = rng
         self._said = ""
         self._may_watch = True
+        self._has_objects = True
 
     async def run(self) -> None:
         """Follow the kind, until cancelled."""
@@ -83,7 +84,9 @@ class OptionalKind:
                 self._say(f"the cluster does not serve {self._plural}; scheduling without them")
             except ApiError as refusal:
                 self._say_refused(refusal)
-            self._feed.unreadable(self._kind)
+            if self._has_objects:
+                self._feed.unreadable(self._kind)
+                self._has_objects = False
             self._reflector.complete.set()
             await self._clock.sleep(min(FIRST_LOOK * 2 ** min(looks, 10), LONGEST_PAUSE))
 
@@ -133,6 +136,7 @@ class OptionalKind:
             self._said = ""
         self._reflector.resource = resource
         self._found(resource)
+        self._has_objects = True
         try:
             await self._reflector.run()
         except ApiError:

@@ -37,7 +37,7 @@ class ContainerAsk(NamedTuple):
     container: int
     """Among the init containers and the containers after them."""
     short: bool
-    """It ends before the containers after it start: an init container that is no sidecar."""
+    """It ends before the containers after it start: an init container other than a sidecar."""
     amounts: tuple[tuple[str, int, int], ...]
     """Resource, its place among all requests of the container by name, and number of devices."""
 

@@ -66,6 +66,7 @@ def compare(name: str, text: str) -> None:
         ("example-task-topology", "placement/task-topology.yaml", placement("task-topology")),
         ("example-node-groups", "placement/node-groups.yaml", placement("node-groups")),
         ("example-cards", "cards", CARDS),
+        ("example-mig", "placement/mig.yaml", CARDS),
         ("example-load", "load", ["-o", "wide", *LOAD]),
     ],
 )

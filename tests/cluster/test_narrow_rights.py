@@ -15,7 +15,16 @@ from cluster.api_process import Client, Server, running_server
 from cluster.test_scheduler_command import OFFER, PODS, is_placed, make_gang, scheduling, until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-GROUPS = ["", "scheduling.volcano.sh", "scheduling.k8s.io", "storage.k8s.io", "apps", "policy", "topology.volcano.sh", "nodeinfo.volcano.sh"]
+GROUPS = [
+    "",
+    "scheduling.volcano.sh",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "apps",
+    "policy",
+    "topology.volcano.sh",
+    "nodeinfo.volcano.sh",
+]
 MERGE = {"Content_Type": "application/merge-patch+json"}
 ALL: list[dict[str, Any]] = [
     {"apiGroups": GROUPS, "resources": ["*"], "verbs": ["*"]},

@@ -252,7 +252,7 @@ class ClaimFilter:
         return codes, ranks
 
     def _wishes_on(self, wishes: tuple[Wish, ...], by_class: frozenset[str]) -> tuple[Wish, ...]:
-        """What a pod asks on nodes where devices serve some extended resources."""
+        """The claims of a pod on nodes where devices serve some extended resources."""
         out = []
         for wish in wishes:
             demand = wish.demand if wish.special is None else wish.special.on(by_class).demand

@@ -54,6 +54,7 @@ def compare(name: str, text: str) -> None:
         ("example-first-steps", "first-steps", []),
         ("example-demo", "demo", []),
         ("example-resource-claims", "resource-claims", []),
+        ("example-extended-resources", "placement/extended-resources.yaml", ["-o", "wide"]),
         ("example-volumes", "volumes", []),
         ("example-shards", "shards", ["--scheduler-sharding-mode", "hard"]),
         ("example-shards-soft", "shards", ["--scheduler-sharding-mode", "soft", "-o", "wide"]),
@@ -65,6 +66,7 @@ def compare(name: str, text: str) -> None:
         ("example-task-topology", "placement/task-topology.yaml", placement("task-topology")),
         ("example-node-groups", "placement/node-groups.yaml", placement("node-groups")),
         ("example-cards", "cards", CARDS),
+        ("example-mig", "placement/mig.yaml", CARDS),
         ("example-load", "load", ["-o", "wide", *LOAD]),
     ],
 )

@@ -61,7 +61,7 @@ def test_promises_stand_under_their_seed_and_in_order() -> None:
     for table in tables:
         numbers = [int(number) for number in re.findall(rf"^\| {table[:3]}\.(\d+) ", table, re.MULTILINE)]
         assert numbers == list(range(1, len(numbers) + 1))
-    assert [table[:3] for table in tables] == ["000", "001", "002", "003", "004"]
+    assert [table[:3] for table in tables] == ["000", "001", "002", "003", "004", "Bey"]
     assert {row.item for row in rows() if not re.fullmatch(r"00[0-4]\.\d+", row.item)} == set()
 
 
@@ -83,3 +83,10 @@ def test_every_test_that_is_named_exists() -> None:
     }
     assert missing == set()
     assert {row.item: row.shown for row in rows() if TEST.sub("", row.shown).strip(", ")} == {}
+
+
+def test_the_pages_examples_and_tests_of_further_parts_exist() -> None:
+    section = DOCUMENT.read_text().partition("## Beyond the five documents")[2]
+    paths = [*re.findall(r"\]\(\.\./([^)]+)\)", section), *re.findall(r"`(tests/[\w/]+\.py)`", section)]
+    assert len(paths) > 30
+    assert [path for path in paths if not (ROOT / path).exists()] == []

@@ -63,6 +63,6 @@ def test_the_explanation_names_the_request_the_most_that_a_node_has_free_and_the
     path.write_text(THREE_OF_ONE_MODEL)
     files = ["-f", f"{EXAMPLE}/nodes.yaml", "-f", f"{EXAMPLE}/devices.yaml", "-f", str(path)]
     assert (
-        "request card of claim mine asks for 3 devices of class gpu.example.com (4 match, 0 of them in use before this "
-        "cycle; at most 2 are free for one node); the devices of claim mine must agree in gpu.example.com/model"
+        "request card of claim mine asks for 3 devices of class gpu.example.com (4 devices match, all free; at most 2 "
+        "are free for one node); the devices of claim mine must agree in gpu.example.com/model"
     ) in run("explain", "podgroup", "g", *files)

@@ -87,14 +87,15 @@ def until(true: Callable[[], Any]) -> None:
         time.sleep(0.05)
 
 
-def make_gang(client: Client, name: str, size: int) -> None:
+def make_gang(client: Client, name: str, size: int, resources: dict[str, Any] | None = None) -> None:
     """A pod group with its pods."""
     path = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
     group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}}
     assert client.send("POST", path, {**group, "spec": {"minMember": size, "queue": "default"}}).code == 201
     for number in range(size):
         metadata = {"name": f"{name}-{number}", "annotations": {"scheduling.k8s.io/group-name": name}}
-        spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
+        container = {"name": "c", "image": "busybox"} | ({"resources": resources} if resources else {})
+        spec = {"schedulerName": "volcano", "containers": [container]}
         assert client.send("POST", PODS, {"metadata": metadata, "spec": spec}).code == 201
 
 

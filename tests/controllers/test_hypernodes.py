@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+import yaml
 
 from kilauea.api.kinds import CONFIG_MAPS, HYPER_NODES, NODES
 from kilauea.api.ports import Key
@@ -287,3 +289,14 @@ def test_ports_of_switches_and_odd_ones_are_passed_over() -> None:
 
 def test_a_fabric_without_computers_has_no_hypernodes() -> None:
     assert hypernodes_of_fabric(fabric()) == []
+
+
+def test_the_example_is_understood_and_its_secret_has_what_ufm_wants() -> None:
+    path = Path(__file__).parents[2] / "examples" / "placement" / "discovery.yaml"
+    secret, config_map = yaml.safe_load_all(path.read_text())
+    found = read_configuration(config_map)
+    assert found.errors == ()
+    assert found.ufm is not None
+    assert found.ufm.endpoint == "https://ufm.example.com"
+    assert (secret["metadata"]["name"], secret["metadata"]["namespace"]) == ("ufm", "volcano-system")
+    assert secret["stringData"].keys() == {"username", "password"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.api.dynamic import CLAIM_OF_POD, FINALIZER
+from kilauea.api.dynamic import CLAIM_OF_POD, EXTENDED_CLAIM, FINALIZER
 from kilauea.api.kinds import CLAIM_TEMPLATES, PODS, RESOURCE_CLAIMS
 from kilauea.controllers.resource_claims import ResourceClaimController
 from support.controlled import Cluster
@@ -144,3 +144,44 @@ def test_a_consumer_that_is_no_pod_keeps_its_claim(world: Cluster) -> None:
     world.patch(RESOURCE_CLAIMS, "c", {"status": status}, "status")
     world.settle()
     assert world.get(RESOURCE_CLAIMS, "c")["status"]["reservedFor"] == status["reservedFor"]
+
+
+# --- claims for extended resources, which a scheduler makes
+
+
+def special(world: Cluster, pod: dict[str, Any]) -> None:
+    """The claim that a scheduler made for the extended resources of a pod, with a device."""
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod["metadata"]["uid"], "controller": True}
+    metadata = {"name": "s", "annotations": {EXTENDED_CLAIM: "true"}, "ownerReferences": [reference]}
+    world.create(RESOURCE_CLAIMS, {"metadata": metadata, "spec": SPEC})
+    given(world, "s", pod)
+    mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "g"}
+    status = {"resourceClaimName": "s", "requestMappings": [mapping]}
+    world.patch(PODS, "p", {"status": {"extendedResourceClaimStatus": status}}, "status")
+
+
+def asking(world: Cluster) -> dict[str, Any]:
+    amounts = {"example.com/gpu": "1"}
+    container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+    return world.create(PODS, {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_the_claim_for_extended_resources_goes_when_its_pod_has_ended(world: Cluster, phase: str) -> None:
+    special(world, asking(world))
+    bind(world, "p")
+    world.say(world.get(PODS, "p"), "Running")
+    world.settle()
+    assert world.get(RESOURCE_CLAIMS, "s")["status"]["reservedFor"]
+    world.say(world.get(PODS, "p"), phase)
+    world.settle()
+    assert world.names(RESOURCE_CLAIMS) == []
+
+
+def test_the_claim_for_extended_resources_gives_its_devices_back_when_its_pod_is_gone(world: Cluster) -> None:
+    special(world, asking(world))
+    bind(world, "p")
+    world.delete(PODS, "p", grace=0)
+    world.settle()
+    claim = world.get(RESOURCE_CLAIMS, "s")  # the garbage collector deletes it by its owner
+    assert (claim.get("status", {}), claim["metadata"].get("finalizers")) == ({}, None)

@@ -37,6 +37,7 @@ EVERYTHING = conf(
     ["predicates", "capacity", "nodeorder"],
 )
 CYCLES = 6
+GPU = "example.com/gpu"
 REQUESTS: list[list[Data]] = [
     [ask()],
     [ask(count=2)],
@@ -55,8 +56,8 @@ COUNTERS: Data = {"sharedCounters": [{"name": "card", "counters": {"memory": {"v
 def clusters(draw: st.DrawFn) -> list[Object]:
     """Nodes with devices of two kinds, some of which share counters; devices of all nodes; gangs that run and wait."""
     names = [f"n{i}" for i in range(draw(st.integers(1, 3)))]
-    out: list[Any] = [node(name, cpu=4) for name in names]
-    out += [device_class(), queue("q"), priority_class("low", 1), priority_class("high", 100)]
+    out: list[Any] = [node(name, cpu=4, resources={GPU: draw(st.sampled_from([0, 0, 1]))}) for name in names]
+    out += [device_class(extendedResourceName=GPU), queue("q"), priority_class("low", 1), priority_class("high", 100)]
     for place in (*names, ""):
         counted, listed = draw(st.booleans()), []
         for number in range(draw(st.integers(0, 3))):
@@ -76,7 +77,7 @@ def clusters(draw: st.DrawFn) -> list[Object]:
 
 @st.composite
 def gangs(draw: st.DrawFn, name: str, nodes: Sequence[str]) -> list[Object]:
-    """A gang; its pods have claims of their own, written by hand or made from a template, or share one.
+    """A gang; its pods have claims of their own, made by hand or by template, share one, or want an extended resource.
 
     Pods with a template come back when they are evicted, with new claims.
     """
@@ -89,14 +90,16 @@ def gangs(draw: st.DrawFn, name: str, nodes: Sequence[str]) -> list[Object]:
     out.append(template(f"{name}-t", *requests))
     for number in range(size):
         pod = f"{name}-w-{number}"
-        kind = draw(st.sampled_from(["shared", "own", "own", "template", "template"]))
-        named = {"shared": ["shared"], "own": [f"{pod}-c"], "template": []}[kind]
-        one = claiming(pod, *named, group=name, priority=priority, terminationGracePeriodSeconds=1)
+        kind = draw(st.sampled_from(["shared", "own", "own", "template", "template", "extended", "extended"]))
+        named = {"shared": ["shared"], "own": [f"{pod}-c"], "template": [], "extended": []}[kind]
+        asked = {GPU: draw(st.integers(1, 2))} if kind == "extended" else {"cpu": 1}
+        one = claiming(pod, *named, group=name, priority=priority, requests=asked, terminationGracePeriodSeconds=1)
         out.append(one)
         if kind == "own":
             out.append(claim(f"{pod}-c", *requests, constraints=constraints, owner=pod))
-        if kind == "template":
+        if kind in ("template", "extended"):
             one.metadata.owner_references = [OwnerReference("ReplicaSet", name, name, controller=True)]
+        if kind == "template":
             one.spec.resource_claims = [PodResourceClaim("c", resource_claim_template_name=f"{name}-t")]  # type: ignore[attr-defined]
     return with_made_claims(out)
 
@@ -130,10 +133,13 @@ def check(objects: Sequence[Object]) -> None:
 def check_plan(plan: Plan, objects: Sequence[Object]) -> None:
     """A pod starts only with all its claims, on a node that reaches their devices."""
     claims = {obj.key: obj for obj in objects if isinstance(obj, ResourceClaim)}
+    offering = {obj.name for obj in objects if obj.kind == "Node" and int(obj.status.allocatable[GPU])}  # type: ignore[attr-defined]
+    pods = {obj.key: obj for obj in objects if obj.kind == "Pod"}
     for bind in plan.binds:
-        assert bind.claims, bind
+        extended = GPU in pods[bind.pod].spec.containers[0].resources.requests  # type: ignore[attr-defined]
+        assert bool(bind.claims) != (extended and bind.node in offering), bind
         for each in bind.claims:
-            status = claims[each.claim].status
+            status = claims[each.claim].status if each.claim in claims else None
             allocation = each.allocation or (status.allocation if status else None)
             assert allocation is not None, bind
             pools = {result.pool for result in allocation.devices.results or ()}

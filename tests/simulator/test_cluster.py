@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from kilauea.api.dynamic import ResourceClaim
 from kilauea.api.meta import Object, OwnerReference
 from kilauea.api.times import SECOND, parse_time
 from kilauea.engine.events import Changed, Gone
 from kilauea.engine.plan import Bind, Eviction, GroupOutcome, Nomination, Plan
 from kilauea.simulator.cluster import SimulatedCluster
-from support.builders import GROUP_NAME, NOW, PLAIN, at, group, node, plan_in, pod, queue, state_of
+from support.builders import GROUP_NAME, NOW, PLAIN, at, group, node, plan_in, plan_of, pod, queue, state_of, with_queue
+from support.device_objects import device_class, given, slice_
 from support.volume_objects import claim, storage_class, user, volume
 
 NOTHING = Plan()
@@ -208,3 +210,27 @@ def test_a_pod_that_comes_back_gets_new_claims_for_its_ephemeral_volumes() -> No
     found = next(obj for obj in cluster.objects if obj.kind == "PersistentVolumeClaim")
     owners = [owner.uid for owner in found.metadata.owner_references or ()]
     assert (found.name, owners, found.annotations) == ("p-scratch", [there(cluster).metadata.uid], {})
+
+
+# --- extended resources that devices serve
+
+
+def test_a_pod_that_comes_back_gets_a_new_claim_for_its_extended_resources() -> None:
+    served = device_class(extendedResourceName="example.com/gpu")
+    one = pod("p", uid="p-uid", requests={"example.com/gpu": 1}, terminationGracePeriodSeconds=0)
+    one.metadata.owner_references = CONTROLLED
+    cluster = SimulatedCluster(with_queue([node("n1"), group(minimum=0), served, slice_("n1", "a"), one]), NOW)
+    names = []
+    for _ in range(2):
+        plan = plan_of(cluster.objects)
+        assert given(plan)
+        assert plan.binds[0].node == "n1"
+        cluster.carry_out(plan)
+        (claim,) = (obj for obj in cluster.objects if isinstance(obj, ResourceClaim))
+        assert claim.status is not None
+        assert claim.status.allocation is not None
+        names.append(claim.name)
+        assert plan_of(cluster.objects).binds == ()
+        cluster.carry_out(evicted("p"))
+        assert not [obj for obj in cluster.objects if isinstance(obj, ResourceClaim)]
+    assert names[0] != names[1]

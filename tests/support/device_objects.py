@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kilauea.api.decode import KINDS
-from kilauea.api.dynamic import ResourceClaim
+from kilauea.api.dynamic import EXTENDED_CLAIM, ResourceClaim
 from kilauea.api.meta import Object
 from kilauea.engine.plan import Plan
 from support.builders import NAMESPACE, Data, Objects, at, conf, flat, pod
@@ -56,9 +56,12 @@ def slice_(
     return build({"kind": "ResourceSlice", "metadata": {"name": name or f"{node or 'shared'}-slice"}, "spec": body})
 
 
-def device_class(name: str = "gpu", expression: str = f'device.driver == "{DRIVER}"', **spec: Any) -> Object:
+def device_class(
+    name: str = "gpu", expression: str = f'device.driver == "{DRIVER}"', *, created: int | None = None, **spec: Any
+) -> Object:
     selectors = [{"cel": {"expression": expression}}] if expression else []
-    return build({"kind": "DeviceClass", "metadata": {"name": name}, "spec": {"selectors": selectors} | spec})
+    metadata = {"name": name} | ({} if created is None else {"creationTimestamp": at(created)})
+    return build({"kind": "DeviceClass", "metadata": metadata, "spec": {"selectors": selectors} | spec})
 
 
 def ask(name: str = "g", of: str = "gpu", *expressions: str, count: int = 1, **fields: Any) -> Data:
@@ -105,6 +108,21 @@ def claim(
         status["allocation"] = {"devices": {"results": results}} | ({"nodeSelector": selector} if node else {})
         status["reservedFor"] = [{"resource": "pods", "name": each, "uid": f"{NAMESPACE}/{each}"} for each in by]
     return build({"kind": "ResourceClaim", "metadata": metadata, "spec": spec, "status": status})
+
+
+def special_claim(pod: str, *held: str, node: str = "", uid: str = "", name: str = "", **more: Any) -> Object:
+    """The claim that a scheduler made for the extended resources of a pod: one container, one resource."""
+    request = ask("container-0-request-0", count=more.pop("count", max(len(held), 1)))
+    made = msgspec.to_builtins(claim(name or f"{pod}-extended-resources-x", request, owner=pod, **more))
+    made["metadata"]["annotations"] = {EXTENDED_CLAIM: "true"}
+    if uid:
+        made["metadata"]["ownerReferences"][0]["uid"] = uid
+    if held:
+        given = msgspec.to_builtins(claim("x", held=held, node=node, by=[pod]))["status"]
+        for result in given["allocation"]["devices"]["results"]:
+            result["request"] = "container-0-request-0"
+        made["status"] = given
+    return build(made)
 
 
 def taint_rule(name: str, selector: Data | None, effect: str = "NoSchedule") -> Object:

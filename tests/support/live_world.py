@@ -40,6 +40,8 @@ class Intercepted:
         self._transport = transport
         self.before: Callable[[str, str], Awaitable[None]] | None = None
         self.after: Callable[[str, str], None] | None = None
+        self.watching: Callable[[str], None] | None = None
+        """Looks at each watch as it begins."""
         self.sent: list[tuple[str, str]] = []
         """Method and path of all requests."""
 
@@ -53,6 +55,8 @@ class Intercepted:
         return answer
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        if self.watching is not None:
+            self.watching(target)
         async with aclosing(self._transport.stream(target, headers)) as pieces:
             async for piece in pieces:
                 yield piece

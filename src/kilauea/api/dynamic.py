@@ -19,6 +19,10 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 """Keeps a claim that is being deleted until its devices are given back."""
 CLAIM_OF_POD = "resource.kubernetes.io/pod-claim-name"
 """Annotation of claims that were made from a template: the name that the pod has for it."""
+EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation, `true`, of the claim that a scheduler makes for the extended resources of a pod."""
+OF_EXTENDED_RESOURCES = "-extended-resources-"
+"""Follows the name of the pod in the name of that claim."""
 MOST_CONSUMERS = 256
 """So many pods may use a claim at a time."""
 MOST_EXPRESSION = 10 * 1024
@@ -193,6 +197,8 @@ class DeviceClassSpec(Wire):
 
     selectors: list[DeviceSelector] | None = None
     config: list[DeviceConfiguration] | None = None
+    extended_resource_name: str | None = None
+    """The extended resource that devices of the class serve, on nodes that do not offer it themselves."""
 
 
 class DeviceClass(Object):

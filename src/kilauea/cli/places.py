@@ -51,7 +51,7 @@ def render_place(what: Subject, result: Result, output: str) -> str:
 def _queue_data(name: str, result: Result) -> dict[str, Any]:
     queue, jobs = result.state.queues.get(name), result.state.jobs
     waits = [
-        {"podGroup": key, "code": p.code, "reason": in_words(with_hint(p, result.state))}
+        {"podGroup": key, "code": p.code, "reason": in_words(with_hint(p, result.state, result.plan))}
         for key, p in sorted(binding_reasons(result.plan).items())
         if key in jobs and jobs[key].queue == name
     ]

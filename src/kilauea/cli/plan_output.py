@@ -135,7 +135,7 @@ def _submitted(result: Result, key: str) -> dict[str, Any]:
         "nodes": sorted({bind.node for bind in starting}),
         "evicts": [e.pod for e in plan.evictions if e.by == key],
         "code": why.code if why else "",
-        "reason": in_words(with_hint(why, state)) if why else "",
+        "reason": in_words(with_hint(why, state, plan)) if why else "",
     }
 
 
@@ -341,7 +341,7 @@ def _pending_by_reason(plan: Plan, state: ClusterState, owners: Owners) -> list[
     for (queue, code, _), groups in sorted(rows.items(), key=lambda item: (not item[0][0], item[0][0], -len(item[1]))):
         name, why, _ = groups[0]
         waiting = sum(count for _, _, count in groups)
-        words = in_words(with_hint(why, state))
+        words = in_words(with_hint(why, state, plan))
         cells.append([queue or "-", str(waiting), str(len(groups)), code, short(name, owners), words])
     shown = table(["QUEUE", "PODS WAITING", "OF GROUPS", "CODE", "FOR EXAMPLE", "REASON"], cells[:REASONS_SHOWN])
     more = len(cells) - REASONS_SHOWN
@@ -350,7 +350,7 @@ def _pending_by_reason(plan: Plan, state: ClusterState, owners: Owners) -> list[
 
 def _every_pending(plan: Plan, state: ClusterState) -> list[str]:
     order = sorted(plan.pending, key=lambda p: (not p.queue, p.queue, p.group, p.pod))
-    hinted = with_hints(state)
+    hinted = with_hints(state, plan)
     rows = [[p.queue or "-", p.pod, p.code, in_words(hinted(p))] for p in order]
     return table(["QUEUE", "WAITING POD", "CODE", "REASON"], rows)
 

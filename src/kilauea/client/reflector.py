@@ -46,6 +46,7 @@ class Reflector:
         labels: only objects that this selector takes, if given.
         fields: the same for fields.
         complete: set once everything has been listed the first time.
+        may_be_refused: `run` raises a 403 instead of trying again, as long as it has never watched.
         may_lack: a kind that the server does not have counts as one without objects, until it has it.
     """
 
@@ -62,6 +63,7 @@ class Reflector:
         fields: str = "",
         complete: asyncio.Event | None = None,
         may_lack: bool = False,
+        may_be_refused: bool = False,
     ) -> None:
         self._api = api
         self.resource = resource
@@ -73,17 +75,26 @@ class Reflector:
         self._failures = 0
         self._asked_to_wait = 0.0
         self._may_lack = may_lack
+        self._may_be_refused = may_be_refused
         self.complete = complete or asyncio.Event()
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow until cancelled.
+
+        Raises:
+            ApiError: the server refuses the list or the first watch (403), of a kind that may be refused.
+        """
         while True:
             try:
                 if not self._version:
                     await self._list()
                 told = await self._watch()
+                self._may_be_refused = False
                 self._failures = 0 if told else self._failures + 1
             except ApiError as error:
+                if error.code == 403 and self._may_be_refused:
+                    self._version = ""
+                    raise
                 self._failed(error)
             except Exception:
                 log.exception("%s: the list starts over", self.resource.plural)
@@ -113,6 +124,7 @@ class Reflector:
             async for batch in batches:
                 told = True
                 self._failures = 0
+                self._may_be_refused = False
                 news = self._new_events(batch)
                 if news:
                     self._handler.on_events(news)

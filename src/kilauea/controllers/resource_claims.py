@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kilauea.api.dynamic import CLAIM_OF_POD, FINALIZER
+from kilauea.api.dynamic import CLAIM_OF_POD, EXTENDED_CLAIM, FINALIZER
 from kilauea.api.kinds import CLAIM_TEMPLATES, PODS, RESOURCE_CLAIMS
 from kilauea.api.ports import (
     Confirm,
@@ -78,10 +78,12 @@ def _made(pod: Obj) -> dict[str, str]:
 
 
 def claims_of(pod: Obj) -> list[str]:
-    """Names of the claims that a pod uses."""
+    """Names of the claims that a pod uses, the one for its extended resources included."""
     made = _made(pod)
     asked = spec_of(pod).get("resourceClaims") or ()
-    return [name for each in asked if (name := each.get("resourceClaimName") or made.get(each["name"]))]
+    names = [name for each in asked if (name := each.get("resourceClaimName") or made.get(each["name"]))]
+    extended = (status_of(pod).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    return [*names, extended] if extended else names
 
 
 class ResourceClaimController:
@@ -183,7 +185,8 @@ class ResourceClaimController:
     def _is_left_over(self, view: View, claim: Obj) -> bool:
         """Return True if a claim was made for a pod that has ended. Claims of pods that are gone are garbage."""
         owner = controller_of(claim)
-        if owner is None or owner["kind"] != PODS.kind or CLAIM_OF_POD not in annotations_of(claim):
+        made = annotations_of(claim).keys() & {CLAIM_OF_POD, EXTENDED_CLAIM}
+        if owner is None or owner["kind"] != PODS.kind or not made:
             return False
         pod = view.get(PODS, Key(claim["metadata"]["namespace"], owner["name"]))
         return pod is not None and uid_of(pod) == owner["uid"] and is_finished(pod)

@@ -37,6 +37,7 @@ from kilauea.engine.model.numa import NumaFacts, numa_facts
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import MOST, ResourceAxis, within
+from kilauea.engine.model.serving import ServedResources
 from kilauea.engine.model.shards import Sharding, Shards
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
 from kilauea.engine.model.tasks import Stage, Task, stage_of, task_of
@@ -109,6 +110,7 @@ class ClusterState:
         self.with_resource_claims: dict[str, Task] = {}
         """Tasks with resource claims."""
         self.resource_claims = ResourceClaimTable()
+        self._served = ServedResources(self.resource_claims, self.with_resource_claims)
         self.device_configs: dict[str, DeviceConfig] = {}
         """Configurations of shared devices, by the key of their ConfigMap."""
         self.with_numa: dict[str, Task] = {}
@@ -307,6 +309,7 @@ class ClusterState:
             self.share_version += 1
         if task.spec.numa is not None:
             self.with_numa[task.key] = task
+        self._served.put(task)
         self._put_on_node(task)
         if task.group:
             job = self._job(task.group)
@@ -331,6 +334,7 @@ class ClusterState:
         if self.with_shares.pop(key, None) is not None:
             self.share_version += 1
         self.with_numa.pop(key, None)
+        self._served.drop(key)
         self._take_off_node(task)
         self.placements.release(task.row)
         if task.group:
@@ -357,6 +361,7 @@ class ClusterState:
         self.placements.started[task.row] = task.started
         if not stays:
             self._put_on_node(task)
+        self._served.put(task)
 
     def _put_on_node(self, task: Task) -> None:
         """Count a task where it is."""
@@ -563,7 +568,7 @@ class ClusterState:
 
     def settle(self) -> None:
         """Bring everything up to date that is derived: nodes, priorities, the job table."""
-        _ = self.nodes
+        self._served.settle(self.nodes)
         self._compact_classes()
         if self._queues_stale:
             for row, name in enumerate(sorted(self.queues)):

@@ -1,4 +1,7 @@
-"""Resource claims in a simulation: made from templates, given devices as pods start, freed as pods end."""
+"""Resource claims in a simulation: made from templates, given devices as pods start, freed as pods end.
+
+The claims for extended resources of pods are made as pods start.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,15 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from kilauea.api.core import Pod, PodClaimStatus, PodStatus
-from kilauea.api.dynamic import CLAIM_OF_POD, Consumer, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
+from kilauea.api.dynamic import (
+    CLAIM_OF_POD,
+    EXTENDED_CLAIM,
+    Consumer,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimStatus,
+    ResourceClaimTemplate,
+)
 from kilauea.api.meta import Object, ObjectMeta, OwnerReference
 from kilauea.engine.model.claims.table import ClaimAllocation, claims_of_pod
 
@@ -23,7 +34,6 @@ def made_claims(pod: Pod, templates: dict[str, ResourceClaimTemplate]) -> tuple[
             continue
         name = f"{pod.name}-{ref.name}"
         of = template.spec.metadata or ObjectMeta()
-        owner = OwnerReference("Pod", pod.name, pod.metadata.uid or "", "v1", controller=True)
         metadata = ObjectMeta(
             name=name,
             namespace=pod.namespace,
@@ -31,7 +41,7 @@ def made_claims(pod: Pod, templates: dict[str, ResourceClaimTemplate]) -> tuple[
             labels=of.labels,
             annotations={**(of.annotations or {}), CLAIM_OF_POD: ref.name},
             creation_timestamp=pod.metadata.creation_timestamp,
-            owner_references=[owner],
+            owner_references=[_owner(pod)],
         )
         claims.append(ResourceClaim("resource.k8s.io/v1", "ResourceClaim", metadata, template.spec.spec))
         statuses.append(PodClaimStatus(ref.name, name))
@@ -57,6 +67,24 @@ def with_made_claims(objects: Sequence[Object]) -> list[Object]:
         else:
             out.append(obj)
     return out
+
+
+def _owner(pod: Pod) -> OwnerReference:
+    return OwnerReference("Pod", pod.name, pod.metadata.uid or pod.key, "v1", controller=True)
+
+
+def special_claim(key: str, spec: ResourceClaimSpec, pod: Pod, created: str) -> ResourceClaim:
+    """Return the claim for the extended resources of a pod that starts."""
+    name = key.partition("/")[2]
+    metadata = ObjectMeta(
+        name=name,
+        namespace=pod.namespace,
+        uid=f"{pod.metadata.uid or pod.key}-extended-resources",
+        annotations={EXTENDED_CLAIM: "true"},
+        creation_timestamp=created,
+        owner_references=[_owner(pod)],
+    )
+    return ResourceClaim("resource.k8s.io/v1", "ResourceClaim", metadata, spec)
 
 
 def allocated(claim: ResourceClaim, given: ClaimAllocation, pod: Pod) -> ResourceClaim:
@@ -85,5 +113,5 @@ def released(claims: Iterable[ResourceClaim], pod: Pod) -> list[ResourceClaim]:
 
 def is_owned(claim: ResourceClaim, pod: Pod) -> bool:
     """Return True if a claim was made for a pod."""
-    uid = pod.metadata.uid or ""
+    uid = pod.metadata.uid or pod.key
     return any(owner.controller and owner.uid == uid for owner in claim.metadata.owner_references or ())

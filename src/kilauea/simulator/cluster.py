@@ -26,15 +26,16 @@ from collections.abc import Iterable
 import msgspec
 
 from kilauea.api.core import Pod, PodCondition, PodStatus
-from kilauea.api.dynamic import ResourceClaim, ResourceClaimTemplate
+from kilauea.api.dynamic import EXTENDED_CLAIM, ResourceClaim, ResourceClaimTemplate
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PodGroup, PodGroupStatus
 from kilauea.api.storage import PersistentVolume, PersistentVolumeClaim
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.engine.events import Changed, Event, Gone
+from kilauea.engine.model.claims.extended import container_asks
 from kilauea.engine.plan import Bind, Plan
-from kilauea.simulator.claims import allocated, is_owned, made_claims, released
+from kilauea.simulator.claims import allocated, is_owned, made_claims, released, special_claim
 from kilauea.simulator.volumes import bound, ephemeral_claims
 
 CYCLE = SECOND
@@ -100,7 +101,9 @@ class SimulatedCluster:
             events += self._run(bind.pod, bind.node, dict(bind.annotations))
         for decided in plan.released:
             claim = self._objects.get(("ResourceClaim", decided.claim))
-            if isinstance(claim, ResourceClaim):
+            if isinstance(claim, ResourceClaim) and claim.annotations.get(EXTENDED_CLAIM) == "true":
+                events += self.remove("ResourceClaim", claim.key)
+            elif isinstance(claim, ResourceClaim):
                 events.append(self._put(msgspec.structs.replace(claim, status=None)))
         events += self._nominate(plan)
         for key, outcome in plan.groups.items():
@@ -150,7 +153,7 @@ class SimulatedCluster:
         """Delete a pod; its controller creates another."""
         pod = self.pod(key)
         events = self.remove("Pod", key)
-        if pod is not None and pod.spec.resource_claims:
+        if pod is not None and (pod.spec.resource_claims or container_asks(pod)):
             events += self._release(pod)
         if pod is not None:
             for claim in ephemeral_claims(pod):
@@ -180,6 +183,8 @@ class SimulatedCluster:
         pod, events = self.pod(bind.pod), []
         for given in bind.claims if pod is not None else ():
             claim = self._objects.get(("ResourceClaim", given.claim))
+            if claim is None and given.special is not None and pod is not None:
+                claim = special_claim(given.claim, given.special.spec, pod, format_time(self.now))
             if isinstance(claim, ResourceClaim) and pod is not None:
                 events.append(self._put(allocated(claim, given, pod)))
         return events

@@ -15,6 +15,7 @@ from kilauea.api.ports import ApiError, Key
 from kilauea.client.transport import Answer, Transport
 from kilauea.runtime.inputs.resources import PODS
 from support.live_world import Intercepted, Live, live_world
+from support.older_api import Older
 
 DRIVER = "gpu.example.com"
 
@@ -200,30 +201,6 @@ def test_a_claim_moves_to_another_node_if_its_pod_does_not_fit_where_its_devices
         live.start()
         live.wait(3)
         assert (live.node_of("p"), held(live, "c"), users(live, "c")) == ("n2", ["b"], ["p"])
-
-
-class Older:
-    """A transport to a cluster that serves resource.k8s.io in an older version only."""
-
-    def __init__(self, transport: Transport, version: str) -> None:
-        self._transport = transport
-        self._served, self._newest = f"/resource.k8s.io/{version}/", "/resource.k8s.io/v1/"
-
-    def _target(self, target: str) -> str:
-        if "/resource.k8s.io/" in target and self._served not in target:
-            return "/apis/resource.k8s.io/v9/none"
-        return target.replace(self._served, self._newest)
-
-    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        return await self._transport.request(method, self._target(target), headers, body)
-
-    async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self._transport.stream(self._target(target), headers)) as pieces:
-            async for piece in pieces:
-                yield piece
-
-    async def close(self) -> None:
-        await self._transport.close()
 
 
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta1"])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from kilauea.engine.conf import nearest
 from kilauea.engine.devices.usage import free_cards_text
+from kilauea.engine.explain.device_hints import claimed_devices
 from kilauea.engine.explain.formatting import human
 from kilauea.engine.explain.hints import (
     NO_CARDS,
@@ -21,7 +22,6 @@ from kilauea.engine.explain.hints import (
     NOT_REACHED,
     TOO_MANY_VOLUMES,
     bound_elsewhere,
-    claimed_devices,
     full_drivers,
     node_hints,
     some,
@@ -37,6 +37,8 @@ from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import NodeReason, Pending, Plan, Refusal
 from kilauea.engine.state import ClusterState
+
+NOTHING = Plan()
 
 RULES = {
     "PodGroupNotFound": "a pod names a pod group that exists",
@@ -173,7 +175,7 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     starting = sum(1 for bind in plan.binds if state.tasks[bind.pod].group == key)
     if job is None or not (job.group or job.tasks):
         return Explanation(key, "unknown")
-    waiting = list(map(with_hints(state), waiting))
+    waiting = list(map(with_hints(state, plan), waiting))
     verdict = "waits"
     if not waiting:
         verdict = "starts" if starting else "runs" if job.ready_count else "waits"
@@ -197,40 +199,53 @@ def binding_reasons(plan: Plan) -> dict[str, Pending]:
     return out
 
 
-def with_hint(p: Pending, state: ClusterState) -> Pending:
-    """The reason with added details: names of claims, labels, taints and nodes, and the largest size."""
+def with_hint(p: Pending, state: ClusterState, plan: Plan = NOTHING) -> Pending:
+    """The reason with added details: names of claims, labels, taints and nodes, and the largest size.
+
+    Args:
+        p: a pod that waits, and the reason.
+        state: the cluster.
+        plan: the plan in which it waits, which gives devices to other pods.
+    """
     task = state.tasks.get(p.pod)
     if task is None:
         return p
     if p.code == "Unschedulable":
-        return _with_sizes(p, state, task)
+        return _with_sizes(p, state, task, plan)
     if p.code == "QueueQuotaInsufficient":
         return _with_limit(p, state)
     hint = volume_hint(state.storage, task) if p.code == "VolumesNotReady" else ""
     return dataclasses.replace(p, message=f"{p.message}: {hint}") if hint else p
 
 
-def with_hints(state: ClusterState) -> Callable[[Pending], Pending]:
-    """Details for many pods of one state: equal pods share the result, which needs all nodes."""
+def with_hints(state: ClusterState, plan: Plan = NOTHING) -> Callable[[Pending], Pending]:
+    """Details for many pods of one plan: equal pods share the result, which needs all nodes."""
     known: dict[tuple[object, ...], str] = {}
+    table = state.resource_claims
 
     def hinted(p: Pending) -> Pending:
         task = state.tasks.get(p.pod)
-        key = (p.code, p.message, p.resource, p.asked, p.left, task and task.spec, task and task.claims)
+        claims = (
+            [(ref.name, wish) for ref, wish in zip(task.claims, table.wishes(task.claims, task.uid), strict=True)]
+            if task is not None
+            else []
+        )
+        key = (p.code, p.message, p.resource, p.asked, p.left, task and task.spec, *claims)
         if key not in known:
-            known[key] = with_hint(p, state).message
+            known[key] = with_hint(p, state, plan).message
         return p if known[key] == p.message else dataclasses.replace(p, message=known[key])
 
     return hinted
 
 
-def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
+def _with_sizes(p: Pending, state: ClusterState, task: Task, plan: Plan) -> Pending:
     """A reason about nodes, with the request that no node satisfies, or the rules that exclude the nodes."""
     if p.resource and p.nodes and all(n.reason == f"Insufficient {p.resource}" for n in p.nodes):
         largest = int(state.nodes.all().allocatable[state.axis.rows[p.resource]].max())
         if p.asked > largest:
             hint = f"the largest node has {human(p.resource, largest)}" if largest else f"no node has {p.resource}"
-            return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}")
+            hints = [hint, *served_devices(p.resource, state, task, plan)]
+            return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints]))
     for key, value in task.spec.node_selector:
         values = state.nodes.label(key).values
         if value not in values:
@@ -238,6 +253,12 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
             hint = f"no node has {lacking}{nearest(value, values)}"
             return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}")
     hints = node_hints(p.nodes, state.nodes, task.spec)
+    hints += [
+        hint
+        for resource in state.nodes.by_class
+        if any(n.reason == f"Insufficient {resource}" for n in p.nodes)
+        for hint in served_devices(resource, state, task, plan)
+    ]
     if any(n.reason == NOT_REACHED for n in p.nodes):
         hints += bound_elsewhere(state.storage, task)
     if any(n.reason in NO_VOLUMES for n in p.nodes):
@@ -247,10 +268,18 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
     if any(n.reason == NO_DISK for n in p.nodes):
         hints.append(f"another pod on the node has {some([disk.name for disk in task.spec.disks])}")
     if any(n.reason == NO_DEVICES for n in p.nodes):
-        hints += claimed_devices(state.resource_claims, state.nodes, task)
+        hints += claimed_devices(state.resource_claims, state.nodes, task, plan.binds)
     if any(n.reason == NO_CARDS for n in p.nodes):
         hints += free_cards_text(state, task)
     return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
+
+
+def served_devices(resource: str, state: ClusterState, task: Task, plan: Plan) -> list[str]:
+    """The devices that serve an extended resource of a pod."""
+    if resource not in state.nodes.by_class:
+        return []
+    hints = claimed_devices(state.resource_claims, state.nodes, task, plan.binds, special=True)
+    return [hint for hint in hints if hint.startswith(f"{resource} ")]
 
 
 def refusal_with_hint(refusal: Refusal, state: ClusterState) -> Refusal:

@@ -6,15 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kilauea.api.cel import CelError
 from kilauea.api.selectors import NodeTerm, tolerates
 from kilauea.engine.evaluation.matching import HARD_EFFECTS, selects
 from kilauea.engine.explain.formatting import human
-from kilauea.engine.model.claims.facts import Ask
-from kilauea.engine.model.claims.inventory import Inventory
-from kilauea.engine.model.claims.table import ResourceClaimTable
 from kilauea.engine.model.in_tree import driver_of
 from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.resources import MEMORY
@@ -153,43 +148,6 @@ def full_drivers(storage: Storage, task: Task) -> list[str]:
             pod = f"the pod has {count} volume{'s' * (count > 1)} of driver {driver}"
             hints.append(f"{pod}, and a node takes at most {max(limits)}")
     return hints
-
-
-def claimed_devices(table: ResourceClaimTable, nodes: NodeTable, task: Task) -> list[str]:
-    """The devices that the claims of a pod ask for, with how many there are and how many other claims had."""
-    inventory = table.inventory(nodes)
-    held = inventory.rows_of(g.device for c in table.claims.values() for g in c.grants if not g.admin)
-    free = np.ones(len(inventory), dtype=bool)
-    free[held] = False
-    hints = []
-    for ref in task.claims:
-        claim = table.claims.get(ref.key)
-        for request in claim.demand.requests if claim is not None and not claim.allocated else ():
-            counts = [_devices_of(table, inventory, way, free) for way in request.ways]
-            hints += [f"request {request.name} of claim {ref.name} asks for {' or '.join(filter(None, counts))}"]
-        for each in claim.demand.constraints if claim is not None and not claim.allocated else ():
-            which = f"requests {', '.join(each.requests)}" if each.requests else "the devices"
-            how = "differ" if each.distinct else "agree"
-            hints.append(f"{which} of claim {ref.name} must {how} in {each.attribute}")
-    return hints
-
-
-def _devices_of(table: ResourceClaimTable, inventory: Inventory, way: Ask, free: NDArray[np.bool_]) -> str:
-    """One way to satisfy a request, as text; empty if it cannot be judged."""
-    of = table.classes.get(way.class_name)
-    if of is None or way.problem:
-        return ""
-    try:
-        mask = inventory.matching(way, of)
-    except CelError:
-        return ""
-    number = "all devices" if way.all else f"{way.number} device{'s' * (way.number > 1)}"
-    there, left = int(np.count_nonzero(mask)), int(np.count_nonzero(mask & free))
-    most = int(inventory.count(mask & free).max(initial=0))
-    spread = f"; at most {most} are free for one node" if left >= way.number > most and not way.all else ""
-    return (
-        f"{number} of class {way.class_name} ({there} match, {there - left} of them in use before this cycle{spread})"
-    )
 
 
 def terms_text(terms: Iterable[NodeTerm]) -> str:

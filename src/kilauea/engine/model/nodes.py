@@ -158,6 +158,10 @@ class NodeTable:
         self.complete = bool((self.allocatable[:2] > 0).all())
         """True if every node offers cpu and memory."""
         self._offered: list[str] | None = None
+        self.by_class: dict[str, BoolArray] = {}
+        """By extended resource that devices of a class serve: nodes that do not offer it themselves."""
+        self.changes = 0
+        """Changes of what nodes offer themselves."""
         self.changed: list[int] = []
         """Rows that a session changed, in order, repeats included; values cached by node are updated from it."""
         self.kept: dict[tuple[object, ...], NDArray[Any]] = {}
@@ -194,8 +198,20 @@ class NodeTable:
         row = self.row_of[facts.name]
         self.facts[row] = facts
         self._offered = None
+        self.changes += 1
         self.allocatable[:, row] = self.axis.vector(facts.allocatable)
         self.complete = bool((self.allocatable[:2] > 0).all())
+
+    def offer_by_class(self, offers: Mapping[str, IntArray]) -> None:
+        """Devices serve these extended resources (N,), and no others, on nodes that do not offer them themselves."""
+        self.widen()
+        for name in {*self.by_class, *offers}:
+            own = np.array([f.allocatable.get(name, 0) for f in self.facts], dtype=np.int64)
+            self.allocatable[self.axis.rows[name]] = np.where(own > 0, own, offers.get(name, 0))
+        self.by_class = {
+            name: np.array([f.allocatable.get(name, 0) <= 0 for f in self.facts], dtype=bool) for name in offers
+        }
+        self._offered = None
 
     def restore(self, block: IntArray) -> None:
         """Put back a copy of `block`."""
@@ -205,7 +221,9 @@ class NodeTable:
     def total(self) -> dict[str, int]:
         """Sum of what all nodes offer, of the resources that any of them names."""
         if self._offered is None:
-            self._offered = sorted({name for f in self.facts for name in f.allocatable}, key=order_of)
+            named = {name for f in self.facts for name in f.allocatable}
+            served = {name for name in self.by_class if self.allocatable[self.axis.rows[name]].any()}
+            self._offered = sorted(named | served, key=order_of)
         return {name: int(self.allocatable[self.axis.rows[name]].sum()) for name in self._offered}
 
     @cached_property

@@ -30,6 +30,7 @@ from kilauea.api.selectors import (
     toleration_of,
 )
 from kilauea.engine.model.cards import CardWish, card_names
+from kilauea.engine.model.claims.extended import ContainerAsk, container_asks
 from kilauea.engine.model.devices import DeviceSource, DeviceWish, device_source, device_wish
 from kilauea.engine.model.in_tree import Disk, disks_of, inline_of
 from kilauea.engine.model.numa import NumaWish, numa_wish
@@ -108,6 +109,7 @@ class TaskSpec:
         "device_source",
         "devices",
         "disks",
+        "extended",
         "inline",
         "node_selector",
         "node_terms",
@@ -154,6 +156,8 @@ class TaskSpec:
     """The parts of the pod from which `devices` follows; None if it asks for no extended resource."""
     devices: DeviceWish | None
     """The parts of cards that the pod asks for; None if it asks for none."""
+    extended: tuple[ContainerAsk, ...]
+    """Extended resources by container, which devices of a class may serve."""
     numa: NumaWish | None
     """The whole processors that the pod wants; None if it wants none."""
     offline: bool
@@ -220,6 +224,7 @@ class SpecTable:
             "disks": disks_of(spec.volumes) if spec.volumes else (),
             "cards": _card_wish(pod),
             "device_source": device_source(pod, requests),
+            "extended": container_asks(pod) if any("/" in name for name in requests) else (),
             "offline": is_offline(pod.annotations),
             "revocable": _revocable(pod.annotations),
             "numa": numa_wish(pod),

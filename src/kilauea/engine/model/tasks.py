@@ -83,6 +83,8 @@ class Task:
     """Parts of cards that the pod was given, as its annotations say."""
     numa_cpus: tuple[tuple[int, int], ...] = ()
     """NUMA nodes and numbers of processors that the scheduler gave the pod, by its annotation."""
+    containers: tuple[str, ...] = ()
+    """Names of its init containers and of the containers after them, if any asks for an extended resource."""
     foreign: bool = False
     """Another scheduler's: it takes room, and is never evicted here."""
 
@@ -133,6 +135,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         qos=qos_of(pod.spec),
         numa=wants_numa(annotations),
         record=record_of(annotations) if spec.device_source is not None else (),
+        containers=_containers(pod.spec) if spec.extended else (),
         numa_cpus=tuple(sorted(parse_decision(annotations[DECISION]).items())) if DECISION in annotations else (),
     )
 
@@ -199,6 +202,10 @@ def _scheduled(pod: Pod) -> int:
             except ValueError:
                 return 0
     return 0
+
+
+def _containers(spec: PodSpec) -> tuple[str, ...]:
+    return tuple(container.name for container in (*(spec.init_containers or ()), *(spec.containers or ())))
 
 
 def _images(spec: PodSpec) -> tuple[int, tuple[str, ...]]:

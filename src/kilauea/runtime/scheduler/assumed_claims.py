@@ -5,6 +5,7 @@ From the decision until the watch shows the write, the claim has its devices, so
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -26,6 +27,8 @@ class AssumedClaim:
     uid: str
     allocation: Allocation | None
     pods: dict[str, tuple[Consumer, str]] = field(default_factory=dict)
+    made: ResourceClaim | None = None
+    """The claim, if it is being made for the extended resources of a pod."""
 
 
 class AssumedClaims:
@@ -34,11 +37,19 @@ class AssumedClaims:
     def __init__(self) -> None:
         self._claims: dict[str, AssumedClaim] = {}
 
-    def reserve(self, key: str, uid: str, allocation: Allocation | None, pod: str, consumer: Consumer) -> None:
-        """Assume that a claim has these devices, and is reserved for a pod."""
+    def reserve(
+        self,
+        key: str,
+        uid: str,
+        allocation: Allocation | None,
+        pod: str,
+        consumer: Consumer,
+        made: ResourceClaim | None = None,
+    ) -> None:
+        """Assume that a claim has these devices, and is reserved for a pod; it may have to be made first."""
         known = self._claims.get(key)
         if known is None or known.uid != uid:
-            known = self._claims[key] = AssumedClaim(uid, allocation)
+            known = self._claims[key] = AssumedClaim(uid, allocation, made=made)
         known.allocation = allocation or known.allocation
         known.pods[pod] = (consumer, "")
 
@@ -61,12 +72,16 @@ class AssumedClaims:
         """Assume nothing about a claim that no longer exists."""
         self._claims.pop(key, None)
 
+    def made(self, kept: Container[str]) -> list[ResourceClaim]:
+        """The claims that are being made, as they will be, those left out that exist already."""
+        return [self.over(claim.made) for key, claim in list(self._claims.items()) if claim.made and key not in kept]
+
     def over(self, claim: ResourceClaim) -> ResourceClaim:
         """Return a claim overlaid with what is assumed of it; drop what it confirms."""
         known = self._claims.get(claim.key)
         if known is None:
             return claim
-        if known.uid != (claim.metadata.uid or ""):
+        if known.made is None and known.uid != (claim.metadata.uid or ""):
             del self._claims[claim.key]
             return claim
         status = claim.status or ResourceClaimStatus()

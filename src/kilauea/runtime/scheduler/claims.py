@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.dynamic import FINALIZER, MOST_CONSUMERS, ResourceClaim
+from kilauea.api.dynamic import EXTENDED_CLAIM, FINALIZER, MOST_CONSUMERS, ResourceClaim
 from kilauea.api.ports import Api, ApiError, Key, Resource
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.engine.model.claims.table import ClaimAllocation
 from kilauea.engine.plan import Release
+from kilauea.runtime.scheduler.extended_claims import remove
 
 OF_ALLOCATION = ("allocation", "reservedFor", "devices")
 """Fields of the status that a claim without devices does not have."""
@@ -121,6 +122,9 @@ async def deallocate(api: Api, kind: Resource, decided: Release, uid: str) -> No
         users = [each.get("uid") for each in status.get("reservedFor") or ()]
         same = [each[1:] for each in _devices(status.get("allocation") or {})] == [tuple(d) for d in decided.devices]
         if body["metadata"].get("uid") != decided.uid or not same or any(each != uid for each in users):
+            return
+        if (body["metadata"].get("annotations") or {}).get(EXTENDED_CLAIM) == "true":
+            await remove(api, kind, decided.claim, uid)
             return
         kept = {name: value for name, value in status.items() if name not in OF_ALLOCATION}
         await api.update(kind, {**body, "status": kept}, "status")

@@ -28,9 +28,11 @@ from kilauea.engine.model.claims.table import ClaimAllocation
 from kilauea.engine.model.volumes import ClaimVolume
 from kilauea.engine.plan import Bind, Eviction, Release
 from kilauea.runtime.inputs.resources import PODS, reference
+from kilauea.runtime.scheduler import extended_claims
 from kilauea.runtime.scheduler.assumed import Failures, Placed
 from kilauea.runtime.scheduler.claims import NOT_BOUND as NOT_PREPARED
 from kilauea.runtime.scheduler.claims import all_prepared, consumer_of, deallocate, is_prepared, release, reserve
+from kilauea.runtime.scheduler.extended_claims import special_claim
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.node_locks import NodeLocks
 from kilauea.runtime.scheduler.volumes import NOT_BOUND, all_bound
@@ -69,6 +71,8 @@ class PodOperation:
     """Creation time of the pod, in microseconds since 1970."""
     claims: tuple[ClaimAllocation, ...] = ()
     """Resource claims of a pod that is bound."""
+    containers: tuple[str, ...] = ()
+    """Names of its containers, if one of the claims is for its extended resources."""
     annotations: tuple[tuple[str, str], ...] = ()
     """Annotations that the pod gets with the bind."""
     volumes: tuple[ClaimVolume, ...] = ()
@@ -146,6 +150,7 @@ class Executor:
             bind.node,
             created=created,
             claims=bind.claims,
+            containers=task.containers,
             annotations=marks,
             volumes=bind.volumes,
             locks=bind.locks,
@@ -154,7 +159,8 @@ class Executor:
             self._feed.reconsider_volumes(self._feed.assumed.volumes.assume(given, bind.pod, bind.node))
         for claim in bind.claims:
             consumer = Consumer(None, **consumer_of(bind.pod, task.uid))
-            self._feed.assumed.claims.reserve(claim.claim, claim.uid, claim.allocation, bind.pod, consumer)
+            made = special_claim(claim, bind.pod, task.uid)
+            self._feed.assumed.claims.reserve(claim.claim, claim.uid, claim.allocation, bind.pod, consumer, made)
         self._feed.reconsider_claims(claim.claim for claim in bind.claims)
         self._feed.bind(bind.pod, Placed(task.uid, bind.node, marks))
         self._metrics.task_latency("Assumed", operation.created, self._clock.now())
@@ -295,7 +301,12 @@ class Executor:
         waiting = {}
         for given in operation.claims:
             consumer, now = consumer_of(operation.pod, operation.uid), self._clock.now()
+            if given.special is not None and given.allocation is not None:
+                uid = await extended_claims.make(self._api, self.claims, given, operation.pod, operation.uid)
+                given = given._replace(uid=uid)
             claim = await reserve(self._api, self.claims, given, consumer, now)
+            if given.special is not None:
+                await extended_claims.note(self._api, given, operation.pod, operation.uid, operation.containers)
             version = claim.metadata.resource_version or ""
             self._feed.assumed.claims.written(given.claim, operation.pod, version)
             if not is_prepared(claim):
@@ -394,6 +405,9 @@ class Executor:
         if operation.claims:
             for claim in operation.claims:
                 consumer = consumer_of(operation.pod, operation.uid)
+                if claim.special is not None:
+                    await extended_claims.remove(self._api, self.claims, claim.claim, operation.uid)
+                    continue
                 await release(self._api, self.claims, claim, consumer, failed=error.reason == NOT_PREPARED)
             await feed.thawed()
             if not self._is_assumed(operation):

@@ -154,6 +154,12 @@ class Feed:
         """Replace all objects of a kind."""
         self._apply_or_queue(partial(self._relist, kind, items))
 
+    def unreadable(self, kind: str) -> None:
+        """Take a kind as one without objects, as it cannot be read."""
+        self.relisted(kind, [])
+        if kind == "ResourceClaim":
+            self._apply_or_queue(partial(self.state.resource_claims.readable, False))
+
     def seen(self, kind: str, batch: Sequence[Seen]) -> None:
         """Apply watch events of a kind."""
         self._apply_or_queue(partial(self._take_events, kind, batch))
@@ -184,12 +190,15 @@ class Feed:
             self.put(kind, data)
 
     def _relist(self, kind: str, items: Sequence[bytes]) -> None:
+        if kind == "ResourceClaim":
+            self.state.resource_claims.readable(True)
         for place in [place for place in self.faults if place[0] == kind]:
             del self.faults[place]
         objects = {key: (obj, data) for data in items for key, obj in self._read(kind, data)}
         for key in [key for key in self._keys(kind) if key not in objects]:
             self._forget(kind, key)
         overlaid = [self._overlay(obj, data) for obj, data in objects.values()]
+        overlaid += self.assumed.claims.made(objects) if kind == "ResourceClaim" else []
         self.state.apply(Relisted(kind, overlaid))
         self.changes += 1
         self._note_problems(overlaid)
@@ -251,10 +260,17 @@ class Feed:
 
     def reconsider_claims(self, keys: Iterable[str]) -> None:
         """Overlay resource claims with what is assumed of them. Call it as `reconsider`."""
-        for key in keys:
+        listed = list(keys)
+        for key in listed:
             claim = self.claims.get(key)
             if claim is not None:
                 self._apply(Changed(self.assumed.claims.over(claim)))
+            else:
+                self.state.apply(Gone("ResourceClaim", key))
+                self.changes += 1
+        for claim in self.assumed.claims.made(self.claims):
+            if claim.key in listed:
+                self._apply(Changed(claim))
 
     def reconsider_volumes(self, places: Iterable[Place]) -> None:
         """Overlay volumes and volume claims with what is assumed of them. Call it as `reconsider`."""

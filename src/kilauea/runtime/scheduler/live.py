@@ -17,7 +17,7 @@ from random import Random
 import msgspec
 
 from kilauea.api import wellknown
-from kilauea.api.kinds import RESOURCE_CLAIMS, TAINT_RULES
+from kilauea.api.kinds import RESOURCE_CLAIMS
 from kilauea.api.ports import Api, ApiError, Clock, Obj, Record, Resource
 from kilauea.api.times import SECOND
 from kilauea.client.backoff import pause
@@ -37,7 +37,6 @@ from kilauea.runtime.inputs.resources import (
     SHARD_KINDS,
     STORAGE_KINDS,
     UNWATCHED,
-    versions_of,
 )
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.conf_reload import ConfReload
@@ -48,6 +47,7 @@ from kilauea.runtime.scheduler.loads import LoadReader
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
 from kilauea.runtime.scheduler.metrics import CycleMetrics
 from kilauea.runtime.scheduler.nominations import Nominations
+from kilauea.runtime.scheduler.optional_kinds import OptionalKind
 from kilauea.runtime.scheduler.sharding import ShardKeeper
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.timing import Stopwatch
@@ -169,7 +169,10 @@ class LiveScheduler:
 
         self.feed = Feed(state, Assumed(), woken.set, arrived)
         self._reflectors = {
-            kind: Reflector(api, RESOURCES[kind], KindFeed(self.feed, kind), clock, rng) for kind in options.kinds
+            kind: Reflector(
+                api, RESOURCES[kind], KindFeed(self.feed, kind), clock, rng, may_be_refused=kind in OPTIONAL
+            )
+            for kind in options.kinds
         }
         component = options.component
 
@@ -242,41 +245,16 @@ class LiveScheduler:
             await self._writes.close()
 
     async def _follow(self, kind: str, reflector: Reflector) -> None:
-        """Watch a kind; skip an optional kind that the cluster does not serve."""
-        if kind in OPTIONAL:
-            served = await self._served(kind)
-            if served is None:
-                log.info("the cluster does not serve %s; scheduling without them", RESOURCES[kind].plural)
-                self.feed.relisted(kind, [])
-                reflector.complete.set()
-                return
-            reflector.resource = served
+        """Watch a kind; go on without an optional kind that the cluster does not serve or let read."""
+        if kind not in OPTIONAL:
+            await reflector.run()
+            return
+
+        def found(resource: Resource) -> None:
             if kind == RESOURCE_CLAIMS.kind:
-                self._executor.claims = served
-        await reflector.run()
+                self._executor.claims = resource
 
-    async def _served(self, kind: str) -> Resource | None:
-        """An optional kind in the newest version that the cluster serves; None if it serves none."""
-        for resource in versions_of(RESOURCES[kind]):
-            if await self._is_served(resource):
-                return resource
-        return None
-
-    async def _is_served(self, resource: Resource) -> bool:
-        attempts = 0
-        while True:
-            try:
-                await self._api.list(resource)
-                return True
-            except ApiError as error:
-                if error.code == 404:
-                    return False
-                if error.code == 403 and resource.kind == TAINT_RULES.kind:
-                    # A server refuses kinds that it does not serve in the same way, and most do not serve this one.
-                    log.warning("%s are not read: %s", resource.plural, error)
-                    return False
-                attempts += 1
-                await self._clock.sleep(pause(attempts, self._rng))
+        await OptionalKind(self._api, kind, reflector, self.feed, found, self._clock, self._rng).run()
 
     async def _create_queues(self) -> None:
         """Create the root and default queues if they do not exist."""

@@ -20,23 +20,25 @@ UNSCHEDULABLE = "Unschedulable"
 def outcomes(plan: Plan, state: ClusterState) -> dict[str, GroupOutcome]:
     """Return the outcomes of pod groups; conditions of those that wait state the most binding reason."""
     reasons = binding_reasons(plan)
-    return {key: _told(key, outcome, reasons, state) for key, outcome in plan.groups.items()}
+    return {key: _told(key, outcome, reasons, state, plan) for key, outcome in plan.groups.items()}
 
 
-def _told(key: str, outcome: GroupOutcome, reasons: Mapping[str, Pending], state: ClusterState) -> GroupOutcome:
+def _told(
+    key: str, outcome: GroupOutcome, reasons: Mapping[str, Pending], state: ClusterState, plan: Plan
+) -> GroupOutcome:
     condition, refusal, reason = outcome.condition, outcome.refusal, reasons.get(key)
     if condition is None and refusal is not None and reason is None:
         # Its pods are created once it is admitted, so no pod shows the reason.
         condition = Condition(UNSCHEDULABLE, refusal.code, in_words(refusal_with_hint(refusal, state)))
     elif condition is not None and condition.type == UNSCHEDULABLE and reason is not None:
-        message = _with(condition.message, reason, state)
+        message = _with(condition.message, reason, state, plan)
         condition = dataclasses.replace(condition, message=message)
     return dataclasses.replace(outcome, condition=condition)
 
 
-def _with(sentence: str, reason: Pending, state: ClusterState) -> str:
+def _with(sentence: str, reason: Pending, state: ClusterState, plan: Plan) -> str:
     """A sentence about a gang with the full reason of one of its pods; it replaces a shorter one."""
-    words = in_words(with_hint(reason, state))
+    words = in_words(with_hint(reason, state, plan))
     if reason.message in sentence:
         return sentence.replace(reason.message, words, 1)
     return f"{sentence.removesuffix('.')}. It waits because: {words}"

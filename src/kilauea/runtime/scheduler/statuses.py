@@ -173,7 +173,7 @@ class Statuses:
     def _say_pods(self, plan: Plan, rooms: Mapping[str, list[Room]]) -> None:
         """Write the conditions of all pending pods."""
         wanted: dict[str, pod_status.Content] = {}
-        tasks, hinted = self._feed.state.tasks, with_hints(self._feed.state)
+        tasks, hinted = self._feed.state.tasks, with_hints(self._feed.state, plan)
         growing = self._growing(plan)
         for pending in plan.pending:
             if pending.group in growing:

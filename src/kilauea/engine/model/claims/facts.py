@@ -104,6 +104,10 @@ class Claim:
     deleting: bool
     config: tuple[wire.DeviceConfiguration, ...]
     """Parameters for drivers, as they are written."""
+    special: str = ""
+    """The pod of whose extended resources it consists, as `namespace/name`; empty for all other claims."""
+    exists: bool = True
+    """False for a special claim that is made when its pod is bound."""
 
 
 def _ask(name: str, of: wire.DeviceSubRequest) -> Ask:
@@ -161,6 +165,15 @@ def _grant(result: wire.AllocatedDevice) -> Grant:
     )
 
 
+def grants_of(allocation: wire.Allocation) -> tuple[Grant, ...]:
+    """The devices of a claim.
+
+    Raises:
+        ValueError: an amount of its devices cannot be read.
+    """
+    return tuple(_grant(each) for each in allocation.devices.results or ())
+
+
 def full_name(driver: str, name: str) -> str:
     """The name of an attribute or capacity with its domain, which is the driver unless it is stated."""
     return name if "/" in name else f"{driver}/{name}"
@@ -173,22 +186,23 @@ def claim_of(obj: wire.ResourceClaim) -> Claim:
         ValueError: an amount of its devices cannot be read.
     """
     allocation = obj.status.allocation if obj.status else None
-    results = (allocation.devices.results if allocation else None) or ()
-    owners = [o.uid for o in obj.metadata.owner_references or () if o.controller and o.kind == "Pod"]
+    owners = [o for o in obj.metadata.owner_references or () if o.controller and o.kind == "Pod"]
+    special = bool(owners) and obj.annotations.get(wire.EXTENDED_CLAIM) == "true"
     reserved = (obj.status.reserved_for if obj.status else None) or ()
     selector = allocation.node_selector if allocation else None
     return Claim(
         key=obj.key,
         name=obj.name,
         uid=obj.metadata.uid or "",
-        owner=owners[0] if owners else "",
+        owner=owners[0].uid if owners else "",
         demand=demand_of(obj.spec),
         allocated=allocation is not None,
-        grants=tuple(_grant(each) for each in results),
+        grants=grants_of(allocation) if allocation else (),
         terms=node_terms_of(selector),
         reserved=tuple((each.name, each.uid) for each in reserved if each.resource == "pods"),
         deleting=bool(obj.metadata.deletion_timestamp),
         config=tuple((obj.spec.devices.config if obj.spec.devices else None) or ()),
+        special=f"{obj.namespace}/{owners[0].name}" if special else "",
     )
 
 
@@ -394,6 +408,10 @@ class Class:
     name: str
     selectors: tuple[str, ...]
     config: tuple[wire.DeviceConfiguration, ...]
+    extended: str = ""
+    """The extended resource that its devices serve."""
+    created: str = ""
+    """Its creation time, as it is written."""
 
 
 def class_of(obj: wire.DeviceClass) -> Class:
@@ -405,4 +423,5 @@ def class_of(obj: wire.DeviceClass) -> Class:
     expressions = tuple(each.cel.expression if each.cel else "" for each in obj.spec.selectors or ())
     if "" in expressions:
         raise ValueError("spec.selectors: a selector has no CEL expression: give it cel.expression")
-    return Class(obj.name, expressions, tuple(obj.spec.config or ()))
+    extended, created = obj.spec.extended_resource_name or "", obj.metadata.creation_timestamp or ""
+    return Class(obj.name, expressions, tuple(obj.spec.config or ()), extended, created)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kilauea.api import dynamic as wire
@@ -12,6 +13,15 @@ from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, SelectorRequirement
 from kilauea.api.quantity import format_amount
 from kilauea.api.selectors import NODE_NAME_FIELD
+from kilauea.engine.model.claims.extended import (
+    ContainerAsk,
+    Offer,
+    SpecialDemand,
+    offers,
+    served_by,
+    special_demand,
+    special_name,
+)
 from kilauea.engine.model.claims.facts import (
     Binding,
     Claim,
@@ -41,6 +51,8 @@ class ClaimRef(NamedTuple):
     """Key of the template that it is made from; empty for a claim that the pod names itself."""
     needed: bool
     """False for a claim of a template that turned out not to be needed."""
+    special: bool = False
+    """The claim for the extended resources of the pod."""
 
 
 class Wish(NamedTuple):
@@ -48,6 +60,8 @@ class Wish(NamedTuple):
 
     key: str
     demand: Demand
+    special: SpecialDemand | None = None
+    """Of a special claim: its content if devices serve all resources; on single nodes it may be less."""
 
 
 class Decision(NamedTuple):
@@ -69,6 +83,8 @@ class ClaimAllocation(NamedTuple):
     """Its UID."""
     allocation: wire.Allocation | None
     """The devices that it gets, as its status says it; None if it has devices already."""
+    special: SpecialDemand | None = None
+    """Its content, if it is the claim for the extended resources of the pod; it is made if there is none."""
 
 
 def claims_of_pod(pod: Pod) -> tuple[ClaimRef, ...]:
@@ -98,6 +114,14 @@ class ResourceClaimTable:
         """Templates that there are."""
         self.decided: dict[str, Decision] = {}
         """By claim: devices that the running sessions give it."""
+        self.special: dict[str, str] = {}
+        """By pod the key of the claim for its extended resources."""
+        self.contents: dict[str, SpecialDemand] = {}
+        """By special claim: what its pod asks for."""
+        self.stale_pods: dict[str, None] = {}
+        """Pods whose special claims came or went since `claim_extended` last looked at them."""
+        self._served: dict[str, str] | None = {}
+        self._readable = True
         self._inventory: Inventory | None = None
         self._kinds: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
             "ResourceClaim": (self.claims, claim_of),
@@ -114,6 +138,8 @@ class ResourceClaimTable:
 
     def keys(self, kind: str) -> list[str]:
         """Keys of the objects of a kind; none for kinds that are not remembered here."""
+        if kind == "ResourceClaim":
+            return [key for key, claim in self.claims.items() if claim.exists]
         return list(self._kinds[kind][0]) if kind in self._kinds else []
 
     def put(self, obj: Object) -> None:
@@ -123,15 +149,32 @@ class ResourceClaimTable:
             ValueError: it cannot be read.
         """
         table, read = self._kinds[obj.kind]
-        table[object_label(obj)] = read(obj)
+        key = object_label(obj)
+        table[key] = read(obj)
         self._forget(obj.kind)
+        if obj.kind == "ResourceClaim" and self.claims[key].special:
+            pod = self.claims[key].special
+            if self.special.get(pod) != key:
+                self.release_extended(pod)
+            self.special[pod] = key
+            self.stale_pods[pod] = None
 
     def drop(self, kind: str, key: str) -> None:
         """Forget an object."""
-        self._kinds[kind][0].pop(key, None)
+        gone = self._kinds[kind][0].pop(key, None)
         self._forget(kind)
+        if kind == "ResourceClaim" and gone is not None and gone.special:
+            self._forget_special(gone.special, key)
+
+    def _forget_special(self, pod: str, key: str) -> None:
+        self.contents.pop(key, None)
+        if self.special.get(pod) == key:
+            del self.special[pod]
+        self.stale_pods[pod] = None
 
     def _forget(self, kind: str) -> None:
+        if kind == "DeviceClass":
+            self._served = None
         if kind in ("ResourceSlice", "DeviceTaintRule") or (kind == "DeviceClass" and self.taint_rules):
             self._inventory = None
 
@@ -163,10 +206,68 @@ class ResourceClaimTable:
             if claim is None:
                 out.append(Wish(ref.key, Demand((), ())))
             elif claim.allocated or claim.owner != uid or claim.key in self.decided:
-                out.append(Wish(claim.key, claim.demand))
+                out.append(Wish(claim.key, claim.demand, self.contents.get(claim.key)))
             else:
-                out.append(Wish("", claim.demand))
+                out.append(Wish("", claim.demand, self.contents.get(claim.key)))
         return tuple(out)
+
+    # --- extended resources
+
+    @property
+    def served(self) -> dict[str, str]:
+        """By extended resource the class whose devices serve it."""
+        if self._served is None:
+            self._served = served_by(self.classes.values()) if self._readable else {}
+        return self._served
+
+    def readable(self, known: bool) -> None:
+        """Note if claims can be read; if not, it is unknown which devices are in use, and none serves a resource."""
+        if known != self._readable:
+            self._readable, self._served = known, None
+
+    def offers(self, nodes: NodeTable, served: Iterable[tuple[str, str]]) -> dict[str, Offer]:
+        """By extended resource (and class), (N,) what devices serve of it on each node."""
+        return offers(self.inventory(nodes), self.classes, served)
+
+    def claim_extended(
+        self, pod: str, uid: str, asks: tuple[ContainerAsk, ...], served: tuple[tuple[str, str], ...], *, waits: bool
+    ) -> ClaimRef | None:
+        """Return the claim for the extended resources of a pod; None if it has none and needs none.
+
+        Args:
+            pod: key of the pod.
+            uid: its UID.
+            asks: the extended resources that it asks for.
+            served: resources, and the classes that serve them.
+            waits: it has no node yet.
+        """
+        known = self.claims.get(self.special.get(pod, ""))
+        names = {name for ask in asks for name, _, _ in ask.amounts}
+        content = special_demand(asks, tuple(each for each in served if each[0] in names))
+        needed = waits and bool(content.resources)
+        if known is not None and (known.owner != uid or not (needed or known.exists)):
+            self.release_extended(pod)
+            self._forget_special(pod, known.key)
+            known = None
+        if known is None:
+            if not needed:
+                return None
+            namespace, _, name = pod.partition("/")
+            own = special_name(name, uid)
+            key = f"{namespace}/{own}"
+            known = Claim(key, own, "", uid, content.demand, False, (), None, (), False, (), pod, exists=False)
+            self.special[pod] = key
+        self.claims[known.key] = known if known.allocated else replace(known, demand=content.demand)
+        self.contents[known.key] = content
+        return ClaimRef("", known.key, "", needed=True, special=True)
+
+    def release_extended(self, pod: str) -> None:
+        """Forget what a pod that is gone would have claimed."""
+        key = self.special.get(pod, "")
+        claim = self.claims.get(key)
+        if claim is not None and not claim.exists:
+            del self.claims[key]
+            self._forget_special(pod, key)
 
     # --- what a plan says
 
@@ -178,7 +279,11 @@ class ResourceClaimTable:
             if claim is not None and (claim.allocated or claim.key in self.decided):
                 decision = None if claim.allocated else self.decided[claim.key]
                 allocation = None if decision is None else self._written(claim, decision)
-                out.append(ClaimAllocation(claim.key, claim.uid, allocation))
+                content = self.contents.get(ref.key) if ref.special else None
+                if content is not None:
+                    grants = claim.grants if decision is None else decision.grants
+                    content = content.of_requests({grant.request for grant in grants})
+                out.append(ClaimAllocation(claim.key, claim.uid, allocation, content))
         return tuple(out)
 
     def _consumed(self, grant: Grant) -> dict[str, str | int | float] | None:

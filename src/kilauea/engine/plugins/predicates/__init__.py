@@ -11,6 +11,9 @@ What:
     of several alternatives, with common attributes, and with the counters that partitions of a device share. The plan
     says which device a claim gets. A pod waits, with code ResourceClaimsNotReady, for resource claims that do not
     exist, that are being deleted, or that ask for something that cannot be understood.
+    Extended resources that a DeviceClass names (`spec.extendedResourceName`, or `deviceclass.resource.kubernetes.io/`
+    and the name of the class) are served by its devices on nodes that do not offer the resource themselves: the pod
+    gets a claim of its own as it is bound.
     Offline pods (annotation `volcano.sh/qos-level: BE`, or a negative number) do not go to nodes with the annotation
     `volcano.sh/offline-job-evicting: "true"`, from which the agent on the node is evicting such pods.
 
@@ -26,8 +29,8 @@ Arguments:
     predicate.NodeVolumeLimitsEnable (true): how many volumes of a CSI driver a node takes.
     predicate.VolumeZoneEnable (true): zones of volumes.
     predicate.VolumeBindingEnable (true): volume claims, bound and unbound.
-    predicate.DynamicResourceAllocationEnable (true): resource claims. dynamicresources.filterTimeoutSeconds (10):
-    accepted; the search for devices on a node ends after a number of steps.
+    predicate.DynamicResourceAllocationEnable (true): resource claims, and extended resources by them.
+    dynamicresources.filterTimeoutSeconds (10): accepted; the search for devices on a node ends after a number of steps.
     volumebinding.weight (1): accepted. Volcano scores volumes only behind a feature gate that is off.
     volumebinding.bindTimeoutSeconds (600): seconds for which a pod that is placed waits until its claims are bound;
     then it is placed again, on another node.
@@ -45,6 +48,8 @@ Difference from the original:
     back to the node that has just evicted them.
     A selector that fails on a device passes over this device; in Kubernetes it ends the search for the pod. Devices of
     pods that are evicted or terminating are given to the pods that wait for them, and to no other.
+    A pod whose claim for extended resources has devices already, as after a crash, starts with them; Kubernetes deletes
+    the claim and makes another.
     Pods with anti-affinity that were placed in this cycle repel later ones at once, also those without terms of their
     own; the original looks only at nodes that had such pods when the cycle began. A filter that did not matter for a
     task at first is asked again at each attempt.
@@ -69,6 +74,7 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins.predicates.claim_extended import UNSERVED, not_served
 from kilauea.engine.plugins.predicates.claims import ClaimFilter
 from kilauea.engine.plugins.predicates.pod_affinity import PodAffinityFilter
 from kilauea.engine.plugins.predicates.ports import PortFilter
@@ -143,6 +149,9 @@ class Predicates(Plugin):
         volumes.register(self.name)
         if claims is not None:
             claims.register(self.name)
+        elif session.nodes.by_class:
+            applies = _asks_extended
+            session.add_predicate(self.name, not_served, [UNSERVED], scope=Scope.STATIC, applies=applies)
 
     def on_session_close(self, session: Session) -> None:
         if self._claims is not None:
@@ -172,6 +181,10 @@ class Predicates(Plugin):
 
 def _is_offline(shape: TaskShape) -> bool:
     return shape.spec.offline
+
+
+def _asks_extended(shape: TaskShape) -> bool:
+    return bool(shape.spec.extended)
 
 
 def _refused_claims(claims: ClaimFilter | None, task: Task) -> Refusal | None:

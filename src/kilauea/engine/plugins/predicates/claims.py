@@ -11,6 +11,7 @@ A cluster in which no pod that waits has a claim pays for none of this.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Release
 from kilauea.engine.plugins.predicates.claim_devices import FITS, LATER, MOST_ALTERNATIVES, Codes, Holdings, Ranks
+from kilauea.engine.plugins.predicates.claim_extended import is_served_everywhere, served_alike, served_at
 from kilauea.engine.session import Session
 
 CODE = "ResourceClaimsNotReady"
@@ -151,7 +153,9 @@ class ClaimFilter:
 
     def _is_stuck(self, claim: Claim, task: Task) -> bool:
         """Return True if a claim has devices that only some nodes reach, and no pod but one that waits uses it."""
-        if not claim.allocated or claim.terms is None or claim.deleting or self._users.get(claim.key):
+        if not claim.allocated or claim.deleting or self._users.get(claim.key):
+            return False
+        if claim.terms is None and not claim.special:
             return False
         return all(uid == task.uid for _, uid in claim.reserved)
 
@@ -184,7 +188,12 @@ class ClaimFilter:
             return f"ResourceClaim {claim.key} was not created for pod {task.key} (pod is not owner)"
         if len(claim.reserved) >= MOST_CONSUMERS and (task.name, task.uid) not in claim.reserved:
             return "resourceclaim in use"
-        return "" if claim.allocated or claim.key in self._table.decided else self._problem(claim.demand)
+        if claim.allocated or claim.key in self._table.decided:
+            return ""
+        content = self._table.contents.get(claim.key) if ref.special else None
+        if content is not None and not is_served_everywhere(self._session.nodes, content):
+            return ""
+        return self._problem(claim.demand)
 
     def _problem(self, demand: Demand) -> str:
         if demand not in self._problems:
@@ -234,16 +243,35 @@ class ClaimFilter:
 
     def _judge(self, wishes: tuple[Wish, ...], rows: NDArray[np.intp]) -> tuple[Codes, Ranks]:
         """(n,) verdicts on nodes in some rows, and how good their alternatives are."""
+        content = next((wish.special for wish in wishes if wish.special is not None), None)
+        if content is None:
+            return self._judge_alike(wishes, rows)
+        codes, ranks = np.full(len(rows), FITS, dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
+        for here, by_class in served_alike(self._session.nodes, content, rows):
+            codes[here], ranks[here] = self._judge_alike(self._wishes_on(wishes, by_class), rows[here])
+        return codes, ranks
+
+    def _wishes_on(self, wishes: tuple[Wish, ...], by_class: frozenset[str]) -> tuple[Wish, ...]:
+        """The claims of a pod on nodes where devices serve some extended resources."""
+        out = []
+        for wish in wishes:
+            demand = wish.demand if wish.special is None else wish.special.on(by_class).demand
+            out.append(wish._replace(demand=demand))
+        return tuple(out)
+
+    def _judge_alike(self, wishes: tuple[Wish, ...], rows: NDArray[np.intp]) -> tuple[Codes, Ranks]:
+        """As `_judge`, on nodes where devices serve the same extended resources."""
         reached = np.ones(len(rows), dtype=bool)
         demands = []
         for wish in wishes:
             claim, decision = self._table.claims.get(wish.key), self._table.decided.get(wish.key)
             if claim is not None and claim.allocated:
-                reached &= self._reach(claim.terms)[rows]
+                # A special claim that was given devices for another kind of node is of no use on this one.
+                reached &= self._reach(claim.terms)[rows] & (wish.special is None or claim.demand == wish.demand)
             elif decision is not None:
                 for reach in decision.reaches:
                     reached &= (self._at(reach.node) if reach.node else self._reach(reach.terms))[rows]
-            else:
+            elif wish.demand.requests or wish.special is None:
                 demands.append(wish.demand)
         codes, ranks = np.full(len(rows), FITS, dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
         if demands:
@@ -284,7 +312,11 @@ class ClaimFilter:
                 self._lapsed.remove(claim.key)
                 self._view(self._use_of(claim), 1)
             elif not claim.allocated and claim.key not in self._table.decided:
-                waiting.append(claim)
+                content = self._table.contents.get(claim.key) if ref.special else None
+                if content is None:
+                    waiting.append(claim)
+                elif (here := content.on(served_at(self._session.nodes, content, row))).resources:
+                    waiting.append(replace(claim, demand=here.demand))
         for key, decision in self._evicted.pop(task.key, []):
             if key not in self._table.decided:
                 self._decide(key, decision)

@@ -1,0 +1,225 @@
+"""Extended resources that devices of a class serve, as in Kubernetes' DRAExtendedResource.
+
+A container that asks for `example.com/gpu: 2` asks for two devices of the class with that `extendedResourceName`, on
+nodes that do not offer the resource themselves. All such requests of a pod form one special claim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.api import dynamic as wire
+from kilauea.api.cel import CelError
+from kilauea.api.core import Pod
+from kilauea.api.quantity import resource_amounts
+from kilauea.engine.model.claims.facts import Ask, Class, Demand, Request
+from kilauea.engine.model.claims.inventory import Inventory, Mask
+from kilauea.engine.model.claims.search import MOST_DEVICES
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
+"""Each class serves this resource with its own name at the end."""
+UNIT = 1000
+"""Amounts of extended resources are thousandths."""
+LONGEST_BASE = 57
+"""Characters of the name of a special claim before its suffix."""
+NO_AMOUNT = Ask("", "", (), False, 1, False, (), (), "")
+
+
+class ContainerAsk(NamedTuple):
+    """Extended resources that one container asks for."""
+
+    container: int
+    """Among the init containers and the containers after them."""
+    short: bool
+    """It ends before the containers after it start: an init container other than a sidecar."""
+    amounts: tuple[tuple[str, int, int], ...]
+    """Resource, its place among all requests of the container by name, and number of devices."""
+
+
+class ServedRequest(NamedTuple):
+    """A container, a resource that it asks for, and the request of the special claim that serves it."""
+
+    container: int
+    resource: str
+    request: str
+
+
+class SpecialDemand(NamedTuple):
+    """The content of a special claim, if devices serve all resources that a class has."""
+
+    demand: Demand
+    served: tuple[ServedRequest, ...]
+    resources: tuple[str, ...]
+    """By request of the demand: the resource that it stands for."""
+
+    def on(self, by_class: Collection[str]) -> SpecialDemand:
+        """The content on a node where devices serve some of the resources."""
+        kept = [at for at, resource in enumerate(self.resources) if resource in by_class]
+        if len(kept) == len(self.resources):
+            return self
+        demand = Demand(tuple(self.demand.requests[at] for at in kept), ())
+        served = tuple(each for each in self.served if each.resource in by_class)
+        return SpecialDemand(demand, served, tuple(self.resources[at] for at in kept))
+
+    def of_requests(self, names: Collection[str]) -> SpecialDemand:
+        """The content of the claim that has some of the requests."""
+        found = zip(self.demand.requests, self.resources, strict=True)
+        return self.on({resource for request, resource in found if request.name in names})
+
+    @property
+    def spec(self) -> wire.ResourceClaimSpec:
+        """The `spec` of the claim."""
+        ways = ((request.name, request.ways[0]) for request in self.demand.requests)
+        requests = [
+            wire.DeviceRequest(
+                name=name,
+                exactly=wire.DeviceSubRequest(
+                    device_class_name=way.class_name, allocation_mode=wire.EXACT_COUNT, count=way.number
+                ),
+            )
+            for name, way in ways
+        ]
+        return wire.ResourceClaimSpec(wire.DeviceClaim(requests))
+
+
+def container_asks(pod: Pod) -> tuple[ContainerAsk, ...]:
+    """Return the extended resources that the containers of a pod ask for."""
+    init = pod.spec.init_containers or ()
+    out = []
+    for number, container in enumerate((*init, *(pod.spec.containers or ()))):
+        requests = container.resources.requests if container.resources else None
+        if not requests or not any("/" in name for name in requests):
+            continue
+        asked = resource_amounts(requests)
+        amounts = [
+            (name, place, asked.get(name, 0) // UNIT)
+            for place, name in enumerate(sorted(requests))
+            if is_extended(name)
+        ]
+        amounts = [each for each in amounts if each[2] > 0]
+        if amounts:
+            short = number < len(init) and container.restart_policy != "Always"
+            out.append(ContainerAsk(number, short, tuple(amounts)))
+    return tuple(out)
+
+
+def is_extended(name: str) -> bool:
+    """Return True if a class of devices may serve a resource."""
+    if name.startswith(IMPLICIT):
+        return True
+    domain, found, _ = name.partition("/")
+    native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+    return bool(found) and not native and not name.startswith("requests.")
+
+
+def served_by(classes: Iterable[Class]) -> dict[str, str]:
+    """By extended resource the class that serves it: of several the newest, of equally old ones the first by name."""
+    out: dict[str, str] = {}
+    by_name = sorted(classes, key=lambda each: each.name, reverse=True)
+    for of in sorted(by_name, key=lambda each: each.created):
+        out[IMPLICIT + of.name] = of.name
+        if of.extended:
+            out[of.extended] = of.name
+    return out
+
+
+@lru_cache(maxsize=1024)
+def special_demand(asks: tuple[ContainerAsk, ...], classes: tuple[tuple[str, str], ...]) -> SpecialDemand:
+    """The content of the special claim of a pod.
+
+    Args:
+        asks: what its containers ask for.
+        classes: resources and the classes that serve them, by resource.
+    """
+    requests: list[tuple[Request, str]] = []
+    served: list[ServedRequest] = []
+    for resource, of in classes:
+        numbers, of_resource = _requests(asks, resource)
+        served += of_resource
+        for name, number in numbers.items():
+            way = NO_AMOUNT._replace(name=name, class_name=of, number=number)
+            requests.append((Request(name, (way,)), resource))
+    requests.sort(key=lambda each: each[0].name)
+    demand = Demand(tuple(request for request, _ in requests), ())
+    return SpecialDemand(demand, tuple(served), tuple(resource for _, resource in requests))
+
+
+def _requests(asks: Iterable[ContainerAsk], resource: str) -> tuple[dict[str, int], list[ServedRequest]]:
+    """Requests for one resource, with their numbers of devices, and the containers that they serve.
+
+    An init container uses the devices of the containers that start after it, and beside them only what it asks for
+    more; of several init containers the one that asks for the most decides, as they run one after another.
+    """
+    wanted = [
+        (ask, f"container-{ask.container}-request-{place}", number)
+        for ask in asks
+        for name, place, number in ask.amounts
+        if name == resource
+    ]
+    lasting = [(ask.container, name, number) for ask, name, number in wanted if not ask.short]
+    served = [ServedRequest(container, resource, name) for container, name, _ in lasting]
+    brief: list[tuple[int, str]] = []
+    extra: dict[str, int] = {}
+    for ask, name, number in wanted:
+        missing = number if ask.short else 0
+        for container, other, devices in lasting:
+            if missing > 0 and container > ask.container:
+                brief.append((ask.container, other))
+                missing -= devices
+        if missing > 0:
+            brief.append((ask.container, name))
+            extra[name] = missing
+    largest = max(extra, key=lambda name: extra[name], default="")
+    served += [ServedRequest(at, resource, largest if name in extra else name) for at, name in brief]
+    numbers = {name: number for _, name, number in lasting}
+    return ({largest: extra[largest]} if largest else {}) | numbers, served
+
+
+def special_name(pod: str, uid: str) -> str:
+    """The name of the special claim of a pod; it follows from the pod's uid, so that none is made twice."""
+    base = f"{pod}{wire.OF_EXTENDED_RESOURCES}"[:LONGEST_BASE].rstrip("-.")
+    return f"{base}-{hashlib.sha256(uid.encode()).hexdigest()[:5]}"
+
+
+# --- what nodes offer by it
+
+
+def offers(inventory: Inventory, classes: Mapping[str, Class], served: Iterable[tuple[str, str]]) -> dict[str, Offer]:
+    """By resource, how much of it the devices of each node serve: (N,) in thousandths."""
+    out: dict[str, Offer] = {}
+    for resource, of in served:
+        try:
+            mask = inventory.matching(NO_AMOUNT, classes[of])
+        except CelError:
+            mask = np.zeros(len(inventory), dtype=bool)
+        out[resource] = UNIT * _offered(inventory, mask)
+    return out
+
+
+Offer = NDArray[np.int64]
+
+
+def _offered(inventory: Inventory, mask: Mask) -> Offer:
+    """(N,) how many devices of a mask each node reaches; one that several claims share counts for each share."""
+    counts = inventory.count(mask & ~inventory.multiple)
+    for row in np.flatnonzero(mask & inventory.multiple).tolist():
+        only = np.zeros(len(inventory), dtype=bool)
+        only[row] = True
+        counts = counts + inventory.count(only) * _shares(inventory, row)
+    return counts
+
+
+def _shares(inventory: Inventory, row: int) -> int:
+    """Claims that can have a share of a device, each the amount for claims that ask for none."""
+    shares = [
+        each.value // amount
+        for each in (inventory.devices[row].shared or {}).values()
+        if (amount := each.taken(None) or 0) > 0
+    ]
+    return min(shares, default=MOST_DEVICES)

@@ -1,0 +1,75 @@
+"""Extended resources that devices serve: offers of nodes by their devices, and claims of pods for them.
+
+The amount that the devices of a node serve is written to the node's columns, as if the node offered it. So everything
+that counts resources of nodes counts them too: queues, sums of the cluster, scores and evictions.
+"""
+
+from __future__ import annotations
+
+from kilauea.engine.model.claims.table import ResourceClaimTable
+from kilauea.engine.model.nodes import NodeTable
+from kilauea.engine.model.tasks import Task
+
+
+class ServedResources:
+    """The tasks that ask for extended resources, and the classes that serve these.
+
+    Args:
+        table: classes, slices and claims.
+        with_claims: tasks with resource claims, by key; kept up to date.
+    """
+
+    def __init__(self, table: ResourceClaimTable, with_claims: dict[str, Task]) -> None:
+        self._table = table
+        self._with_claims = with_claims
+        self._tasks: dict[str, Task] = {}
+        self._changed: dict[str, None] = {}
+        """Tasks that came or moved since their claims were looked at."""
+        self._served: tuple[tuple[str, str], ...] = ()
+        """Extended resources that are asked for, and the classes that serve them."""
+        self._offered_by: tuple[object, ...] = ()
+
+    def put(self, task: Task) -> None:
+        """A task came, or is somewhere else now."""
+        if task.spec.extended:
+            self._tasks[task.key] = task
+            self._changed[task.key] = None
+
+    def drop(self, key: str) -> None:
+        """A task is gone."""
+        if self._tasks.pop(key, None) is not None:
+            self._changed.pop(key, None)
+            self._table.release_extended(key)
+
+    def settle(self, nodes: NodeTable) -> None:
+        """Let devices serve the resources that classes name, and tasks claim them."""
+        table, names = self._table, self._table.served
+        served = tuple((name, names[name]) for name in sorted(names.keys() & nodes.axis.rows.keys()))
+        if not served and not self._served and not table.special:
+            return
+        if served != self._served:
+            self._changed.update(dict.fromkeys(self._tasks))
+            self._served = served
+        self._offer(nodes)
+        for key in [*self._changed, *table.stale_pods]:
+            if key in self._tasks:
+                self._claim(self._tasks[key])
+        self._changed.clear()
+        table.stale_pods.clear()
+
+    def _offer(self, nodes: NodeTable) -> None:
+        """Bring up to date what devices serve on each node."""
+        table = self._table
+        selectors = tuple(table.classes[of].selectors for _, of in self._served)
+        offered_by = (table.inventory(nodes), nodes, nodes.changes, self._served, selectors)
+        if offered_by != self._offered_by:
+            nodes.offer_by_class(table.offers(nodes, self._served))
+            self._offered_by = offered_by
+
+    def _claim(self, task: Task) -> None:
+        """Give a task the claim for its extended resources, or take it away."""
+        ref = self._table.claim_extended(task.key, task.uid, task.spec.extended, self._served, waits=not task.node)
+        task.claims = (*(each for each in task.claims if not each.special), *([ref] if ref is not None else []))
+        self._with_claims.pop(task.key, None)
+        if task.claims:
+            self._with_claims[task.key] = task

@@ -16,7 +16,7 @@ from kilauea.engine.model.claims.facts import Ask, Claim, Demand, Grant, Reach
 from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows, Use
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice, Search
 from kilauea.engine.model.claims.table import Decision, ResourceClaimTable
-from kilauea.engine.plugins.predicates.claim_questions import MOST_KNOWN, Question, question_of
+from kilauea.engine.plugins.predicates.claim_questions import MOST_KNOWN, NOTHING, Found, Question, question_of
 from kilauea.engine.plugins.predicates.claim_usage import Usage
 
 FITS, LACKS, NEVER, LATER = 0, 1, 2, 4
@@ -98,58 +98,69 @@ class Holdings:
         question = self.question(demands)
         ranks = np.zeros(len(rows), dtype=np.int32)
         codes = np.full(len(rows), NEVER, dtype=np.int8)
-        codes[question.may(self.inventory, None, rows)] = LACKS
+        codes[question.possible[rows]] = LACKS
         for verdict, now in ((LATER, False), (FITS, True)) if self.usage.is_moving else ((FITS, True),):
             fits = question.may(self.inventory, self.usage.free(now=now), rows) & (codes != NEVER)
             if not question.simple:
                 for at in np.flatnonzero(fits).tolist():
-                    rank = self._found(question, int(rows[at]), now=now)
+                    rank = self._found(question, int(rows[at]), now=now).rank
                     fits[at], ranks[at] = rank >= 0, max(rank, 0)
             codes[fits] = verdict
         return codes, ranks
 
-    def _found(self, question: Question, node: int, *, now: bool) -> int:
-        """The rank of what is found on a node; -1 for nothing. Nodes whose devices are equal are searched once."""
+    def _found(self, question: Question, node: int, *, now: bool) -> Found:
+        """Devices for a question on a node. Nodes whose devices are equal are searched once."""
         state = self.inventory.likeness(node, self.usage.used[now])
-        known = question.known.get(state) if state else None
+        if state is None:
+            return self._search(question, node, now=now)
+        known = question.known.get(state)
         if known is None:
-            choices = self._search(question, node, now=now)
-            known = -1 if choices is None else _rank(question.demands, choices)
             if len(question.known) >= MOST_KNOWN:
                 question.known.clear()
-            if state:
-                question.known[state] = known
+            known = question.known[state] = self._search(question, node, now=now)
         return known
 
-    def _search(self, question: Question, node: int, *, now: bool) -> tuple[Choice, ...] | None:
+    def _search(self, question: Question, node: int, *, now: bool) -> Found:
+        """As `_found`, without what is remembered."""
         usage, here = self.usage, self.inventory.at(node)
         free, used, left = usage.free(now=now), usage.used[now], usage.left[now]
-        return Search(self.inventory, question.demands, question.masks, here, free, used, left).run()
+        choices = Search(self.inventory, question.demands, question.masks, here, free, used, left).run()
+        if choices is None:
+            return NOTHING
+        first = self.inventory.starts[node]
+        return Found(tuple(c._replace(device=c.device - first) for c in choices), _rank(question.demands, choices))
 
     # --- choosing
 
     def choose(self, claims: Sequence[Claim], node: int, *, now: bool) -> list[Decision] | None:
         """Devices for the claims of a pod on a node; None if there are not enough."""
-        choices = self._search(self.question([claim.demand for claim in claims]), node, now=now)
-        if choices is None:
+        found = self._found(self.question([claim.demand for claim in claims]), node, now=now)
+        if found.rank < 0:
             return None
-        return [self._decision([c for c in choices if c.claim == number], node) for number in range(len(claims))]
+        return [self._decision([c for c in found.choices if c.claim == number], node) for number in range(len(claims))]
 
-    def _decision(self, choices: Iterable[Choice], node: int) -> Decision:
-        chosen = list(choices)
-        devices = self.inventory.devices
-        reaches = [devices[c.device].reach for c in chosen]
-        if any((of := devices[c.device].binding) is not None and of.to_node for c in chosen):
+    def _decision(self, chosen: Sequence[Choice], node: int) -> Decision:
+        first = self.inventory.starts[node]
+        rows = [first + choice.device for choice in chosen]
+        devices = [self.inventory.devices[row] for row in rows]
+        reaches = [device.reach for device in devices]
+        if any(device.binding is not None and device.binding.to_node for device in devices):
             reaches.insert(0, Reach(self.inventory.nodes.facts[node].name))
         return Decision(
-            tuple(Grant(c.request, devices[c.device].id, c.admin, self._consumed(c)) for c in chosen),
-            Use(tuple(c.device for c in chosen if not c.admin), tuple(each for c in chosen for each in c.amounts)),
+            tuple(
+                Grant(c.request, device.id, c.admin, self._consumed(c, row) if c.amounts else ())
+                for c, row, device in zip(chosen, rows, devices, strict=True)
+            ),
+            Use(
+                tuple(row for c, row in zip(chosen, rows, strict=True) if not c.admin),
+                tuple(each for c in chosen for each in c.amounts),
+            ),
             tuple(dict.fromkeys(reaches)),
         )
 
-    def _consumed(self, choice: Choice) -> tuple[tuple[str, int], ...]:
-        """Amounts of capacities, by name."""
-        names = {counter: name for name, counter in self.inventory.capacities[choice.device].items()}
+    def _consumed(self, choice: Choice, row: int) -> tuple[tuple[str, int], ...]:
+        """Amounts of capacities of a device, by name."""
+        names = {counter: name for name, counter in self.inventory.capacities[row].items()}
         return tuple((names[counter], amount) for counter, amount in choice.amounts)
 
 

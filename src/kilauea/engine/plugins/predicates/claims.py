@@ -342,8 +342,8 @@ class ClaimFilter:
 
     def _note_changed(self, use: Use) -> None:
         """The nodes of devices are to be looked at again."""
-        places = self._holdings.inventory.node_of[list(use.rows)]
-        self._changed += [int(place) if place >= 0 else EVERYWHERE for place in places]
+        places = self._holdings.inventory.places
+        self._changed += [max(places[row], EVERYWHERE) for row in use.rows]
 
 
 def _alternatives(shape: TaskShape) -> int:

@@ -56,6 +56,7 @@ class Inventory:
         faults: slices, pools and devices that are passed over.
         shared: devices that several nodes reach: which nodes (N,), and the rows of the devices.
         multiple: (D,) devices that several claims share.
+        to_node: rows of the devices that bind their claims to the chosen node.
         counted: (D,) devices of which counters decide if they can be had: those that several claims share, and those
             that take of counters of their pool.
         consumes: by device, the counters that it takes of while it is in use, and how much.
@@ -92,6 +93,9 @@ class Inventory:
             row for row, d in enumerate(self.devices) if d.binding is not None and d.binding.conditions
         )
         """Rows of the devices with binding conditions."""
+        self.to_node = frozenset(
+            row for row, d in enumerate(self.devices) if d.binding is not None and d.binding.to_node
+        )
         self.counted: Mask = np.array([bool(c) for c in self.consumes], dtype=bool) | self.multiple
         self._shares: dict[tuple[object, int], Amounts | None] = {}
         self._by_expression: dict[str, Mask] = {}

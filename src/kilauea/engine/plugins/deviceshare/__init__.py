@@ -207,8 +207,9 @@ class DeviceShare(Plugin):
     def _applies(self, shape: TaskShape) -> bool:
         return self._ledger.serves(shape.spec.devices)
 
-    def _fits(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int8]:
-        return self._ledger.fits(shape, nodes, now=False)
+    def _fits(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int8] | None:
+        codes = self._ledger.fits(shape, nodes, now=False)
+        return codes if codes.any() else None
 
     def _has_room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
         free: NDArray[np.bool_] = self._ledger.fits(shape, nodes, now=True) == 0
@@ -217,25 +218,29 @@ class DeviceShare(Plugin):
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         wish, total = self._ledger.wish_of(shape), np.zeros(len(nodes))
         found = self._ledger.survey(shape, nodes, now=False)
-        rows = np.arange(len(nodes))[:, None]
         for request, columns in zip(wish.requests, found.chosen, strict=True):
             table = self._ledger.tables.get(request.kind)
-            if table is None:
-                continue
-            capacity, used = nodes_of(table.cards.capacity, nodes), nodes_of(table.later, nodes)
-            if not self.arguments.policy:
-                continue
-            if self.arguments.policy == SPREAD:
-                part = 100.0 * (used[SLOTS] == 0)
-            else:
-                need = table.memory_of(request, capacity)
-                part = 100.0 * (used[MEMORY] + need) / np.maximum(capacity[MEMORY], 1)
-            total += part[rows, columns].sum(axis=1)
+            if table is not None and self.arguments.policy:
+                total += self._by_policy(table, request, columns, nodes)
         for kind in sorted(wish.kinds & self._ledger.tables.keys()):
             total += network_score(self._ledger.tables[kind], wish, found, nodes)
         total[found.codes != 0] = 0.0
         score: NDArray[np.float64] = np.floor(total + 0.5) * self.arguments.weight
         return score
+
+    def _by_policy(
+        self, table: CardTable, request: CardRequest, columns: NDArray[np.intp], nodes: NodeRows
+    ) -> NDArray[np.float64]:
+        """(n,) the sum over the chosen cards (n, k) of how full they get, or of those that are empty."""
+        rows = (np.arange(len(nodes)) if nodes.rows is None else nodes.rows)[:, None]
+        if self.arguments.policy == SPREAD:
+            part = 100.0 * (table.later[SLOTS, rows, columns] == 0)
+        else:
+            capacity, used = table.cards.capacity[MEMORY, rows, columns], table.later[MEMORY, rows, columns]
+            need = request.memory or capacity * request.percent // 100
+            part = 100.0 * (used + need) / np.maximum(capacity, 1)
+        total: NDArray[np.float64] = part[:, 0] if part.shape[1] == 1 else part.sum(axis=1)
+        return total
 
     # --- cards
 
@@ -249,9 +254,9 @@ class DeviceShare(Plugin):
         if self.arguments.policy == SPREAD:
             fewest: NDArray[np.float64] = used[SLOTS].astype(np.float64)
             return fewest
-        index = np.arange(used.shape[2], dtype=np.float64)
         # Without a policy vGPUs are taken from the last card on, as the original does, others from the first.
-        return np.broadcast_to(-index if choice.request.kind == VGPU else index, used.shape[1:])
+        cards = choice.table.cards
+        return nodes_of(cards.from_last if choice.request.kind == VGPU else cards.from_first, choice.nodes)
 
     def _order_state(self, row: int) -> Hashable:
         other = self._session.card_order

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kilauea.api.cel import CelError
 from kilauea.engine.model.claims.facts import Ask, Claim, Demand, Grant, Reach
-from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows, Use
+from kilauea.engine.model.claims.inventory import FEW, Inventory, Mask, Rows, Use
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice, Search
 from kilauea.engine.model.claims.table import Decision, ResourceClaimTable
 from kilauea.engine.plugins.predicates.claim_questions import MOST_KNOWN, NOTHING, Found, Question, question_of
@@ -96,6 +96,8 @@ class Holdings:
     def verdicts(self, demands: Sequence[Demand], rows: Rows) -> tuple[Codes, Ranks]:
         """(n,) for nodes in some rows: if they satisfy the demands of one pod, and by how good alternatives."""
         question = self.question(demands)
+        if len(rows) <= FEW:
+            return self._verdicts_one_by_one(question, rows)
         ranks = np.zeros(len(rows), dtype=np.int32)
         codes = np.full(len(rows), NEVER, dtype=np.int8)
         codes[question.possible[rows]] = LACKS
@@ -107,6 +109,25 @@ class Holdings:
                     fits[at], ranks[at] = rank >= 0, max(rank, 0)
             codes[fits] = verdict
         return codes, ranks
+
+    def _verdicts_one_by_one(self, question: Question, rows: Rows) -> tuple[Codes, Ranks]:
+        """As `verdicts`, by what searches find: nodes that changed have often become what others became before.
+
+        Searches are not wasted on nodes that counting would do for: a pod that comes there asks for their results.
+        """
+        codes, ranks = np.full(len(rows), NEVER, dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
+        for at, row in enumerate(rows.tolist()):
+            if question.possible[row]:
+                codes[at], ranks[at] = self._verdict(question, row)
+        return codes, ranks
+
+    def _verdict(self, question: Question, node: int) -> tuple[int, int]:
+        """The verdict on a node that has enough devices, and how good its alternatives are."""
+        for verdict, now in ((FITS, True), (LATER, False)) if self.usage.is_moving else ((FITS, True),):
+            found = self._found(question, node, now=now)
+            if found.rank >= 0:
+                return verdict, found.rank
+        return LACKS, 0
 
     def _found(self, question: Question, node: int, *, now: bool) -> Found:
         """Devices for a question on a node. Nodes whose devices are equal are searched once."""
@@ -140,27 +161,22 @@ class Holdings:
         return [self._decision([c for c in found.choices if c.claim == number], node) for number in range(len(claims))]
 
     def _decision(self, chosen: Sequence[Choice], node: int) -> Decision:
-        first = self.inventory.starts[node]
-        rows = [first + choice.device for choice in chosen]
-        devices = [self.inventory.devices[row] for row in rows]
-        reaches = [device.reach for device in devices]
-        if any(device.binding is not None and device.binding.to_node for device in devices):
-            reaches.insert(0, Reach(self.inventory.nodes.facts[node].name))
-        return Decision(
-            tuple(
-                Grant(c.request, device.id, c.admin, self._consumed(c, row) if c.amounts else ())
-                for c, row, device in zip(chosen, rows, devices, strict=True)
-            ),
-            Use(
-                tuple(row for c, row in zip(chosen, rows, strict=True) if not c.admin),
-                tuple(each for c in chosen for each in c.amounts),
-            ),
-            tuple(dict.fromkeys(reaches)),
-        )
+        inventory, first = self.inventory, self.inventory.starts[node]
+        reaches = [inventory.devices[first + c.device].reach for c in chosen]
+        if inventory.to_node and not inventory.to_node.isdisjoint(first + c.device for c in chosen):
+            reaches.insert(0, Reach(inventory.nodes.facts[node].name))
+        grants = [
+            Grant(c.request, inventory.devices[first + c.device].id, c.admin, self._consumed(c, first)) for c in chosen
+        ]
+        rows = [first + c.device for c in chosen if not c.admin]
+        amounts = [each for c in chosen for each in c.amounts]
+        return Decision(tuple(grants), Use(tuple(rows), tuple(amounts)), tuple(dict.fromkeys(reaches)))
 
-    def _consumed(self, choice: Choice, row: int) -> tuple[tuple[str, int], ...]:
-        """Amounts of capacities of a device, by name."""
-        names = {counter: name for name, counter in self.inventory.capacities[row].items()}
+    def _consumed(self, choice: Choice, first: int) -> tuple[tuple[str, int], ...]:
+        """Amounts of capacities, by name."""
+        if not choice.amounts:
+            return ()
+        names = {counter: name for name, counter in self.inventory.capacities[first + choice.device].items()}
         return tuple((names[counter], amount) for counter, amount in choice.amounts)
 
 

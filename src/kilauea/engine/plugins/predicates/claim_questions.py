@@ -62,9 +62,9 @@ class Question:
 
     def may(self, inventory: Inventory, free: Mask | None, rows: Rows | None = None) -> Mask:
         """(n,) nodes with as many devices as each request needs by itself; without `free` as if none were in use."""
-        out = np.ones(len(inventory.nodes if rows is None else rows), dtype=bool)
+        out = np.ones(len(inventory.nodes) if rows is None else len(rows), dtype=bool)
         for ways in self.requests:
-            enough = np.zeros(len(rows), dtype=bool)
+            enough = np.zeros(len(out), dtype=bool)
             for need in ways:
                 enough |= inventory.count(need.mask, rows, free if need.free else None) >= need.number
             out &= enough

@@ -64,8 +64,11 @@ Difference from the original:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,12 +77,12 @@ from kilauea.api.device_config import DEFAULT, DeviceConfig
 from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, LOCK_TIME
 from kilauea.engine.conf import Finding, argument
 from kilauea.engine.devices.adapting import Adapter
-from kilauea.engine.devices.ledger import DeviceLedger, kinds_in
+from kilauea.engine.devices.ledger import NETWORKED, DeviceLedger, kinds_in
 from kilauea.engine.devices.networks import network_score
-from kilauea.engine.devices.order import CardChoice, nodes_of
-from kilauea.engine.devices.table import MEMORY, SLOTS
+from kilauea.engine.devices.order import CardChoice
+from kilauea.engine.devices.table import MEMORY, SLOTS, CardTable
 from kilauea.engine.extension import Refusal, Rejection
-from kilauea.engine.model.devices import ASCEND, SHARE, VGPU
+from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -216,6 +219,26 @@ class DeviceShare(Plugin):
         return free
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        many = partial(self._score_of, shape)
+        if self._session.card_order is not None:
+            return many(nodes)  # the cards that a pod gets depend on more than the cards of the node
+        return self._ledger.by_state("score", shape, nodes, partial(self._score_at, shape), many)
+
+    def _score_at(self, shape: TaskShape, row: int) -> float:
+        """As `_score`, for one node."""
+        plain = self._ledger.plain(shape) if self.arguments.policy else None
+        if plain is None or plain[1].number > 1 or plain[1].kind.startswith(NETWORKED):
+            return float(self._score_of(shape, self._session.nodes.select(np.array([row], dtype=np.intp)))[0])
+        table, chosen = plain[0], self._ledger.choose(shape, row, now=False)
+        if not chosen:
+            return 0.0
+        column, need = chosen[0].columns[0], chosen[0].memory[0]
+        used, capacity = table.later[:, row, column].tolist(), int(table.cards.capacity[MEMORY, row, column])
+        score: float = self._part(used[SLOTS], used[MEMORY] + need, capacity)
+        return math.floor(score + 0.5) * float(self.arguments.weight)
+
+    def _score_of(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        """As `_score`, without what is known."""
         wish, total = self._ledger.wish_of(shape), np.zeros(len(nodes))
         found = self._ledger.survey(shape, nodes, now=False)
         for request, columns in zip(wish.requests, found.chosen, strict=True):
@@ -233,14 +256,14 @@ class DeviceShare(Plugin):
     ) -> NDArray[np.float64]:
         """(n,) the sum over the chosen cards (n, k) of how full they get, or of those that are empty."""
         rows = (np.arange(len(nodes)) if nodes.rows is None else nodes.rows)[:, None]
-        if self.arguments.policy == SPREAD:
-            part = 100.0 * (table.later[SLOTS, rows, columns] == 0)
-        else:
-            capacity, used = table.cards.capacity[MEMORY, rows, columns], table.later[MEMORY, rows, columns]
-            need = request.memory or capacity * request.percent // 100
-            part = 100.0 * (used + need) / np.maximum(capacity, 1)
-        total: NDArray[np.float64] = part[:, 0] if part.shape[1] == 1 else part.sum(axis=1)
+        capacity, used = table.cards.capacity[MEMORY, rows, columns], table.later[:, rows, columns]
+        need = request.memory or capacity * request.percent // 100
+        total: NDArray[np.float64] = self._part(used[SLOTS], used[MEMORY] + need, capacity).sum(axis=1)
         return total
+
+    def _part(self, pods: Any, memory: Any, capacity: Any) -> Any:
+        """The score of a card, or of each of some, by its pods and what is used of its memory once a pod is there."""
+        return 100.0 * (pods == 0) if self.arguments.policy == SPREAD else 100.0 * memory / (capacity + (capacity == 0))
 
     # --- cards
 
@@ -255,8 +278,8 @@ class DeviceShare(Plugin):
             fewest: NDArray[np.float64] = used[SLOTS].astype(np.float64)
             return fewest
         # Without a policy vGPUs are taken from the last card on, as the original does, others from the first.
-        cards = choice.table.cards
-        return nodes_of(cards.from_last if choice.request.kind == VGPU else cards.from_first, choice.nodes)
+        index = np.arange(used.shape[2], dtype=np.float64)
+        return -index if choice.request.kind == VGPU else index
 
     def _order_state(self, row: int) -> Hashable:
         other = self._session.card_order

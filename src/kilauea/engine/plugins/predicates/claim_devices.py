@@ -106,7 +106,8 @@ class Holdings:
             if not question.simple:
                 for at in np.flatnonzero(fits).tolist():
                     rank = self._found(question, int(rows[at]), now=now).rank
-                    fits[at], ranks[at] = rank >= 0, max(rank, 0)
+                    fits[at] = rank >= 0
+                    ranks[at] = rank if rank >= 0 else ranks[at]
             codes[fits] = verdict
         return codes, ranks
 

@@ -271,7 +271,7 @@ class DeviceLedger:
 
         `one` answers for a row, `many` for several nodes; neither is asked where the answer is known.
         """
-        if not _depends_on_state(shape):
+        if not depends_on_state(shape):
             return many(nodes)
         return self._states.ask((about, shape.spec.devices), nodes, one, many)
 
@@ -281,7 +281,7 @@ class DeviceLedger:
         table = self.tables.get(wish.requests[0].kind)
         if len(wish.requests) > 1 or table is None or table.cards.mig is not None or self._refusal(shape):
             return None
-        return table, wish.requests[0]
+        return (table, wish.requests[0]) if depends_on_state(shape) else None
 
     def _fits_at(self, shape: TaskShape, row: int, *, now: bool) -> int:
         """As `fits`, for one node."""
@@ -438,13 +438,9 @@ class DeviceLedger:
                 self._add(after, columns, request, table.memory_of(request, capacity))
         return before, after
 
-    def state(self, shape: TaskShape, row: int) -> Hashable:
-        """All that decides which cards of a node a shape gets; None for shapes about which more than that decides."""
-        return (self._states.number(row), self._order_state(row)) if _depends_on_state(shape) else None
-
     def choose(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
         """The cards for a task on a node; None if it has none left, as when an action places regardless."""
-        if not _depends_on_state(shape):
+        if not depends_on_state(shape):
             return self._chosen(shape, row, now=now)
         question = shape.spec.devices, now and self._is_moving(), self._order_state(row)
         return self._states.once(question, row, lambda: self._chosen(shape, row, now=now))
@@ -557,7 +553,7 @@ class DeviceLedger:
         return out
 
 
-def _depends_on_state(shape: TaskShape) -> bool:
+def depends_on_state(shape: TaskShape) -> bool:
     """Return True if the state of a node's cards is all that decides which of them a shape gets.
 
     It is not for shapes that name cards, or share none with some other pods.

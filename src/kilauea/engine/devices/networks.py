@@ -22,7 +22,8 @@ def network_score(table: CardTable, wish: DeviceWish, found: Survey, nodes: Node
     if not kind.startswith(NETWORKED):
         return np.zeros(len(nodes))
     chosen = [columns for request, columns in zip(wish.requests, found.chosen, strict=True) if request.kind == kind]
-    return MOST * _largest_share(nodes.take(table.cards.network), chosen)
+    network = table.cards.network if nodes.rows is None else table.cards.network.take(nodes.rows, axis=0)
+    return MOST * _largest_share(network, chosen)
 
 
 def _largest_share(network: NDArray[np.int64], chosen: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:

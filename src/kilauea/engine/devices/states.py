@@ -61,7 +61,7 @@ class States:
     def _numbers_of(self, nodes: NodeRows) -> IntArray:
         """(n,) numbers of the states of some nodes."""
         numbers = nodes.take(self._number)
-        stale = np.flatnonzero(numbers < 0)
+        stale = (numbers < 0).nonzero()[0]
         if len(stale):
             if len(self._numbers) + len(stale) > self._most:
                 self._forget()
@@ -94,10 +94,9 @@ class States:
         numbers = self._numbers_of(nodes)
         answers = self._answers_to(question)
         found = answers[numbers]
-        new = np.isnan(found)
-        if not new.any():
+        at = np.isnan(found).nonzero()[0]
+        if not len(at):
             return found
-        at = np.flatnonzero(new)
         rows = at if nodes.rows is None else nodes.rows[at]
         unknown = dict(zip(numbers[at].tolist(), rows.tolist(), strict=True))
         if len(unknown) <= FEW:

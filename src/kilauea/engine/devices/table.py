@@ -225,8 +225,9 @@ class CardTable:
 
     def states(self, rows: NDArray[np.intp]) -> IntArray:
         """(n, k) all that decides which requests the cards of nodes can serve, but for the ids of the cards."""
-        out, size = [self.cards.alike.take(rows)[:, None]], len(rows)
-        for use in [self.later, self.held] if self.moving else [self.later]:
+        moving, size = self.moving > 0, len(rows)
+        out = [2 * self.cards.alike.take(rows)[:, None] + moving]  # says of itself if `held` follows
+        for use in [self.later, self.held] if moving else [self.later]:
             out.append(use.take(rows, axis=1).transpose(1, 0, 2).reshape(size, -1))
         if self.cards.mig is not None:
             out += [parts.take(rows, axis=0).reshape(size, -1) for parts in (self.parts_later, self.parts_held)]

@@ -14,7 +14,7 @@ from kilauea.api.core import Pod
 from kilauea.api.devices import read_record
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
-from kilauea.engine.devices.ledger import DeviceLedger
+from kilauea.engine.devices import ledger
 from kilauea.engine.plan import Plan
 from kilauea.simulator.cluster import SimulatedCluster
 from support.builders import (
@@ -165,14 +165,15 @@ def test_a_cycle_leaves_the_state_as_it_was_and_decides_the_same_again(asks: lis
 def test_what_is_remembered_of_cards_in_the_same_state_decides_nothing(
     cards: list[int], asks: list[Ask], policy: str
 ) -> None:
-    own = {} if policy == "fragmentation" else {"deviceshare.SchedulePolicy": policy}
+    own: dict[str, Any] = {"deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": 3}
+    own = {} if policy == "fragmentation" else own
     tier: list[Entry] = ["predicates", plugin("deviceshare", {"deviceshare.VGPUEnable": True, **own})]
     tier += ["fragmentation"] if policy == "fragmentation" else []
     usable = parsed(conf("allocate, preempt", ["priority"], tier))[0]
     machines = [machine(f"n{i}", count) for i, count in enumerate(cards)]
     objects = flat([machines, [gang_of(i, ask) for i, ask in enumerate(asks)]])
     remembering: Plan = cycle(state_of(objects), usable, NOW)
-    with patch.object(DeviceLedger, "state", lambda ledger, shape, row: None):
+    with patch.object(ledger, "depends_on_state", lambda shape: False):
         assert cycle(state_of(objects), usable, NOW) == remembering
 
 

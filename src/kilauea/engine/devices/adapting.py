@@ -20,7 +20,7 @@ class Adapter:
 
     def adapt(self, wish: DeviceWish) -> DeviceWish:
         """The wish with the amounts that it stands for."""
-        if self._plain and not any(request.kind in self._chips for request in wish.requests):
+        if self._plain and self._chips.keys().isdisjoint([request.kind for request in wish.requests]):
             return wish
         known = self._known.get(wish)
         if known is None:

@@ -18,6 +18,7 @@ from kilauea.api.device_config import DeviceConfig
 from kilauea.api.devices import DeviceTextError, Slice, mig_instance
 from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.devices.order import CardChoice, Order, OrderState
+from kilauea.engine.devices.states import States
 from kilauea.engine.devices.table import CORES, MEMORY, SLOTS, BoolArray, Cards, CardTable, IntArray, cards_of
 from kilauea.engine.model import status
 from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest, DeviceWish, slices_in
@@ -26,8 +27,8 @@ from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
 
-MOST_KNOWN = 4096
-"""Choices that are remembered."""
+NETWORKED = ASCEND + "Ascend910"
+"""Beginning of the kinds whose cards networks connect."""
 RULES = "deviceshare"
 """Trait of tasks: the numbers of the rules that they match."""
 
@@ -94,9 +95,8 @@ class DeviceLedger:
         self._order_state = order_state
         self._last: tuple[tuple[object, ...], tuple[BoolArray, IntArray]] | None = None
         """The last answer of `_free`, with what it was asked: predicates and scores ask the same of the same nodes."""
-        self._choices: dict[tuple[Hashable, ...], tuple[Taken, ...] | None] = {}
-        """Cards that pods got, by what they ask for and the state of the node."""
         self.tables: dict[str, CardTable] = {}
+        self._states = States(self.tables, len(self._nodes))
         self.bookings: dict[str, Booking] = {}
         self.unrecorded: list[str] = []
         """Pods on nodes of which no annotation says which cards they have."""
@@ -139,7 +139,7 @@ class DeviceLedger:
                 self._enter(task, Booking(row, taken, promised=False, leaving=task.status == status.RELEASING))
         for task, row in later:
             self.unrecorded.append(task.key)
-            taken = self._choose(shape_of(task), row, now=True)
+            taken = self.choose(shape_of(task), row, now=True)
             leaving = task.status == status.RELEASING
             self._enter(task, Booking(row, taken or (), promised=False, leaving=leaving))
 
@@ -213,9 +213,8 @@ class DeviceLedger:
             mask, used = self._free(table, request, shape, nodes, extra.get(request.kind), now=now)
             instances = self._instances(table, request, nodes, split.get(request.kind), now=now)
             mask = self._whole_or_split(table, mask, instances, nodes)
-            codes[(codes == 0) & nodes.take(cards.faulty)] = READ_FAULT
-            codes[(codes == 0) & ~nodes.take(cards.registered)] = NO_CARDS
-            codes[(codes == 0) & (mask.sum(axis=1) < request.number)] = TOO_FEW
+            if (why := self._lacking(cards, mask, request, nodes)) is not None:
+                codes = np.where(codes == 0, why, codes)
             columns = self._first(table, request, shape, nodes, mask, used, placed)
             chosen.append(columns)
             parts.append(None if instances is None else np.take_along_axis(instances, columns, axis=1))
@@ -230,23 +229,82 @@ class DeviceLedger:
                     used_parts[row, columns[row, k], given[row, k]] += 1
         return Survey(codes, tuple(chosen), tuple(parts))
 
+    @staticmethod
+    def _lacking(cards: Cards, mask: BoolArray, request: CardRequest, nodes: NodeRows) -> NDArray[np.int8] | None:
+        """(n,) 0 where a mask (n, C) has enough cards for a request, or why not; None if it has everywhere."""
+        one = request.number == 1
+        enough: BoolArray = np.logical_or.reduce(mask, axis=1) if one else mask.sum(axis=1) >= request.number
+        if enough.all():
+            return None  # nodes without cards, or with cards that cannot be read, have none in a mask
+        codes: NDArray[np.int8] = np.where(enough, np.int8(0), np.int8(TOO_FEW))
+        codes[~nodes.take(cards.registered)] = NO_CARDS
+        codes[nodes.take(cards.faulty)] = READ_FAULT
+        return codes
+
     def _refusal(self, shape: TaskShape) -> int:
         """The reason why no node can have cards for a shape; 0 if one may."""
         return self._adapter.refusal(shape.spec.devices) if shape.spec.devices is not None else 0
 
     def fits(self, shape: TaskShape, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
-        """(n,) 0 where a task finds its cards, or why not; quicker than `survey` for a single request."""
+        """(n,) 0 where a task finds its cards, or why not."""
+        codes: NDArray[np.int8] = self.by_state(
+            ("fits", now and self._is_moving()),
+            shape,
+            nodes,
+            lambda row: self._fits_at(shape, row, now=now),
+            lambda some: self._fits(shape, some, now=now),
+        ).astype(np.int8)
+        return codes
+
+    def _is_moving(self) -> bool:
+        return any(table.moving for table in self.tables.values())
+
+    def by_state(
+        self,
+        about: Hashable,
+        shape: TaskShape,
+        nodes: NodeRows,
+        one: Callable[[int], float],
+        many: Callable[[NodeRows], NDArray[Any]],
+    ) -> NDArray[Any]:
+        """(n,) answers that follow from what a shape asks for and from the cards of the nodes.
+
+        `one` answers for a row, `many` for several nodes; neither is asked where the answer is known.
+        """
+        if not depends_on_state(shape):
+            return many(nodes)
+        return self._states.ask((about, shape.spec.devices), nodes, one, many)
+
+    def plain(self, shape: TaskShape) -> tuple[CardTable, CardRequest] | None:
+        """The cards and the request of a shape that asks for no more than some cards of one kind, not split."""
+        wish = self.wish_of(shape)
+        table = self.tables.get(wish.requests[0].kind)
+        if len(wish.requests) > 1 or table is None or table.cards.mig is not None or self._refusal(shape):
+            return None
+        return (table, wish.requests[0]) if depends_on_state(shape) else None
+
+    def _fits_at(self, shape: TaskShape, row: int, *, now: bool) -> int:
+        """As `fits`, for one node."""
+        plain = self.plain(shape)
+        if plain is None:
+            return int(self._fits(shape, self._nodes.select(np.array([row], dtype=np.intp)), now=now)[0])
+        table, request = plain
+        if len(table.fitting_at(request, self.wish_of(shape), row, now=now)) >= request.number:
+            return 0
+        cards = table.cards
+        return READ_FAULT if cards.faulty[row] else TOO_FEW if cards.registered[row] else NO_CARDS
+
+    def _fits(self, shape: TaskShape, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
+        """As `fits`, without what is known; quicker than `survey` for a single request."""
         wish = self.wish_of(shape)
         table = self.tables.get(wish.requests[0].kind)
         if len(wish.requests) > 1 or table is None or self._refusal(shape):
             return self.survey(shape, nodes, now=now).codes
-        request, cards = wish.requests[0], table.cards
+        request = wish.requests[0]
         mask, _ = self._free(table, request, shape, nodes, None, now=now)
         mask = self._whole_or_split(table, mask, self._instances(table, request, nodes, None, now=now), nodes)
-        codes: NDArray[np.int8] = np.where(mask.sum(axis=1) < request.number, np.int8(TOO_FEW), np.int8(0))
-        codes[~nodes.take(cards.registered)] = NO_CARDS
-        codes[nodes.take(cards.faulty)] = READ_FAULT
-        return codes
+        codes = self._lacking(table.cards, mask, request, nodes)
+        return np.zeros(len(nodes), dtype=np.int8) if codes is None else codes
 
     def free_cards(self, request: CardRequest, shape: TaskShape, nodes: NodeRows) -> tuple[BoolArray, IntArray]:
         """(n, C) cards with room for a request of a shape, and (3, n, C) what is used of them."""
@@ -337,7 +395,7 @@ class DeviceLedger:
         """(n, k) columns of the cards to take; nonsense where too few fit."""
         count = min(request.number, mask.shape[1])
         order = self.order(CardChoice(table, request, shape, nodes, used, placed))
-        if request.kind.startswith(ASCEND + "Ascend910") and request.number > 1:
+        if request.kind.startswith(NETWORKED) and request.number > 1:
             order = self._by_network(table, nodes, mask, order)
         key = np.where(mask, order, np.inf)
         if count == 1:
@@ -354,6 +412,7 @@ class DeviceLedger:
         network = _of_rows(table.cards.network, nodes)
         mates = ((network[:, :, None] == network[:, None, :]) & mask[:, None, :]).sum(axis=2)
         first = np.where(mask, mates * (network.max() + 2.0) - network, 0.0)
+        order = np.broadcast_to(order, mask.shape)
         place: NDArray[np.float64] = np.lexsort((order, -first), axis=1).argsort(axis=1).astype(np.float64)
         connected: BoolArray = np.logical_or.reduce(network >= 0, axis=1)
         return np.where(connected[:, None], place, order)
@@ -379,31 +438,18 @@ class DeviceLedger:
                 self._add(after, columns, request, table.memory_of(request, capacity))
         return before, after
 
-    def state(self, shape: TaskShape, row: int) -> Hashable:
-        """All that decides which cards of a node a shape gets; None for shapes about which more than that decides.
-
-        These name cards, or share none with some other pods.
-        """
-        wish = shape.spec.devices
-        if wish is not None and (wish.ids or wish.not_ids or wish.apart or RULES in shape.traits):
-            return None
-        return *(table.state(row) for table in self.tables.values()), self._order_state(row)
-
-    def _choose(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
+    def choose(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
         """The cards for a task on a node; None if it has none left, as when an action places regardless."""
-        state = self.state(shape, row)
-        if state is None:
+        if not depends_on_state(shape):
             return self._chosen(shape, row, now=now)
-        key = shape.spec.devices, now, state
-        if key not in self._choices:
-            if len(self._choices) >= MOST_KNOWN:
-                self._choices.clear()
-            self._choices[key] = self._chosen(shape, row, now=now)
-        return self._choices[key]
+        question = shape.spec.devices, now and self._is_moving(), self._order_state(row)
+        return self._states.once(question, row, lambda: self._chosen(shape, row, now=now))
 
     def _chosen(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
-        """As `_choose`, without what is remembered."""
-        nodes = self._nodes.select(np.array([row], dtype=np.intp))
+        """As `choose`, without what is remembered."""
+        nodes, plain = self._nodes.select(np.array([row], dtype=np.intp)), self.plain(shape)
+        if plain is not None and not (plain[1].number > 1 and plain[1].kind.startswith(NETWORKED)):
+            return self._chosen_plainly(*plain, shape, nodes, now=now)
         found = self.survey(shape, nodes, now=now, placed=True)
         if found.codes[0]:
             return None
@@ -417,6 +463,20 @@ class DeviceLedger:
             memory = tuple(self._memory(table, request, row, *each) for each in zip(picked, instances, strict=True))
             out.append(Taken(request, picked, memory, (request.cores,) * len(picked), instances))
         return tuple(out)
+
+    def _chosen_plainly(
+        self, table: CardTable, request: CardRequest, shape: TaskShape, nodes: NodeRows, *, now: bool
+    ) -> tuple[Taken, ...] | None:
+        """As `_chosen`, for a single request on one node."""
+        assert nodes.rows is not None
+        row = int(nodes.rows[0])
+        fitting = table.fitting_at(request, self.wish_of(shape), row, now=now)
+        if len(fitting) < request.number:
+            return None
+        order = self.order(CardChoice(table, request, shape, nodes, table.later[:, row : row + 1], placed=True))
+        columns = tuple(sorted(sorted(fitting, key=order.ravel().tolist().__getitem__)[: request.number]))
+        memory = tuple([self._memory(table, request, row, column) for column in columns])
+        return (Taken(request, columns, memory, (request.cores,) * len(columns), (-1,) * len(columns)),)
 
     # --- pods come and go
 
@@ -432,7 +492,7 @@ class DeviceLedger:
             self._enter(task, known._replace(leaving=False))
             return True
         promised = task.status == status.PIPELINED
-        taken = self._choose(shape, row, now=not promised)
+        taken = self.choose(shape, row, now=not promised)
         if taken is not None:
             self._enter(task, Booking(row, taken, promised))
         return taken is not None
@@ -456,21 +516,21 @@ class DeviceLedger:
 
     def _count(self, task: Task, booking: Booking, by: int) -> None:
         self._last = None
+        self._states.changed(booking.row)
         held, later = (0 if booking.promised else by), (0 if booking.leaving else by)
         wish = task.spec.devices
         rules = self._rules(task)
         for taken in booking.taken:
             apart = self._groups_apart(wish, taken.request.kind, rules) if wish is not None else []
             table = self.tables[taken.request.kind]
-            amounts = np.zeros((3, table.held.shape[2]), dtype=np.int64)
             for column, memory, cores in zip(taken.columns, taken.memory, taken.cores, strict=True):
-                amounts[:, column] += (memory, cores, 1)
+                table.book((memory, cores, 1), booking.row, column, held=held, later=later)
                 for group in apart:
                     mates = self._apart.setdefault(group, {})
                     place = (booking.row, taken.request.kind, column)
                     mates[place] = mates.get(place, 0) + by
-            table.book(amounts, booking.row, held=held, later=later)
-            table.book_parts(taken.columns, taken.parts, booking.row, held=held, later=later)
+            if table.cards.mig is not None:
+                table.book_parts(taken.columns, taken.parts, booking.row, held=held, later=later)
             table.moving += by if booking.promised or booking.leaving else 0
 
     def slices(self, task: Task) -> dict[str, list[list[Slice]]]:
@@ -491,6 +551,15 @@ class DeviceLedger:
                 given = Slice(card, taken.memory[index], taken.cores[index])
                 containers[taken.request.container].append(given)
         return out
+
+
+def depends_on_state(shape: TaskShape) -> bool:
+    """Return True if the state of a node's cards is all that decides which of them a shape gets.
+
+    It is not for shapes that name cards, or share none with some other pods.
+    """
+    wish = shape.spec.devices
+    return wish is None or not (wish.ids or wish.not_ids or wish.apart or RULES in shape.traits)
 
 
 def _of_rows(cells: NDArray[np.int64], nodes: NodeRows) -> NDArray[np.int64]:

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.devices.ledger import Survey
+from kilauea.engine.devices.ledger import NETWORKED, Survey
 from kilauea.engine.devices.table import CardTable
-from kilauea.engine.model.devices import ASCEND, DeviceWish
+from kilauea.engine.model.devices import DeviceWish
 from kilauea.engine.model.nodes import NodeRows
 
-CONNECTED = ASCEND + "Ascend910"
-"""Beginning of the kinds whose cards networks connect."""
 MOST = 10.0
 """Score of a node all of whose cards for a pod are of one network."""
 
@@ -21,10 +19,11 @@ MOST = 10.0
 def network_score(table: CardTable, wish: DeviceWish, found: Survey, nodes: NodeRows) -> NDArray[np.float64]:
     """(n,) the share of a pod's cards of this kind that one network connects, up to `MOST`."""
     kind = table.cards.kind
-    chosen = [columns for request, columns in zip(wish.requests, found.chosen, strict=True) if request.kind == kind]
-    if not kind.startswith(CONNECTED):
+    if not kind.startswith(NETWORKED):
         return np.zeros(len(nodes))
-    return MOST * _largest_share(nodes.take(table.cards.network), chosen)
+    chosen = [columns for request, columns in zip(wish.requests, found.chosen, strict=True) if request.kind == kind]
+    network = table.cards.network if nodes.rows is None else table.cards.network.take(nodes.rows, axis=0)
+    return MOST * _largest_share(network, chosen)
 
 
 def _largest_share(network: NDArray[np.int64], chosen: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ class CardChoice(NamedTuple):
 OrderState = Callable[[int], Hashable]
 """All that an order of the cards of a node (by row) depends on beside the cards and what is used of them."""
 Order = Callable[[CardChoice], NDArray[np.float64]]
-"""(n, C) which cards to take first, lower first."""
+"""(n, C) which cards to take first, lower first; (C,) where it is the same for all nodes."""
 
 
 class CardOrder(NamedTuple):

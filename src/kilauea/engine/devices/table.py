@@ -136,7 +136,6 @@ class CardTable:
         """(N, C, P) pods on each MIG instance."""
         self.parts_later: IntArray = np.zeros_like(self.parts_held)
         self._eligible: dict[tuple[object, ...], BoolArray] = {}
-        self._states: dict[int, tuple[int, bytes, bytes, bytes]] = {}
 
     def eligible(self, wish: DeviceWish) -> BoolArray:
         """(N, C) cards that a pod may have at all: healthy, of a model and with an id that it allows."""
@@ -195,6 +194,22 @@ class CardTable:
                 out &= taken[CORES] < capacity[CORES]
         return out
 
+    def fitting_at(self, request: CardRequest, wish: DeviceWish, row: int, *, now: bool) -> list[int]:
+        """Columns of the cards of a node that have room for a request; as `fitting`, but quicker for one node."""
+        memory, cores, slots = self.cards.capacity[:, row].tolist()
+        alone, least = request.alone, max(request.cores, 1)
+        out = [column for column, eligible in enumerate(self.eligible(wish)[row].tolist()) if eligible]
+        for use in [self.later, self.held] if now and self.moving else [self.later]:
+            used, busy, pods = use[:, row].tolist()
+            out = [
+                i
+                for i in out
+                if pods[i] < slots[i]
+                and used[i] + (request.memory or memory[i] * request.percent // 100) <= memory[i]
+                and (not pods[i] if alone else busy[i] + least <= cores[i])
+            ]
+        return out
+
     def instances(
         self, need: IntArray | int, rows: NDArray[np.intp] | None, *used: IntArray
     ) -> NDArray[np.int64] | None:
@@ -203,25 +218,25 @@ class CardTable:
 
     def book_parts(self, columns: tuple[int, ...], parts: tuple[int, ...], row: int, *, held: int, later: int) -> None:
         """Count a pod on MIG instances of a node, by column: 1, 0 or -1 times."""
-        self._states.pop(row, None)
         for column, part in zip(columns, parts, strict=False):
             if part >= 0:
                 self.parts_held[row, column, part] += held
                 self.parts_later[row, column, part] += later
 
-    def state(self, row: int) -> tuple[int, bytes, bytes, bytes]:
-        """All that decides which requests the cards of a node can serve, but for the ids of the cards."""
-        known = self._states.get(row)
-        if known is None:
-            parts = self.parts_held[row].tobytes() + self.parts_later[row].tobytes()
-            used = self.held[:, row].tobytes(), self.later[:, row].tobytes()
-            known = self._states[row] = (int(self.cards.alike[row]), *used, parts)
-        return known
+    def states(self, rows: NDArray[np.intp]) -> IntArray:
+        """(n, k) all that decides which requests the cards of nodes can serve, but for the ids of the cards."""
+        moving, size = self.moving > 0, len(rows)
+        out = [2 * self.cards.alike.take(rows)[:, None] + moving]  # says of itself if `held` follows
+        for use in [self.later, self.held] if moving else [self.later]:
+            out.append(use.take(rows, axis=1).transpose(1, 0, 2).reshape(size, -1))
+        if self.cards.mig is not None:
+            out += [parts.take(rows, axis=0).reshape(size, -1) for parts in (self.parts_later, self.parts_held)]
+        return np.concatenate(out, axis=1)
 
-    def book(self, amounts: IntArray, row: int, *, held: int, later: int) -> None:
-        """Add what a pod takes, (3, C), to what is held and to what will be held: 1, 0 or -1 times."""
-        self._states.pop(row, None)
-        if held:
-            self.held[:, row] += held * amounts
-        if later:
-            self.later[:, row] += later * amounts
+    def book(self, amounts: tuple[int, int, int], row: int, column: int, *, held: int, later: int) -> None:
+        """Add what a pod takes of a card to what is held and to what will be held: 1, 0 or -1 times."""
+        # Six plain additions; arrays of three would take longer.
+        for use, by in ((self.held, held), (self.later, later)):
+            if by:
+                for each, amount in enumerate(amounts):
+                    use[each, row, column] += by * amount

@@ -179,7 +179,7 @@ class Evaluation:
         # to look at again. Most shapes have none of it and take the short way.
         cluster, at_once = self._cluster_fit()
         batch = [s for s in self._batch if s.applies is None or s.applies(self._shape)]
-        if cluster is None and not batch and not self._picks:
+        if cluster is None and at_once is None and not batch and not self._picks:
             return self._choose_by_score(within)
         free, later = self._now > kernels.NEVER, self._later
         if at_once is not None:

@@ -52,9 +52,11 @@ class Inventory:
         devices: all devices, in order.
         index: by name, the row of a device.
         node_of: (D,) row of the node of each device; SHARED if several nodes reach it, UNREACHED if none does.
+        places: the same as a list, for a look at few devices.
         faults: slices, pools and devices that are passed over.
         shared: devices that several nodes reach: which nodes (N,), and the rows of the devices.
         multiple: (D,) devices that several claims share.
+        to_node: rows of the devices that bind their claims to the chosen node.
         counted: (D,) devices of which counters decide if they can be had: those that several claims share, and those
             that take of counters of their pool.
         consumes: by device, the counters that it takes of while it is in use, and how much.
@@ -74,8 +76,10 @@ class Inventory:
         self.devices: list[Device] = [found[i] for i in order]
         self.index: dict[DeviceId, int] = {device.id: row for row, device in enumerate(self.devices)}
         self.node_of: NDArray[np.intp] = np.array([places[i] for i in order], dtype=np.intp)
+        self.places: list[int] = self.node_of.tolist()
         local = self.node_of[self.node_of >= 0]
         self._start: Rows = np.searchsorted(local, np.arange(len(nodes) + 1))
+        self.starts: list[int] = self._start.tolist()
         self.shared: list[tuple[Mask, Rows]] = self._reached()
         numbers = {name: i for i, name in enumerate(amounts)}
         self.multiple: Mask = np.array([d.shared is not None for d in self.devices], dtype=bool)
@@ -89,12 +93,16 @@ class Inventory:
             row for row, d in enumerate(self.devices) if d.binding is not None and d.binding.conditions
         )
         """Rows of the devices with binding conditions."""
+        self.to_node = frozenset(
+            row for row, d in enumerate(self.devices) if d.binding is not None and d.binding.to_node
+        )
         self.counted: Mask = np.array([bool(c) for c in self.consumes], dtype=bool) | self.multiple
         self._shares: dict[tuple[object, int], Amounts | None] = {}
         self._by_expression: dict[str, Mask] = {}
         self._masks: dict[tuple[object, ...], Mask] = {}
         self._columns: dict[str, NDArray[np.intp]] = {}
         self._profiles: tuple[list[int], NDArray[np.intp]] | None = None
+        self._numbers: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self.devices)
@@ -188,17 +196,27 @@ class Inventory:
         return counts if rows is None else counts[rows]
 
     def _count_at(self, chosen: Mask, free: Mask | None, node: int) -> int:
-        groups: list[Any] = [slice(int(self._start[node]), int(self._start[node + 1]))]
+        groups: list[Any] = [slice(*self.starts[node : node + 2])]
         groups += [group for reach, group in self.shared if reach[node]]
         parts = (chosen[group] if free is None else chosen[group] & free[group] for group in groups)
         return sum(int(np.count_nonzero(part)) for part in parts)
 
-    def likeness(self, node: int, used: Mask) -> bytes:
-        """Equal for nodes whose devices are equal and are in use alike; empty where counters or other nodes matter."""
-        local = slice(int(self._start[node]), int(self._start[node + 1]))
-        if self.counted[local].any() or any(reach[node] for reach, _ in self.shared):
-            return b""
-        return self._kinds()[1][local].tobytes() + used[local].tobytes()
+    def likeness(self, node: int, used: Mask) -> tuple[int, bytes] | None:
+        """Equal for nodes whose devices are equal and are in use alike; None where counters or other nodes matter."""
+        if self._numbers is None:
+            self._numbers = self._numbered()
+        number = self._numbers[node]
+        return None if number < 0 else (number, used[slice(*self.starts[node : node + 2])].tobytes())
+
+    def _numbered(self) -> list[int]:
+        """By node a number of its devices, equal for equal ones; -1 where counters or other nodes matter."""
+        known: dict[bytes, int] = {}
+        kinds, out = self._kinds()[1], []
+        for node in range(len(self.nodes)):
+            local = slice(*self.starts[node : node + 2])
+            apart = self.counted[local].any() or any(reach[node] for reach, _ in self.shared)
+            out.append(-1 if apart else known.setdefault(kinds[local].tobytes(), len(known)))
+        return out
 
     # --- what matches
 
@@ -278,7 +296,8 @@ class Inventory:
             firsts: list[int] = []
             which = np.empty(len(self), dtype=np.intp)
             for row, d in enumerate(self.devices):
-                content = (d.id.driver, repr(d.attributes), repr(d.capacity), d.shared is None, d.taints)
+                prepared = row in self._prepared  # such devices are tried last
+                content = (d.id.driver, repr(d.attributes), repr(d.capacity), d.shared is None, d.taints, prepared)
                 number = known.setdefault(content, len(firsts))
                 if number == len(firsts):
                     firsts.append(row)

@@ -118,15 +118,17 @@ class Search:
             if self.steps > MOST_STEPS:
                 return False
             row = matching[number]
-            like = self._likeness(row)
-            if like not in failed and self._take(slots[at], way, row):
+            # Mostly the first device will do, and nothing need be known of what it is like.
+            if failed and self._likeness(row) in failed:
+                continue
+            if self._take(slots[at], way, row):
                 again = not way.all and bool(self.inventory.multiple[row])  # a share of it may be had once more
                 if self._choose(slots, at, way, matching, number + (not again), missing - 1):
                     return True
                 self._give_back(way)
             if way.all:
                 return False
-            failed.add(like)
+            failed.add(self._likeness(row))
         return False
 
     def _likeness(self, row: int) -> tuple[object, ...]:

@@ -23,7 +23,7 @@ from kilauea.engine.model.claims.extended import (
     special_name,
 )
 from kilauea.engine.model.claims.facts import (
-    Binding,
+    Ask,
     Claim,
     Class,
     Demand,
@@ -286,37 +286,11 @@ class ResourceClaimTable:
                 out.append(ClaimAllocation(claim.key, claim.uid, allocation, content))
         return tuple(out)
 
-    def _consumed(self, grant: Grant) -> dict[str, str | int | float] | None:
-        """Amounts that a claim takes of a device with others, by the names that the slice has for them."""
-        row = self._inventory.index.get(grant.device, -1) if self._inventory is not None else -1
-        shared = (self._inventory.devices[row].shared if self._inventory is not None and row >= 0 else None) or {}
-        return {shared[name].name: _quantity(amount) for name, amount in grant.consumed} or None
-
-    def _binding(self, grant: Grant) -> Binding | None:
-        """The conditions on which pods are bound with a device."""
-        row = self._inventory.index.get(grant.device, -1) if self._inventory is not None else -1
-        return self._inventory.devices[row].binding if self._inventory is not None and row >= 0 else None
-
     def _written(self, claim: Claim, decision: Decision) -> wire.Allocation:
         """The `status.allocation` of a claim."""
         asked = {way.name: way for request in claim.demand.requests for way in request.ways}
-        bindings = [self._binding(grant) for grant in decision.grants]
         results = [
-            wire.AllocatedDevice(
-                grant.request,
-                *grant.device,
-                admin_access=grant.admin or None,
-                share_id=_share_id(claim, number) if grant.consumed else None,
-                consumed_capacity=self._consumed(grant),
-                tolerations=[
-                    Toleration(t.key or None, t.operator, t.value or None, t.effect or None)
-                    for t in asked[grant.request].tolerations
-                ]
-                or None,
-                binding_conditions=list(binding.conditions) or None if binding else None,
-                binding_failure_conditions=list(binding.failures) or None if binding else None,
-            )
-            for number, (grant, binding) in enumerate(zip(decision.grants, bindings, strict=True))
+            self._granted(claim, number, grant, asked[grant.request]) for number, grant in enumerate(decision.grants)
         ]
         used = dict.fromkeys(grant.request for grant in decision.grants)
         config = [
@@ -331,6 +305,24 @@ class ResourceClaimTable:
             if not each.requests or any(name in each.requests or name.split("/")[0] in each.requests for name in used)
         ]
         return wire.Allocation(wire.AllocatedDevices(results, config or None), _selector(decision.reaches))
+
+    def _granted(self, claim: Claim, number: int, grant: Grant, way: Ask) -> wire.AllocatedDevice:
+        """One device in the status of a claim."""
+        out = wire.AllocatedDevice(grant.request, *grant.device, admin_access=grant.admin or None)
+        row = self._inventory.index.get(grant.device, -1) if self._inventory is not None else -1
+        device = self._inventory.devices[row] if self._inventory is not None and row >= 0 else None
+        if grant.consumed:
+            shared = (device.shared if device is not None else None) or {}
+            out.share_id = _share_id(claim, number)
+            out.consumed_capacity = {shared[name].name: _quantity(amount) for name, amount in grant.consumed}
+        if way.tolerations:
+            out.tolerations = [
+                Toleration(t.key or None, t.operator, t.value or None, t.effect or None) for t in way.tolerations
+            ]
+        if device is not None and device.binding is not None:
+            out.binding_conditions = list(device.binding.conditions) or None
+            out.binding_failure_conditions = list(device.binding.failures) or None
+        return out
 
 
 def _share_id(claim: Claim, number: int) -> str:

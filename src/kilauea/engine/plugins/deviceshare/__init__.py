@@ -64,8 +64,11 @@ Difference from the original:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,12 +77,12 @@ from kilauea.api.device_config import DEFAULT, DeviceConfig
 from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, LOCK_TIME
 from kilauea.engine.conf import Finding, argument
 from kilauea.engine.devices.adapting import Adapter
-from kilauea.engine.devices.ledger import DeviceLedger, kinds_in
+from kilauea.engine.devices.ledger import NETWORKED, DeviceLedger, kinds_in
 from kilauea.engine.devices.networks import network_score
-from kilauea.engine.devices.order import CardChoice, nodes_of
-from kilauea.engine.devices.table import MEMORY, SLOTS
+from kilauea.engine.devices.order import CardChoice
+from kilauea.engine.devices.table import MEMORY, SLOTS, CardTable
 from kilauea.engine.extension import Refusal, Rejection
-from kilauea.engine.model.devices import ASCEND, SHARE, VGPU
+from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -207,35 +210,60 @@ class DeviceShare(Plugin):
     def _applies(self, shape: TaskShape) -> bool:
         return self._ledger.serves(shape.spec.devices)
 
-    def _fits(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int8]:
-        return self._ledger.fits(shape, nodes, now=False)
+    def _fits(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int8] | None:
+        codes = self._ledger.fits(shape, nodes, now=False)
+        return codes if codes.any() else None
 
     def _has_room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
         free: NDArray[np.bool_] = self._ledger.fits(shape, nodes, now=True) == 0
         return free
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        many = partial(self._score_of, shape)
+        if self._session.card_order is not None:
+            return many(nodes)  # the cards that a pod gets depend on more than the cards of the node
+        return self._ledger.by_state("score", shape, nodes, partial(self._score_at, shape), many)
+
+    def _score_at(self, shape: TaskShape, row: int) -> float:
+        """As `_score`, for one node."""
+        plain = self._ledger.plain(shape) if self.arguments.policy else None
+        if plain is None or plain[1].number > 1 or plain[1].kind.startswith(NETWORKED):
+            return float(self._score_of(shape, self._session.nodes.select(np.array([row], dtype=np.intp)))[0])
+        table, chosen = plain[0], self._ledger.choose(shape, row, now=False)
+        if not chosen:
+            return 0.0
+        column, need = chosen[0].columns[0], chosen[0].memory[0]
+        used, capacity = table.later[:, row, column].tolist(), int(table.cards.capacity[MEMORY, row, column])
+        score: float = self._part(used[SLOTS], used[MEMORY] + need, capacity)
+        return math.floor(score + 0.5) * float(self.arguments.weight)
+
+    def _score_of(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        """As `_score`, without what is known."""
         wish, total = self._ledger.wish_of(shape), np.zeros(len(nodes))
         found = self._ledger.survey(shape, nodes, now=False)
-        rows = np.arange(len(nodes))[:, None]
         for request, columns in zip(wish.requests, found.chosen, strict=True):
             table = self._ledger.tables.get(request.kind)
-            if table is None:
-                continue
-            capacity, used = nodes_of(table.cards.capacity, nodes), nodes_of(table.later, nodes)
-            if not self.arguments.policy:
-                continue
-            if self.arguments.policy == SPREAD:
-                part = 100.0 * (used[SLOTS] == 0)
-            else:
-                need = table.memory_of(request, capacity)
-                part = 100.0 * (used[MEMORY] + need) / np.maximum(capacity[MEMORY], 1)
-            total += part[rows, columns].sum(axis=1)
+            if table is not None and self.arguments.policy:
+                total += self._by_policy(table, request, columns, nodes)
         for kind in sorted(wish.kinds & self._ledger.tables.keys()):
             total += network_score(self._ledger.tables[kind], wish, found, nodes)
         total[found.codes != 0] = 0.0
         score: NDArray[np.float64] = np.floor(total + 0.5) * self.arguments.weight
         return score
+
+    def _by_policy(
+        self, table: CardTable, request: CardRequest, columns: NDArray[np.intp], nodes: NodeRows
+    ) -> NDArray[np.float64]:
+        """(n,) the sum over the chosen cards (n, k) of how full they get, or of those that are empty."""
+        rows = (np.arange(len(nodes)) if nodes.rows is None else nodes.rows)[:, None]
+        capacity, used = table.cards.capacity[MEMORY, rows, columns], table.later[:, rows, columns]
+        need = request.memory or capacity * request.percent // 100
+        total: NDArray[np.float64] = self._part(used[SLOTS], used[MEMORY] + need, capacity).sum(axis=1)
+        return total
+
+    def _part(self, pods: Any, memory: Any, capacity: Any) -> Any:
+        """The score of a card, or of each of some, by its pods and what is used of its memory once a pod is there."""
+        return 100.0 * (pods == 0) if self.arguments.policy == SPREAD else 100.0 * memory / (capacity + (capacity == 0))
 
     # --- cards
 
@@ -249,9 +277,9 @@ class DeviceShare(Plugin):
         if self.arguments.policy == SPREAD:
             fewest: NDArray[np.float64] = used[SLOTS].astype(np.float64)
             return fewest
-        index = np.arange(used.shape[2], dtype=np.float64)
         # Without a policy vGPUs are taken from the last card on, as the original does, others from the first.
-        return np.broadcast_to(-index if choice.request.kind == VGPU else index, used.shape[1:])
+        index = np.arange(used.shape[2], dtype=np.float64)
+        return -index if choice.request.kind == VGPU else index
 
     def _order_state(self, row: int) -> Hashable:
         other = self._session.card_order

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from kilauea.api.cel import CelError
 from kilauea.engine.model.claims.facts import Ask, Claim, Demand, Grant, Reach
-from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows, Use
+from kilauea.engine.model.claims.inventory import FEW, Inventory, Mask, Rows, Use
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice, Search
 from kilauea.engine.model.claims.table import Decision, ResourceClaimTable
-from kilauea.engine.plugins.predicates.claim_questions import MOST_KNOWN, Question, question_of
+from kilauea.engine.plugins.predicates.claim_questions import MOST_KNOWN, NOTHING, Found, Question, question_of
 from kilauea.engine.plugins.predicates.claim_usage import Usage
 
 FITS, LACKS, NEVER, LATER = 0, 1, 2, 4
@@ -96,60 +96,88 @@ class Holdings:
     def verdicts(self, demands: Sequence[Demand], rows: Rows) -> tuple[Codes, Ranks]:
         """(n,) for nodes in some rows: if they satisfy the demands of one pod, and by how good alternatives."""
         question = self.question(demands)
+        if len(rows) <= FEW:
+            return self._verdicts_one_by_one(question, rows)
         ranks = np.zeros(len(rows), dtype=np.int32)
         codes = np.full(len(rows), NEVER, dtype=np.int8)
-        codes[question.may(self.inventory, None, rows)] = LACKS
+        codes[question.possible[rows]] = LACKS
         for verdict, now in ((LATER, False), (FITS, True)) if self.usage.is_moving else ((FITS, True),):
             fits = question.may(self.inventory, self.usage.free(now=now), rows) & (codes != NEVER)
             if not question.simple:
                 for at in np.flatnonzero(fits).tolist():
-                    rank = self._found(question, int(rows[at]), now=now)
-                    fits[at], ranks[at] = rank >= 0, max(rank, 0)
+                    rank = self._found(question, int(rows[at]), now=now).rank
+                    fits[at] = rank >= 0
+                    ranks[at] = rank if rank >= 0 else ranks[at]
             codes[fits] = verdict
         return codes, ranks
 
-    def _found(self, question: Question, node: int, *, now: bool) -> int:
-        """The rank of what is found on a node; -1 for nothing. Nodes whose devices are equal are searched once."""
+    def _verdicts_one_by_one(self, question: Question, rows: Rows) -> tuple[Codes, Ranks]:
+        """As `verdicts`, by what searches find: nodes that changed have often become what others became before.
+
+        Searches are not wasted on nodes that counting would do for: a pod that comes there asks for their results.
+        """
+        codes, ranks = np.full(len(rows), NEVER, dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
+        for at, row in enumerate(rows.tolist()):
+            if question.possible[row]:
+                codes[at], ranks[at] = self._verdict(question, row)
+        return codes, ranks
+
+    def _verdict(self, question: Question, node: int) -> tuple[int, int]:
+        """The verdict on a node that has enough devices, and how good its alternatives are."""
+        for verdict, now in ((FITS, True), (LATER, False)) if self.usage.is_moving else ((FITS, True),):
+            found = self._found(question, node, now=now)
+            if found.rank >= 0:
+                return verdict, found.rank
+        return LACKS, 0
+
+    def _found(self, question: Question, node: int, *, now: bool) -> Found:
+        """Devices for a question on a node. Nodes whose devices are equal are searched once."""
         state = self.inventory.likeness(node, self.usage.used[now])
-        known = question.known.get(state) if state else None
+        if state is None:
+            return self._search(question, node, now=now)
+        known = question.known.get(state)
         if known is None:
-            choices = self._search(question, node, now=now)
-            known = -1 if choices is None else _rank(question.demands, choices)
             if len(question.known) >= MOST_KNOWN:
                 question.known.clear()
-            if state:
-                question.known[state] = known
+            known = question.known[state] = self._search(question, node, now=now)
         return known
 
-    def _search(self, question: Question, node: int, *, now: bool) -> tuple[Choice, ...] | None:
+    def _search(self, question: Question, node: int, *, now: bool) -> Found:
+        """As `_found`, without what is remembered."""
         usage, here = self.usage, self.inventory.at(node)
         free, used, left = usage.free(now=now), usage.used[now], usage.left[now]
-        return Search(self.inventory, question.demands, question.masks, here, free, used, left).run()
+        choices = Search(self.inventory, question.demands, question.masks, here, free, used, left).run()
+        if choices is None:
+            return NOTHING
+        first = self.inventory.starts[node]
+        return Found(tuple(c._replace(device=c.device - first) for c in choices), _rank(question.demands, choices))
 
     # --- choosing
 
     def choose(self, claims: Sequence[Claim], node: int, *, now: bool) -> list[Decision] | None:
         """Devices for the claims of a pod on a node; None if there are not enough."""
-        choices = self._search(self.question([claim.demand for claim in claims]), node, now=now)
-        if choices is None:
+        found = self._found(self.question([claim.demand for claim in claims]), node, now=now)
+        if found.rank < 0:
             return None
-        return [self._decision([c for c in choices if c.claim == number], node) for number in range(len(claims))]
+        return [self._decision([c for c in found.choices if c.claim == number], node) for number in range(len(claims))]
 
-    def _decision(self, choices: Iterable[Choice], node: int) -> Decision:
-        chosen = list(choices)
-        devices = self.inventory.devices
-        reaches = [devices[c.device].reach for c in chosen]
-        if any((of := devices[c.device].binding) is not None and of.to_node for c in chosen):
-            reaches.insert(0, Reach(self.inventory.nodes.facts[node].name))
-        return Decision(
-            tuple(Grant(c.request, devices[c.device].id, c.admin, self._consumed(c)) for c in chosen),
-            Use(tuple(c.device for c in chosen if not c.admin), tuple(each for c in chosen for each in c.amounts)),
-            tuple(dict.fromkeys(reaches)),
-        )
+    def _decision(self, chosen: Sequence[Choice], node: int) -> Decision:
+        inventory, first = self.inventory, self.inventory.starts[node]
+        reaches = [inventory.devices[first + c.device].reach for c in chosen]
+        if inventory.to_node and not inventory.to_node.isdisjoint(first + c.device for c in chosen):
+            reaches.insert(0, Reach(inventory.nodes.facts[node].name))
+        grants = [
+            Grant(c.request, inventory.devices[first + c.device].id, c.admin, self._consumed(c, first)) for c in chosen
+        ]
+        rows = [first + c.device for c in chosen if not c.admin]
+        amounts = [each for c in chosen for each in c.amounts]
+        return Decision(tuple(grants), Use(tuple(rows), tuple(amounts)), tuple(dict.fromkeys(reaches)))
 
-    def _consumed(self, choice: Choice) -> tuple[tuple[str, int], ...]:
+    def _consumed(self, choice: Choice, first: int) -> tuple[tuple[str, int], ...]:
         """Amounts of capacities, by name."""
-        names = {counter: name for name, counter in self.inventory.capacities[choice.device].items()}
+        if not choice.amounts:
+            return ()
+        names = {counter: name for name, counter in self.inventory.capacities[first + choice.device].items()}
         return tuple((names[counter], amount) for counter, amount in choice.amounts)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from kilauea.engine.model.claims.facts import Ask, Demand
 from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows
-from kilauea.engine.model.claims.search import MOST_DEVICES
+from kilauea.engine.model.claims.search import MOST_DEVICES, Choice
 
 MOST_KNOWN = 4096
 """So many kinds of nodes are remembered for a question."""
@@ -26,6 +26,18 @@ class Needed(NamedTuple):
     """They must not be in use."""
 
 
+class Found(NamedTuple):
+    """The result of a search on a node."""
+
+    choices: tuple[Choice, ...]
+    """Devices, counted from the first one of the node."""
+    rank: int
+    """How good the alternatives are; -1 if there are not enough devices."""
+
+
+NOTHING = Found((), -1)
+
+
 @dataclass(slots=True)
 class Question:
     """The demands of one pod.
@@ -36,7 +48,8 @@ class Question:
         requests: for each request with alternatives, all devices or access beside the user: what each way needs.
         together: what the other requests need, those for the same devices added up.
         simple: counting is all there is to it, so no search is needed.
-        known: by the state of a node's devices: the rank of what a search found there, -1 if it found nothing.
+        possible: (N,) nodes that have enough devices, those in use included.
+        known: by the state of a node's devices: what a search found there.
     """
 
     demands: tuple[Demand, ...]
@@ -44,13 +57,14 @@ class Question:
     requests: list[list[Needed]]
     together: list[Needed]
     simple: bool
-    known: dict[bytes, int] = field(default_factory=dict)
+    possible: Mask
+    known: dict[tuple[int, bytes], Found] = field(default_factory=dict)
 
-    def may(self, inventory: Inventory, free: Mask | None, rows: Rows) -> Mask:
+    def may(self, inventory: Inventory, free: Mask | None, rows: Rows | None = None) -> Mask:
         """(n,) nodes with as many devices as each request needs by itself; without `free` as if none were in use."""
-        out = np.ones(len(rows), dtype=bool)
+        out = np.ones(len(inventory.nodes) if rows is None else len(rows), dtype=bool)
         for ways in self.requests:
-            enough = np.zeros(len(rows), dtype=bool)
+            enough = np.zeros(len(out), dtype=bool)
             for need in ways:
                 enough |= inventory.count(need.mask, rows, free if need.free else None) >= need.number
             out &= enough
@@ -73,7 +87,10 @@ def question_of(demands: Sequence[Demand], masks: Mapping[Ask, Mask], inventory:
         else:
             requests.append([_needed(way, mask, inventory) for way, mask in ways])
     simple = not requests and _is_simple(demands, list(together.values()), inventory)
-    return Question(tuple(demands), masks, requests, list(together.values()), simple)
+    nowhere: Mask = np.zeros(len(inventory.nodes), dtype=bool)
+    question = Question(tuple(demands), masks, requests, list(together.values()), simple, nowhere)
+    question.possible = question.may(inventory, None)
+    return question
 
 
 def _is_counted(way: Ask, mask: Mask, inventory: Inventory) -> bool:

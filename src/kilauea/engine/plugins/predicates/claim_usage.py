@@ -31,17 +31,12 @@ class Usage:
         self.used: dict[bool, Mask] = {now: np.zeros(size, dtype=bool) for now in (True, False)}
         self.left: dict[bool, Amounts64] = {now: inventory.counters.copy() for now in (True, False)}
         self._free: dict[bool, Mask] = {now: np.ones(size, dtype=bool) for now in (True, False)}
+        self.is_moving = False
+        """True if anything may be in use now that is free later."""
 
     def free(self, *, now: bool) -> Mask:
         """(D,) devices of which something may be free."""
         return self._free[now]
-
-    @property
-    def is_moving(self) -> bool:
-        """True if anything is in use now that is free later."""
-        return not (
-            np.array_equal(self.used[True], self.used[False]) and np.array_equal(self.left[True], self.left[False])
-        )
 
     def hold(self, use: Use) -> None:
         """Devices are in use by a claim whose pods stay."""
@@ -50,11 +45,13 @@ class Usage:
 
     def hold_until_ended(self, use: Use) -> None:
         """Devices are in use by a claim whose pods are ending."""
+        self.is_moving = True
         self._change(use, held=1)
         self._take(use, 1, True)
 
     def view(self, use: Use, by: int) -> None:
         """The pods of a claim that has devices end (-1), or another pod keeps them (1)."""
+        self.is_moving = True
         self._change(use, viewed=by)
         self._take(use, by, False)
 

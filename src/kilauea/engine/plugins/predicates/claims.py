@@ -22,7 +22,7 @@ from kilauea.engine.conf import Finding
 from kilauea.engine.extension import Refusal, Rejection, Scope
 from kilauea.engine.model import status
 from kilauea.engine.model.claims.facts import Claim, Demand
-from kilauea.engine.model.claims.inventory import Use
+from kilauea.engine.model.claims.inventory import Rows, Use
 from kilauea.engine.model.claims.table import ClaimRef, Decision, Wish
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
@@ -49,14 +49,28 @@ EVERYWHERE = -1
 
 
 class Verdicts:
-    """The verdict on all nodes for what one shape asks, and how far it has followed the changes."""
+    """The verdict on all nodes for what one shape asks, and how far it has followed the changes.
 
-    __slots__ = ("codes", "ranks", "seen")
+    Attributes:
+        fits: (N,) the verdict once all pods have ended that are ending: `FITS`, or why not.
+        now: (N,) nodes with free devices now.
+        ranks: (N,) how good the alternatives are that nodes have devices for.
+        seen: number of changes that are followed.
+    """
 
-    def __init__(self, codes: Codes, ranks: Ranks, seen: int) -> None:
-        self.codes = codes
-        self.ranks = ranks
-        self.seen = seen
+    __slots__ = ("fits", "now", "ranks", "seen")
+
+    def __init__(self, size: int) -> None:
+        self.fits: Codes = np.zeros(size, dtype=np.int8)
+        self.now = np.zeros(size, dtype=bool)
+        self.ranks: Ranks = np.zeros(size, dtype=np.int32)
+        self.seen = -1
+
+    def note(self, rows: Rows, codes: Codes, ranks: Ranks) -> None:
+        """Take the verdicts on nodes in some rows."""
+        self.now[rows] = codes == FITS
+        self.fits[rows] = np.where(codes == LATER, FITS, codes)
+        self.ranks[rows] = ranks
 
 
 class ClaimFilter:
@@ -215,13 +229,12 @@ class ClaimFilter:
                 return True
         return False
 
-    def _fits(self, shape: TaskShape, nodes: NodeRows) -> Codes:
-        codes = nodes.take(self._verdicts(shape).codes)
-        return np.where(codes == LATER, FITS, codes)
+    def _fits(self, shape: TaskShape, nodes: NodeRows) -> Codes | None:
+        codes = nodes.take(self._verdicts(shape).fits)
+        return codes if codes.any() else None
 
     def _has_room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
-        free: NDArray[np.bool_] = nodes.take(self._verdicts(shape).codes) == FITS
-        return free
+        return nodes.take(self._verdicts(shape).now)
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         """Nodes are the better, the further ahead the alternatives stand that they have devices for."""
@@ -233,15 +246,15 @@ class ClaimFilter:
         wishes = shape.claims
         known = self._known.get(wishes)
         if known is None:
-            known = self._known[wishes] = Verdicts(*self._judge(wishes, np.arange(self._size)), len(self._changed))
-        elif known.seen < len(self._changed):
-            changed = set(self._changed[known.seen :])
+            known = self._known[wishes] = Verdicts(self._size)
+        if known.seen < len(self._changed):
+            changed = {EVERYWHERE} if known.seen < 0 else set(self._changed[known.seen :])
             rows = np.arange(self._size) if EVERYWHERE in changed else np.array(sorted(changed), dtype=np.intp)
-            known.codes[rows], known.ranks[rows] = self._judge(wishes, rows)
+            known.note(rows, *self._judge(wishes, rows))
             known.seen = len(self._changed)
         return known
 
-    def _judge(self, wishes: tuple[Wish, ...], rows: NDArray[np.intp]) -> tuple[Codes, Ranks]:
+    def _judge(self, wishes: tuple[Wish, ...], rows: Rows) -> tuple[Codes, Ranks]:
         """(n,) verdicts on nodes in some rows, and how good their alternatives are."""
         content = next((wish.special for wish in wishes if wish.special is not None), None)
         if content is None:
@@ -259,24 +272,27 @@ class ClaimFilter:
             out.append(wish._replace(demand=demand))
         return tuple(out)
 
-    def _judge_alike(self, wishes: tuple[Wish, ...], rows: NDArray[np.intp]) -> tuple[Codes, Ranks]:
+    def _judge_alike(self, wishes: tuple[Wish, ...], rows: Rows) -> tuple[Codes, Ranks]:
         """As `_judge`, on nodes where devices serve the same extended resources."""
-        reached = np.ones(len(rows), dtype=bool)
+        reached: list[NDArray[np.bool_]] = []
         demands = []
         for wish in wishes:
             claim, decision = self._table.claims.get(wish.key), self._table.decided.get(wish.key)
             if claim is not None and claim.allocated:
-                # A special claim that was given devices for another kind of node is of no use on this one.
-                reached &= self._reach(claim.terms)[rows] & (wish.special is None or claim.demand == wish.demand)
+                reached.append(self._reach(claim.terms))
+                if wish.special is not None and claim.demand != wish.demand:
+                    # A special claim that was given devices for another kind of node is of no use on this one.
+                    reached.append(np.zeros(self._size, dtype=bool))
             elif decision is not None:
-                for reach in decision.reaches:
-                    reached &= (self._at(reach.node) if reach.node else self._reach(reach.terms))[rows]
+                reached += [self._at(each.node) if each.node else self._reach(each.terms) for each in decision.reaches]
             elif wish.demand.requests or wish.special is None:
                 demands.append(wish.demand)
-        codes, ranks = np.full(len(rows), FITS, dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
         if demands:
             codes, ranks = self._holdings.verdicts(demands, rows)
-        codes[~reached] = AT_OTHER_NODES
+        else:
+            codes, ranks = np.full(len(rows), FITS, dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
+        for nodes in reached:
+            codes[~nodes[rows]] = AT_OTHER_NODES
         return codes, ranks
 
     def _reach(self, terms: tuple[NodeTerm, ...] | None) -> NDArray[np.bool_]:
@@ -374,8 +390,8 @@ class ClaimFilter:
 
     def _note_changed(self, use: Use) -> None:
         """The nodes of devices are to be looked at again."""
-        places = self._holdings.inventory.node_of[list(use.rows)]
-        self._changed += [int(place) if place >= 0 else EVERYWHERE for place in places]
+        places = self._holdings.inventory.places
+        self._changed += [max(places[row], EVERYWHERE) for row in use.rows]
 
 
 def _alternatives(shape: TaskShape) -> int:

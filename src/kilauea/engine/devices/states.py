@@ -1,0 +1,129 @@
+"""States of the cards of nodes: nodes whose cards are alike and are used alike serve the same pods in the same way.
+
+Pods fill one node after another, so the same states come up again and again. Each state has a number, and what is found
+out about a state is kept under it: a node that changed is mostly looked up. Where not, few nodes are looked at one by
+one with plain values, which takes less time than arrays of one; many at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.devices.table import CardTable, IntArray
+from kilauea.engine.model.nodes import NodeRows
+
+MOST_STATES = 16384
+"""States that are told apart before all are forgotten; more in a cluster with more nodes."""
+MOST_QUESTIONS = 256
+"""Questions of which the answers are kept."""
+MOST_KNOWN = 4096
+"""Results of `once` that are kept."""
+FEW = 8
+"""So many states are looked at one by one."""
+
+T = TypeVar("T")
+
+
+class States:
+    """The states of the nodes of a cluster, and what is known of them.
+
+    Args:
+        tables: the cards, by kind.
+        size: number of nodes.
+    """
+
+    def __init__(self, tables: Mapping[str, CardTable], size: int) -> None:
+        self._tables = tables
+        self._most = max(MOST_STATES, 2 * size)
+        self._number: IntArray = np.full(size, -1, dtype=np.int64)
+        """(N,) number of each node's state; -1 for nodes that changed since it was looked up."""
+        self._numbers: dict[bytes, int] = {}
+        self._answers: dict[Hashable, NDArray[np.float64]] = {}
+        """By question, the answers by state; not a number where it was not asked."""
+        self._known: dict[Hashable, object] = {}
+
+    def changed(self, row: int) -> None:
+        """Something came to the cards of a node, or left them."""
+        self._number[row] = -1
+
+    def number(self, row: int) -> int:
+        """The number of a node's state."""
+        number = int(self._number[row])
+        if number < 0:
+            self._look_up(np.array([row], dtype=np.intp))
+            number = int(self._number[row])
+        return number
+
+    def _numbers_of(self, nodes: NodeRows) -> IntArray:
+        """(n,) numbers of the states of some nodes."""
+        numbers = nodes.take(self._number)
+        stale = (numbers < 0).nonzero()[0]
+        if len(stale):
+            if len(self._numbers) + len(stale) > self._most:
+                self._forget()
+                stale = np.arange(len(numbers))
+            self._look_up(stale if nodes.rows is None else nodes.rows[stale])
+            numbers = nodes.take(self._number)
+        return numbers
+
+    def _forget(self) -> None:
+        self._number[:] = -1
+        for known in (self._numbers, self._answers, self._known):
+            known.clear()
+
+    def _look_up(self, rows: NDArray[np.intp]) -> None:
+        """Find the numbers of the states of nodes in some rows; states that are new get the next ones."""
+        known, parts = self._numbers, [table.states(rows) for table in self._tables.values()]
+        states = np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 1), dtype=np.int64)
+        data, size = states.tobytes(), states.shape[1] * states.itemsize
+        keys = [data[at : at + size] for at in range(0, len(data), size)]
+        self._number[rows] = [known.setdefault(key, len(known)) for key in keys]
+
+    def ask(
+        self,
+        question: Hashable,
+        nodes: NodeRows,
+        one: Callable[[int], float],
+        many: Callable[[NodeRows], NDArray[np.generic]],
+    ) -> NDArray[np.float64]:
+        """(n,) answers that depend on the states of nodes alone, by functions of a row and of several nodes."""
+        numbers = self._numbers_of(nodes)
+        answers = self._answers_to(question)
+        found = answers[numbers]
+        at = np.isnan(found).nonzero()[0]
+        if not len(at):
+            return found
+        rows = at if nodes.rows is None else nodes.rows[at]
+        unknown = dict(zip(numbers[at].tolist(), rows.tolist(), strict=True))
+        if len(unknown) <= FEW:
+            for number, row in unknown.items():
+                answers[number] = one(row)
+        else:
+            answers[list(unknown)] = many(nodes.table.select(np.array(list(unknown.values()), dtype=np.intp)))
+        return answers[numbers]
+
+    def _answers_to(self, question: Hashable) -> NDArray[np.float64]:
+        """The answers to a question that are known, with room for all states."""
+        known = self._answers.get(question)
+        if known is None or len(known) < len(self._numbers):
+            if known is None and len(self._answers) >= MOST_QUESTIONS:
+                self._answers.clear()
+            grown = np.full(2 * len(self._numbers), np.nan)
+            if known is not None:
+                grown[: len(known)] = known
+            known = self._answers[question] = grown
+        return known
+
+    def once(self, question: Hashable, row: int, find: Callable[[], T]) -> T:
+        """What a function finds, which depends on the state of a node alone: it is called once for each state."""
+        key = question, self.number(row)
+        if key not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = find()
+        found: T = self._known[key]  # type: ignore[assignment]
+        return found

@@ -158,6 +158,7 @@ def test_the_score_is_the_growth_that_the_paper_defines(
             scorer.function for name, scorer in session.points.walk("node_score") if name == "fragmentation"
         )
         found = function(session.shape_of(task), session.nodes.select(np.array([0])))
+        assert function(session.shape_of(task), session.nodes.all()) == found, "as arrays and one by one"
         fits = session.evaluation(task).choose() is not None
         return [float(found[0])] if fits else []
 
@@ -182,6 +183,36 @@ def test_the_score_is_the_growth_that_the_paper_defines(
         growth = min(by_definition(left, cpu - cores, mix) for left in after) - by_definition(free, cpu, mix)
         assert found[0] % 5 == 0, "growth counts in twentieths of a card"
         assert found[0] == pytest.approx(-100 * growth, abs=2.51)
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0, 10, 30, 50, 100]), min_size=1, max_size=3), min_size=2, max_size=5),
+    st.lists(st.tuples(st.sampled_from([0, 20, 50, 100]), st.integers(1, 3)), min_size=1, max_size=4),
+)
+def test_nodes_have_the_same_score_alone_as_among_others(used: list[list[int]], asked: list[tuple[int, int]]) -> None:
+    nodes = [shared_node(f"n{i}", len(parts), 4 + i) for i, parts in enumerate(used)]
+    there = [
+        held(f"h{i}-{j}", f"n{i}", j, part) for i, parts in enumerate(used) for j, part in enumerate(parts) if part
+    ]
+    askers: list[Objects] = [
+        share(f"p{k}", percent, cpu=cpu) if percent else [group(f"p{k}"), pod(f"p{k}", f"p{k}", cpu=cpu)]
+        for k, (percent, cpu) in enumerate(asked)
+    ]
+
+    def scores(session: Session) -> None:
+        function = next(
+            scorer.function for name, scorer in session.points.walk("node_score") if name == "fragmentation"
+        )
+        for k in range(len(asked)):
+            shape = session.shape_of(session.state.tasks[f"ns/p{k}"])
+            together = function(shape, session.nodes.all()).tolist()
+            alone = [function(shape, session.nodes.select(np.array([row])))[0] for row in range(len(nodes))]
+            assert alone == together
+            assert function(shape, session.nodes.select(np.arange(len(nodes)))).tolist() == together
+
+    inside(
+        nodes, there, askers, ended("x", 2, 30), ended("y", 1, 100, 2), do=scores, conf=CONF | {"actions": "enqueue"}
+    )
 
 
 def test_gpus_are_the_resource_unless_another_is_named() -> None:

@@ -82,24 +82,28 @@ def balance_gain(used: IntArray, asked: IntArray, allocatable: IntArray, complet
         np.minimum(fractions, 1.0, out=fractions)
         deviation = np.abs(fractions[:, 0] - fractions[:, 1]) / 2
     else:
-        has = allocatable != 0
-        deviation = np.array([_deviation(used, allocatable, has), _deviation(used + asked, allocatable, has)])
+        deviation = _deviation(np.array([used, used + asked]), allocatable)
     before, after = np.floor((1 - deviation) * 100)
     return 50 + floor((50 + after - before) / 2)
 
 
-def _deviation(used: IntArray, allocatable: IntArray, has: BoolArray) -> FloatArray:
-    """(n,) deviation of the used fractions over the resources that a node has."""
+def _deviation(used: IntArray, allocatable: IntArray) -> FloatArray:
+    """(k, n) deviation of the used fractions (k, r, n) over the resources that a node has."""
+    has = allocatable != 0
     part = np.zeros(used.shape)
     np.divide(used, allocatable, out=part, where=has)
     np.minimum(part, 1.0, out=part)
-    count = np.maximum(has.sum(axis=0), 1)
-    mean = part.sum(axis=0) / count
-    # For one or two resources the exact values are taken instead, for the same reason as above.
-    spread = np.sqrt((((part - mean) ** 2) * has).sum(axis=0) / count)
-    low, high = np.where(has, part, np.inf).min(axis=0), np.where(has, part, -np.inf).max(axis=0)
-    deviation: FloatArray = np.where(count == 2, (high - low) / 2, np.where(count == 1, 0.0, spread))
-    return deviation
+    count = np.add.reduce(has, axis=0)
+    mean = np.add.reduce(part, axis=1) / np.maximum(count, 1)
+    away = part - mean[:, None]
+    away *= away
+    away *= has
+    spread: FloatArray = np.sqrt(np.add.reduce(away, axis=1) / np.maximum(count, 1))
+    if (few := count <= 2).any():
+        # For one or two resources the exact values are taken instead, for the same reason as above.
+        low, high = np.where(has, part, np.inf).min(axis=1), np.where(has, part, -np.inf).max(axis=1)
+        spread[:, few] = np.where(count == 2, (high - low) / 2, np.where(count == 1, 0.0, spread))[:, few]
+    return spread
 
 
 def to_hundred(raw: IntArray) -> IntArray:

@@ -38,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +78,20 @@ class TopologyArguments:
     evict_domains: int = argument("hypernode.gradient.evict.max-hypernodes", 8, "Domains to make room in.", minimum=1)
 
 
+class Counted(NamedTuple):
+    """The resources that count for the fullness of domains."""
+
+    rows: NDArray[np.intp]
+    asked: NDArray[np.int64]
+    """(r, 1)"""
+    weights: NDArray[np.float64]
+    """(r, 1)"""
+    whole: float
+    """Sum of the weights."""
+    everywhere: bool
+    """All domains offer all of them."""
+
+
 class NetworkTopologyAware(Plugin):
     """See the module."""
 
@@ -91,6 +106,7 @@ class NetworkTopologyAware(Plugin):
         self._offered: NDArray[np.int64] = self._sums(session.nodes.allocatable)
         """(R, H) what the domains offer."""
         self._changed = -1
+        """The part of the list of changes that the sums contain; -1 before the first look."""
         self._totals: dict[str, dict[str, float]] = {}
         """By part: what all its tasks ask for."""
         self._waiting: tuple[tuple[str, int], dict[str, float]] = (("", -1), {})
@@ -100,7 +116,7 @@ class NetworkTopologyAware(Plugin):
         self._held: dict[str, NDArray[np.float64]] = {}
         """By job or sub-gang: its tasks in each of the closest domains."""
         self._sizes: dict[str, int] = {}
-        self._counted: dict[TaskSpec, tuple[list[int], NDArray[np.int64], NDArray[np.float64], float]] = {}
+        self._counted: dict[TaskSpec, Counted] = {}
         """By spec: what counts for the fullness of domains."""
         session.add_hyper_node_gradient_for_job(self.name, self._for_job)
         session.add_hyper_node_gradient_for_sub_job(self.name, self._for_part)
@@ -130,19 +146,21 @@ class NetworkTopologyAware(Plugin):
         nodes = self._session.nodes
         if self._changed < 0:
             self._used = self._sums(nodes.used)
-            self._future = self._used - self._sums(nodes.releasing) + self._sums(nodes.pipelined)
+            self._moving = self._sums(nodes.pipelined) - self._sums(nodes.releasing)
             self._seen = self._figures().copy()
         elif self._changed < len(nodes.changed):
             figures, resources = self._figures(), len(nodes.axis)
-            rows = np.array(sorted(set(nodes.changed[self._changed :])), dtype=np.intp)
-            grown = figures[:, rows] - self._seen[:, rows]
-            # Attempts that were given up have changed nodes and changed them back.
-            for at in np.flatnonzero(grown.any(axis=0)):
-                used, releasing, pipelined = grown[:, at].reshape(3, resources)
-                holders = self._tree.of_node[rows[at]]
-                self._used[:, holders] += used[:, None]
-                self._future[:, holders] += (used - releasing + pipelined)[:, None]
-            self._seen[:, rows] += grown
+            for row in sorted(set(nodes.changed[self._changed :])):
+                grown = figures[:, row] - self._seen[:, row]
+                # Attempts that were given up have changed nodes and changed them back.
+                if not grown.any():
+                    continue
+                self._seen[:, row] += grown
+                holders = self._tree.of_node[row]
+                self._used[:, holders] += grown[:resources, None]
+                if nodes.future:
+                    moving = grown[2 * resources :] - grown[resources : 2 * resources]
+                    self._moving[:, holders] += moving[:, None]
         self._changed = len(nodes.changed)
 
     def _figures(self) -> NDArray[np.int64]:
@@ -189,7 +207,7 @@ class NetworkTopologyAware(Plugin):
         """Domains whose sum of free room (of what they offer at all, to evict) is enough."""
         self._follow()
         axis = self._session.axis
-        limit = self._offered if purpose == "Evict" else self._offered - np.minimum(self._used, self._future)
+        limit = self._offered if purpose == "Evict" else self._offered - self._used - np.minimum(self._moving, 0)
         rows = np.array(domains, dtype=np.intp)
         enough = np.ones(len(rows), dtype=bool)
         for name in (*ALWAYS, *needed):
@@ -258,12 +276,15 @@ class NetworkTopologyAware(Plugin):
         Among the best nodes: more where more of the part's tasks are in the closest domain.
         """
         lowest = nodes.take(self._closest)
-        scores: NDArray[np.float64] = self._near_to(self._session.domains.chosen[shape.owner])[lowest]
-        tied = scores == scores.max()
+        scores: NDArray[np.float64] = self._near_to(self._session.domains.chosen[shape.owner]).take(lowest)
+        tied = scores == np.maximum.reduce(scores)
         if np.count_nonzero(tied) < 2:
             return scores
-        held = self._held_by(shape.owner)
-        return scores + np.where(tied, held[lowest] / self._size(shape.owner), 0.0)
+        share = self._held_by(shape.owner).take(lowest)
+        share /= self._size(shape.owner)
+        share *= tied
+        share += scores
+        return share
 
     def _near_to(self, at: int) -> NDArray[np.float64]:
         """(H + 1,) nearness of each of the closest domains to a domain; 0 at the end, for nodes without a domain."""
@@ -331,8 +352,8 @@ class NetworkTopologyAware(Plugin):
             return (deep + np.array(list(tiers.values())) @ by_domain[table]) / weights
         total = np.full(domains.shape[1], weights - sum(tiers.values()))
         for weight, at_tier in zip(tiers.values(), domains, strict=True):
-            total += weight * by_domain[at_tier]
-        return (total / weights)[nodes.take(place)]
+            total += weight * by_domain.take(at_tier)
+        return (total / weights).take(nodes.take(place))
 
     @cached_property
     def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -373,16 +394,19 @@ class NetworkTopologyAware(Plugin):
         counted = self._counted.get(shape.spec)
         if counted is None:
             counted = self._counted[shape.spec] = self._count(shape.spec.requests)
-        rows, asked, weights, whole = counted
-        if not whole:
-            return np.append(np.zeros(len(self._tree.names)), 1.0)
-        full = kernels.fullness(self._used[rows], asked, self._offered[rows], weights, complete=False)
-        return np.append(full / whole, 1.0)
+        out = np.zeros(len(self._tree.names) + 1)
+        out[-1] = 1.0
+        if counted.whole:
+            used, offered = self._used.take(counted.rows, axis=0), self._offered.take(counted.rows, axis=0)
+            full = kernels.fullness(used, counted.asked, offered, counted.weights, counted.everywhere)
+            np.divide(full, counted.whole, out=out[:-1])
+        return out
 
-    def _count(self, requests: Amounts) -> tuple[list[int], NDArray[np.int64], NDArray[np.float64], float]:
-        """The resources of a request that count: their rows, amounts (r, 1), weights (r, 1), and the sum of these."""
+    def _count(self, requests: Amounts) -> Counted:
+        """The resources of a request that count for the fullness of domains."""
         names = [n for n in self._weights if requests.get(n, 0) > 0]
-        rows = [self._session.axis.rows[n] for n in names]
+        rows = np.array([self._session.axis.rows[n] for n in names], dtype=np.intp)
         asked = np.array([[requests[n]] for n in names], dtype=np.int64)
         weights = np.array([[self._weights[n]] for n in names], dtype=np.float64)
-        return rows, asked, weights, float(sum(self._weights[n] for n in names))
+        everywhere = bool((self._offered[rows] != 0).all())
+        return Counted(rows, asked, weights, float(sum(self._weights[n] for n in names)), everywhere)

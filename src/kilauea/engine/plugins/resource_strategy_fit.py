@@ -126,7 +126,7 @@ class FitArguments:
 class Counted(NamedTuple):
     """The resources that count for a shape."""
 
-    rows: list[int]
+    rows: NDArray[np.intp]
     asked: NDArray[np.int64]
     """(r, 1)"""
     weights: NDArray[np.float64]
@@ -135,6 +135,8 @@ class Counted(NamedTuple):
     """(r, 1) full nodes are better."""
     factor: float
     """The factor of the weighted sum."""
+    everywhere: bool
+    """All nodes offer all of them."""
 
 
 class Kept(NamedTuple):
@@ -157,6 +159,9 @@ class ResourceStrategyFit(Plugin):
         self._session = session
         self._rows = session.axis.rows
         self._plans: dict[TaskShape, Counted | None] = {}
+        self._scarcities: dict[TaskShape, NDArray[np.float64]] = {}
+        self._scarcities_by_rows: dict[tuple[int, ...], NDArray[np.float64]] = {}
+        """By what is asked: scores of scarce resources."""
         self._told: set[str] = set()
         self._strategies: Mapping[str, Strategy] = {}
         if given.weight:
@@ -210,12 +215,14 @@ class ResourceStrategyFit(Plugin):
 
     def _counted(self, shape: TaskShape, strategies: Mapping[str, Strategy], total: int) -> Counted:
         chosen = [name for name, strategy in strategies.items() if strategy.weight]
+        rows = np.array([self._rows[name] for name in chosen], dtype=np.intp)
         return Counted(
-            [self._rows[name] for name in chosen],
+            rows,
             np.array([shape.spec.requests[name] for name in chosen], dtype=np.int64)[:, None],
             np.array([strategies[name].weight for name in chosen], dtype=np.float64)[:, None],
             np.array([strategies[name].type == MOST for name in chosen])[:, None],
             100.0 * self.arguments.weight / total,
+            bool((self._session.nodes.allocatable[rows] > 0).all()),
         )
 
     def _of_pod(self, kind: str, text: str) -> dict[str, Strategy]:
@@ -243,12 +250,20 @@ class ResourceStrategyFit(Plugin):
         plan = self._plan(shape)
         if plan is None:
             return None
-        allocatable = nodes.allocatable[plan.rows]
-        there, taken = allocatable > 0, nodes.used[plan.rows] + plan.asked
-        full = np.divide(taken, allocatable, out=np.zeros(taken.shape), where=there)
-        parts = np.where(there, np.where(plan.most, full, 1 - full), 0.0)
-        score: NDArray[np.float64] = (plan.weights * parts).sum(axis=0) * plan.factor
-        score[((taken > allocatable) & there).any(axis=0)] = 0
+        allocatable = nodes.allocatable.take(plan.rows, axis=0)
+        taken = nodes.used.take(plan.rows, axis=0) + plan.asked
+        over = taken > allocatable
+        if plan.everywhere:
+            # The usual case, without masks: this runs once for each choice of a node.
+            full = taken / allocatable
+            parts = np.where(plan.most, full, 1 - full)
+        else:
+            there = allocatable > 0
+            full = np.divide(taken, allocatable, out=np.zeros(taken.shape), where=there)
+            parts = np.where(there, np.where(plan.most, full, 1 - full), 0.0)
+            over &= there
+        score: NDArray[np.float64] = np.add.reduce(plan.weights * parts, axis=0) * plan.factor
+        score[np.logical_or.reduce(over, axis=0)] = 0
         return score
 
     # --- scarce resources
@@ -266,15 +281,25 @@ class ResourceStrategyFit(Plugin):
 
     def _scarcity(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         """(n,) the score of the resources that nodes do not have."""
-        has = np.zeros(len(nodes))
-        for name, weight in self._scarce.items():
-            row = self._rows.get(name)
-            if row is not None:
-                has += weight * (nodes.allocatable[row] > 0)
-        score: NDArray[np.float64] = (1 - has / sum(self._scarce.values())) * (100.0 * self.arguments.sra.weight)
-        asked = [self._rows[name] for name in names(shape.spec.requests) if name in self._rows]
-        score[(nodes.allocatable[asked] <= 0).any(axis=0)] = 0
-        return score
+        known = self._scarcities.get(shape)
+        if known is None:
+            known = self._scarcities[shape] = self._scarcity_of_all(shape)
+        return nodes.take(known)
+
+    def _scarcity_of_all(self, shape: TaskShape) -> NDArray[np.float64]:
+        """(N,) the same for all nodes: what they offer does not change while pods are placed."""
+        asked = tuple(self._rows[name] for name in names(shape.spec.requests) if name in self._rows)
+        if asked not in self._scarcities_by_rows:
+            allocatable = self._session.nodes.allocatable
+            has = np.zeros(allocatable.shape[1])
+            for name, weight in self._scarce.items():
+                row = self._rows.get(name)
+                if row is not None:
+                    has += weight * (allocatable[row] > 0)
+            score: NDArray[np.float64] = (1 - has / sum(self._scarce.values())) * (100.0 * self.arguments.sra.weight)
+            score[(allocatable[list(asked)] <= 0).any(axis=0)] = 0
+            self._scarcities_by_rows[asked] = score
+        return self._scarcities_by_rows[asked]
 
     # --- what stays free beside devices
 

@@ -124,7 +124,7 @@ class Fragmentation(Plugin):
 
     def _changed(self, task: Task, row: int) -> None:
         for family in self._families or ():
-            family.stale[row] = True
+            family.changed(row)
 
     def _order(self, choice: CardChoice) -> NDArray[np.float64]:
         """(n, C) thousandths of a card that become unusable if a pod gets one of the cards."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.resources import CPU, MEMORY, PODS, ResourceAxis
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.status import HOLDING, PENDING
@@ -18,7 +18,6 @@ from kilauea.engine.plugins.task_topology.relations import Relations
 
 MEBIBYTE = 1 << 20
 IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 class Bucket:
@@ -69,8 +68,8 @@ class Bucket:
             sums = self._sums[shape.spec] = self._add_up(shape, axis)
         if 2 * len(nodes) > len(nodes.table):
             # To look at all nodes is quicker than to gather the figures of most.
-            return nodes.take(_fitting(sums, nodes.table.all()))
-        return _fitting(sums, nodes)
+            return nodes.take(_fitting(sums, nodes.table, nodes.table.future))
+        return _fitting(sums, nodes, nodes.table.future)
 
     def _add_up(self, shape: TaskShape, axis: ResourceAxis) -> IntArray:
         """(R, k) requests of the first, the first two, ... of the waiting tasks, beginning with one of the shape."""
@@ -81,18 +80,18 @@ class Bucket:
         return self._order.sums(shape)
 
 
-def _fitting(sums: IntArray, nodes: NodeRows) -> IntArray:
-    """(n,) how many of the sums (R, k) of requests fit on nodes."""
-    asked = np.flatnonzero(sums[:, -1])
-    room = nodes.allocatable - nodes.used
-    if nodes.table.future:
-        room += nodes.releasing
-    if sums.shape[1] == 1:
-        alone: BoolArray = np.logical_and.reduce(room[asked] >= sums[asked], axis=0)
-        return alone.astype(np.int64)
+def _fitting(sums: IntArray, nodes: NodeRows | NodeTable, future: bool) -> IntArray:
+    """(n,) how many of the sums (R, k) of requests fit on nodes; `future` if anything is being freed."""
     count = np.full(len(nodes), sums.shape[1], dtype=np.int64)
-    for row in asked:
-        np.minimum(count, sums[row].searchsorted(room[row], side="right"), out=count)
+    for row, most in enumerate(sums[:, -1].tolist()):
+        if not most:
+            continue
+        room = nodes.allocatable[row] - nodes.used[row]
+        if future:
+            room += nodes.releasing[row]
+        # Often all nodes have room for all, as with memory; to see that is quicker than to count.
+        if np.minimum.reduce(room, initial=most) < most:
+            np.minimum(count, sums[row].searchsorted(room, side="right"), out=count)
     return count
 
 

@@ -1,0 +1,85 @@
+"""The typical pods that nodes can take, as far as anything but cards decides."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.devices.table import IntArray
+from kilauea.engine.model.nodes import NodeRows, NodeTable
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.plugins.fragmentation.mix import Mix
+
+CPU_ROW, MEMORY_ROW = 0, 1
+"""Rows of the first resources of every axis."""
+
+
+class Able:
+    """The typical pods that nodes can take but for cards.
+
+    Free cores and memory and the rules of selectors decide; nodes where each has the same rank take the same set.
+    """
+
+    def __init__(self, mix: Mix, nodes: NodeTable) -> None:
+        self._rules, rule = np.unique(mix.allowed(nodes), axis=0, return_inverse=True)
+        self._rule = rule.reshape(-1)
+        """(N,) row of `_rules` (k, M)."""
+        self._cpu, self._cpu_rank = _ranked([typical.cpu for typical in mix.pods])
+        self._memory, self._memory_rank = _ranked([typical.memory for typical in mix.pods])
+        self._cpu_steps, self._memory_steps = self._cpu.tolist(), self._memory.tolist()
+        self._nodes = nodes
+        self.sets = (len(self._cpu) + 1) * (len(self._memory) + 1) * len(self._rules)
+        """The number of sets."""
+
+    def at(self, nodes: NodeRows, shape: TaskShape | None) -> IntArray:
+        """(n,) numbers of the sets for nodes as they are, or with a pod of a shape."""
+        free = _free(nodes, shape)
+        cpu = self._cpu.searchsorted(free[0], side="right")
+        memory = self._memory.searchsorted(free[1], side="right")
+        out: IntArray = (cpu * (len(self._memory) + 1) + memory) * len(self._rules) + nodes.take(self._rule)
+        return out
+
+    def each(self, nodes: NodeRows, shape: TaskShape | None) -> list[int]:
+        """`at` for a few nodes, quicker."""
+        free = _free(nodes, shape)
+        places = zip(*free.tolist(), nodes.take(self._rule).tolist(), strict=True)
+        return [self._number(cpu, memory, rule) for cpu, memory, rule in places]
+
+    def one(self, row: int) -> int:
+        """`at` for one node as it is, quicker."""
+        nodes = self._nodes
+        cpu, memory = (nodes.allocatable.item(i, row) - nodes.used.item(i, row) for i in (CPU_ROW, MEMORY_ROW))
+        if nodes.future:
+            cpu += nodes.releasing.item(CPU_ROW, row) - nodes.pipelined.item(CPU_ROW, row)
+            memory += nodes.releasing.item(MEMORY_ROW, row) - nodes.pipelined.item(MEMORY_ROW, row)
+        return self._number(cpu, memory, self._rule.item(row))
+
+    def _number(self, cpu: int, memory: int, rule: int) -> int:
+        """The number of the set where so much is free, and selectors and taints follow one of the rules."""
+        place = bisect_right(self._cpu_steps, cpu) * (len(self._memory_steps) + 1)
+        return (place + bisect_right(self._memory_steps, memory)) * len(self._rules) + rule
+
+    def pods(self, sets: IntArray) -> NDArray[np.bool_]:
+        """(u, M) pods of some sets."""
+        ranks, rule = np.divmod(sets, len(self._rules))
+        cpu, memory = np.divmod(ranks, len(self._memory) + 1)
+        out: NDArray[np.bool_] = (cpu[:, None] > self._cpu_rank) & (memory[:, None] > self._memory_rank)
+        return out & self._rules[rule]
+
+
+def _free(nodes: NodeRows, shape: TaskShape | None) -> IntArray:
+    """(2, n) cpu and memory that are free in the end, or would be with a pod of a shape."""
+    free: IntArray = nodes.allocatable[:2] - nodes.used[:2]
+    if nodes.table.future:
+        free += nodes.releasing[:2] - nodes.pipelined[:2]
+    if shape is not None:
+        free -= shape.request[:2, None]
+    return free
+
+
+def _ranked(amounts: list[int]) -> tuple[IntArray, NDArray[np.intp]]:
+    """Different amounts in order, and the rank of each."""
+    steps, rank = np.unique(np.array(amounts, dtype=np.int64), return_inverse=True)
+    return steps, rank

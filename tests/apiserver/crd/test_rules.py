@@ -230,10 +230,10 @@ def test_a_rule_about_fields_that_are_or_may_be_there_is_let_in(rule: str) -> No
     assert errors(rule) == []
 
 
-def test_a_rule_of_a_whole_object_sees_its_kind_and_its_name() -> None:
-    assert errors("self.kind != '' && self.apiVersion != '' && self.metadata.name != ''", whole=True) == []
-    (message,) = errors("self.metadata.labels.size() == 0", whole=True)
-    assert "undefined field 'labels'" in message
+def test_a_rule_of_a_whole_object_sees_its_kind_and_its_metadata() -> None:
+    assert errors("self.kind != '' && self.apiVersion != '' && has(self.metadata.uid)", whole=True) == []
+    (message,) = errors("self.kinds != ''", whole=True)
+    assert "undefined field 'kinds'" in message
 
 
 def test_an_old_value_that_may_lack_is_not_looked_into() -> None:

@@ -20,9 +20,9 @@ _TEXT: Raw = {"type": "string"}
 _OBJECT: Mapping[str, Raw] = {
     "apiVersion": _TEXT,
     "kind": _TEXT,
-    "metadata": {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}},
+    "metadata": {},
 }
-"""Fields that rules see in every object, beside those that its schema describes."""
+"""Fields that rules see in every object, beside those that its schema describes. Any metadata can be asked for."""
 _MACROS = frozenset(
     {"all", "exists", "exists_one", "existsOne", "filter", "map", "sortBy"}
     | {"transformList", "transformMap", "transformMapEntry"}

@@ -90,6 +90,10 @@ def balance_gain(used: IntArray, asked: IntArray, allocatable: IntArray, complet
 def _deviation(used: IntArray, allocatable: IntArray) -> FloatArray:
     """(k, n) deviation of the used fractions (k, r, n) over the resources that a node has."""
     has = allocatable != 0
+    if len(has) > 2 and has.all():
+        part = np.minimum(used / allocatable, 1.0)
+        away = part - (np.add.reduce(part, axis=1) / len(has))[:, None]
+        return np.sqrt(np.add.reduce(away * away, axis=1) / len(has))  # type: ignore[no-any-return]  # an array
     part = np.zeros(used.shape)
     np.divide(used, allocatable, out=part, where=has)
     np.minimum(part, 1.0, out=part)

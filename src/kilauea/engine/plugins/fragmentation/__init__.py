@@ -120,7 +120,7 @@ class Fragmentation(Plugin):
         return score
 
     def _order_state(self, row: int) -> Hashable:
-        return tuple([family.able.one(row) for family in self._opened()])
+        return tuple([family.able.number(family.able.place(row)) for family in self._opened()])
 
     def _changed(self, task: Task, row: int) -> None:
         for family in self._families or ():

@@ -14,6 +14,8 @@ from kilauea.engine.plugins.fragmentation.mix import Mix
 
 CPU_ROW, MEMORY_ROW = 0, 1
 """Rows of the first resources of every axis."""
+Place = tuple[int, int, int]
+"""Cpu and memory that are free on a node in the end, and the number of the rules that selectors and taints follow."""
 
 
 class Able:
@@ -41,25 +43,20 @@ class Able:
         out: IntArray = (cpu * (len(self._memory) + 1) + memory) * len(self._rules) + nodes.take(self._rule)
         return out
 
-    def each(self, nodes: NodeRows, shape: TaskShape | None) -> list[int]:
-        """`at` for a few nodes, quicker."""
-        free = _free(nodes, shape)
-        places = zip(*free.tolist(), nodes.take(self._rule).tolist(), strict=True)
-        return [self._number(cpu, memory, rule) for cpu, memory, rule in places]
-
-    def one(self, row: int) -> int:
-        """`at` for one node as it is, quicker."""
+    def place(self, row: int) -> Place:
+        """All that decides the set of one node as it is."""
         nodes = self._nodes
         cpu, memory = (nodes.allocatable.item(i, row) - nodes.used.item(i, row) for i in (CPU_ROW, MEMORY_ROW))
         if nodes.future:
             cpu += nodes.releasing.item(CPU_ROW, row) - nodes.pipelined.item(CPU_ROW, row)
             memory += nodes.releasing.item(MEMORY_ROW, row) - nodes.pipelined.item(MEMORY_ROW, row)
-        return self._number(cpu, memory, self._rule.item(row))
+        return cpu, memory, self._rule.item(row)
 
-    def _number(self, cpu: int, memory: int, rule: int) -> int:
-        """The number of the set where so much is free, and selectors and taints follow one of the rules."""
-        place = bisect_right(self._cpu_steps, cpu) * (len(self._memory_steps) + 1)
-        return (place + bisect_right(self._memory_steps, memory)) * len(self._rules) + rule
+    def number(self, place: Place, cpu: int = 0, memory: int = 0) -> int:
+        """The number of the set of one node, with so much less cpu and memory."""
+        left, right, rule = place
+        first = bisect_right(self._cpu_steps, left - cpu) * (len(self._memory_steps) + 1)
+        return (first + bisect_right(self._memory_steps, right - memory)) * len(self._rules) + rule
 
     def pods(self, sets: IntArray) -> NDArray[np.bool_]:
         """(u, M) pods of some sets."""

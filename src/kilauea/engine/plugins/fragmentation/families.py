@@ -22,7 +22,7 @@ from kilauea.engine.devices.table import MEMORY as CARD_MEMORY
 from kilauea.engine.model.devices import CardRequest, DeviceWish
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.plugins.fragmentation.able import Able
+from kilauea.engine.plugins.fragmentation.able import CPU_ROW, MEMORY_ROW, Able, Place
 from kilauea.engine.plugins.fragmentation.demand import CARD, Demand, FloatArray, Weights
 from kilauea.engine.plugins.fragmentation.mix import Mix
 from kilauea.engine.plugins.fragmentation.node_cards import CardState, NodeCards, Wanted
@@ -42,8 +42,10 @@ class Family(ABC):
         self.part = sum(mix.numbers) / max(mix.total, 1)
         """Part of the pods with cards that want these."""
         self._stale = set(range(len(nodes)))
-        """Nodes that changed since their fragments were computed."""
+        """Nodes that changed since they were looked at."""
+        self._places: list[Place] = [(0, 0, 0)] * len(nodes)
         self._known = np.zeros(len(nodes))
+        """(N,) fragments."""
 
     def changed(self, row: int) -> None:
         """A pod came to a node or left it."""
@@ -51,9 +53,11 @@ class Family(ABC):
 
     def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
         """(n,) by how many cards the fragments of a node grow if a pod of this shape comes."""
-        grown = self._each_with(shape, nodes) if nodes.rows is not None and len(nodes) <= FEW else None
-        after = self.fragments_with(shape, nodes) if grown is None else np.array(grown)
-        return after - self._fragments_now(nodes)
+        if self._stale:
+            self._look_again()
+        each = self._each_with(shape, nodes.rows.tolist()) if nodes.rows is not None and len(nodes) <= FEW else None
+        after = self.fragments_with(shape, nodes) if each is None else np.array(each)
+        return after - nodes.take(self._known)
 
     @abstractmethod
     def fragments(self, nodes: NodeRows) -> FloatArray:
@@ -64,22 +68,26 @@ class Family(ABC):
         """(n,) cards that are fragments once a pod of this shape has come."""
 
     @abstractmethod
-    def _each(self, nodes: NodeRows) -> list[float] | None:
-        """`fragments` for a few nodes, quicker; None where it is not."""
+    def _one(self, row: int) -> float | None:
+        """`fragments` for one node, quicker; None where it is not."""
 
     @abstractmethod
-    def _each_with(self, shape: TaskShape, nodes: NodeRows) -> list[float] | None:
+    def _each_with(self, shape: TaskShape, rows: list[int]) -> list[float] | None:
         """`fragments_with` for a few nodes, quicker; None where it is not."""
 
-    def _fragments_now(self, nodes: NodeRows) -> FloatArray:
-        """(n,) `fragments`, as they were computed when the nodes last changed."""
-        if self._stale:
-            rows = np.array(sorted(self._stale), dtype=np.intp)
-            stale = self._nodes.select(rows)
-            known = self._each(stale) if len(rows) <= FEW else None
-            self._known[rows] = self.fragments(stale) if known is None else known
-            self._stale.clear()
-        return nodes.take(self._known)
+    def _look_again(self) -> None:
+        """Look at the nodes that changed."""
+        rows = sorted(self._stale)
+        self._stale.clear()
+        for row in rows:
+            self._places[row] = self.able.place(row)
+        each = [self._one(row) for row in rows] if len(rows) <= FEW else [None]
+        for row, one in zip(rows, each, strict=False):
+            if one is None:
+                some = np.array(rows, dtype=np.intp)
+                self._known[some] = self.fragments(self._nodes.select(some))
+                break
+            self._known[row] = one
 
 
 class WholeCards(Family):
@@ -115,16 +123,22 @@ class WholeCards(Family):
             free -= shape.request[row]
         return np.maximum(free // CARD, 0)
 
-    def _each(self, nodes: NodeRows) -> list[float]:
-        return self._each_at(nodes, None)
+    def _one(self, row: int) -> float:
+        return self._by_figures(max(self._amount(row) // CARD, 0), self.able.number(self._places[row]))
 
-    def _each_with(self, shape: TaskShape, nodes: NodeRows) -> list[float]:
-        return self._each_at(nodes, shape)
+    def _each_with(self, shape: TaskShape, rows: list[int]) -> list[float]:
+        asked, cpu, memory = (shape.request.item(i) for i in (self._resource, CPU_ROW, MEMORY_ROW))
+        number, places = self.able.number, self._places
+        return [
+            self._by_figures(max((self._amount(row) - asked) // CARD, 0), number(places[row], cpu, memory))
+            for row in rows
+        ]
 
-    def _each_at(self, nodes: NodeRows, shape: TaskShape | None) -> list[float]:
-        """As `_at`: nodes with as many cards for the same typical pods are alike, so there are few to compute."""
-        cards, able = self._cards(nodes, shape).tolist(), self.able.each(nodes, shape)
-        return [self._by_figures(*place) for place in zip(cards, able, strict=True)]
+    def _amount(self, row: int) -> int:
+        """Thousandths of cards that are free on a node in the end."""
+        nodes, i = self._nodes, self._resource
+        free = nodes.allocatable.item(i, row) - nodes.used.item(i, row)
+        return free + nodes.releasing.item(i, row) - nodes.pipelined.item(i, row) if nodes.future else free
 
     def _by_figures(self, cards: int, able: int) -> float:
         """Cards that are fragments on a node with so many free cards for a set of typical pods."""
@@ -203,19 +217,20 @@ class SharedCards(Family):
 
     # --- a few nodes
 
-    def _each(self, nodes: NodeRows) -> list[float] | None:
-        if nodes.rows is None or self._cards.mig is not None:
+    def _one(self, row: int) -> float | None:
+        if self._cards.mig is not None:
             return None
-        return [self._node_cards(row).fragments(self.able.one(row)) for row in nodes.rows.tolist()]
+        return self._node_cards(row).fragments(self.able.number(self._places[row]))
 
-    def _each_with(self, shape: TaskShape, nodes: NodeRows) -> list[float] | None:
+    def _each_with(self, shape: TaskShape, rows: list[int]) -> list[float] | None:
         if shape not in self._wanted:
             self._wanted[shape] = self._read_wish(shape)
         wanted = self._wanted[shape]
-        if nodes.rows is None or wanted is None:
+        if wanted is None:
             return None
-        places = zip(nodes.rows.tolist(), self.able.each(nodes, shape), strict=True)
-        return [self._node_cards(row).fragments_with(wanted, able, row) for row, able in places]
+        cpu, memory = shape.request.item(CPU_ROW), shape.request.item(MEMORY_ROW)
+        number, places = self.able.number, self._places
+        return [self._node_cards(row).fragments_with(wanted, number(places[row], cpu, memory), row) for row in rows]
 
     def _read_wish(self, shape: TaskShape) -> Wanted | None:
         """The request of pods with one card of this kind or none; None if more than figures decides which card."""

@@ -40,9 +40,10 @@ def balanced(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
     requests = shape.spec.requests
     if not (requests.get(CPU) or requests.get(MEMORY) or requests.get(GPU)):
         return None
-    # The first rows of the axis are cpu and memory, so the usual case needs no copy.
-    part: slice | list[int] = slice(0, 2)
+    table = nodes.table
     if requests.get(GPU):
-        part = [0, 1, nodes.table.axis.rows[GPU]]
-    offered = nodes.allocatable[part]
-    return kernels.balance_gain(nodes.viewed[part], shape.request[part, None], offered, nodes.table.complete)
+        part = np.array([0, 1, table.axis.rows[GPU]])
+        viewed, offered = nodes.viewed.take(part, axis=0), nodes.allocatable.take(part, axis=0)
+        return kernels.balance_gain(viewed, shape.request.take(part)[:, None], offered, table.complete)
+    # The first rows of the axis are cpu and memory, so the usual case needs no copy.
+    return kernels.balance_gain(nodes.viewed[:2], shape.request[:2, None], nodes.allocatable[:2], table.complete)

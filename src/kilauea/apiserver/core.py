@@ -18,7 +18,7 @@ from kilauea.apiserver.access import REVIEWS
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.deferred import KNOWN, MOST_DEFERRED, Deferred
 from kilauea.apiserver.documents import Documents
-from kilauea.apiserver.heavy import TooHeavy, write_protobuf, write_yaml
+from kilauea.apiserver.heavy import TooHeavy, TooManyWaiting, write_protobuf, write_yaml
 from kilauea.apiserver.negotiation import view_of
 from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
@@ -189,6 +189,8 @@ class ApiServer:
             while len(known) < MOST_DEFERRED:
                 try:
                     known[question] = await self.backend.heavy.run("apply rules", question)
+                except TooManyWaiting:
+                    raise  # this says nothing about the rules: the client may try again
                 except TooHeavy:
                     known[question] = b""
                 call = dataclasses.replace(call, warnings=[])

@@ -45,6 +45,10 @@ class TooHeavy(Exception):
     """Work that took longer than it may, or for which too much other work waits."""
 
 
+class TooManyWaiting(TooHeavy):
+    """Work that was not started, as too much other work waits; it may be done later."""
+
+
 class Heavy(Protocol):
     """Does tasks that may take long."""
 

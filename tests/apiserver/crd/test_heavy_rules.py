@@ -11,7 +11,7 @@ import pytest
 from kilauea.api.patterns import pattern_of
 from kilauea.apiserver.crd.rules import RuleNode, apply_heavy_rules, apply_rules, rules_of
 from kilauea.apiserver.deferred import KNOWN, Deferred
-from kilauea.apiserver.heavy import AtOnce, Task
+from kilauea.apiserver.heavy import AtOnce, Task, TooHeavy, TooManyWaiting
 from kilauea.apiserver.schema.accepting import applied
 from support.api_core import Api
 from support.definitions import DEFINITIONS, TREES, serve, trees
@@ -96,6 +96,27 @@ def test_rules_of_a_new_object_are_evaluated_elsewhere_once(api: Api, name: dict
     made["numbers"] = [1] * 41
     api.good("PUT", f"{TREES}/{made['metadata']['name']}", made)
     assert len(heavy.questions) == 2
+
+
+class Refusing(AtOnce):
+    """Does no work."""
+
+    def __init__(self, error: TooHeavy) -> None:
+        self.error = error
+
+    async def run(self, task: Task, data: bytes) -> bytes:
+        """Raise the error."""
+        raise self.error
+
+
+@pytest.mark.parametrize(("error", "code"), [(TooHeavy("slow"), 422), (TooManyWaiting("later"), 429)])
+def test_an_object_is_refused_for_slow_rules_and_put_off_while_too_much_work_waits(
+    api: Api, error: TooHeavy, code: int
+) -> None:
+    numbers = {**RAW, "x-kubernetes-validations": [{"rule": NESTED}]}
+    serve(api, trees({"type": "object", "properties": {"numbers": numbers}}))
+    api.backend.heavy = Refusing(error)
+    assert api.ask("POST", TREES, {"metadata": {"name": "oak"}, "numbers": [1] * 40}).code == code
 
 
 @pytest.mark.parametrize("size", [400, 3000])

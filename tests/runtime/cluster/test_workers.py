@@ -8,7 +8,7 @@ import time
 import msgspec
 import pytest
 
-from kilauea.apiserver.heavy import TooHeavy
+from kilauea.apiserver.heavy import TooHeavy, TooManyWaiting
 from kilauea.runtime.cluster.workers import Workers
 
 LONG = b"- a\n" * 400_000
@@ -51,4 +51,4 @@ def test_only_so_many_tasks_wait() -> None:
         await workers.close()
         return [type(each) for each in answers]
 
-    assert asyncio.run(run()) == [bytes, bytes, TooHeavy, TooHeavy]
+    assert asyncio.run(run()) == [bytes, bytes, TooManyWaiting, TooManyWaiting]

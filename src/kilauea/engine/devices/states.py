@@ -119,7 +119,7 @@ class States:
         return known
 
     def once(self, question: Hashable, row: int, find: Callable[[], T]) -> T:
-        """What a function finds, which depends on the state of a node alone: it is called once for each state."""
+        """Results of a function that depends on the state of a node alone: it is called once for each state."""
         key = question, self.number(row)
         if key not in self._known:
             if len(self._known) >= MOST_KNOWN:

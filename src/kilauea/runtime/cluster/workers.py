@@ -13,7 +13,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import BinaryIO
 
-from kilauea.apiserver.heavy import TASKS, Task, TooHeavy
+from kilauea.apiserver.heavy import TASKS, Task, TooHeavy, TooManyWaiting
 
 MOST_WORKERS = 2
 SECONDS = 10.0
@@ -24,6 +24,8 @@ MEMORY = 1 << 30
 """Bytes of address space that a worker may take."""
 _HEAD = Struct(">BI")
 """Number of the task, or 1 for a result and 0 for a failure; and the number of bytes that follow."""
+_READY = b"+"
+"""The first byte that a worker sends."""
 _NAMES: tuple[Task, ...] = tuple(TASKS)
 
 
@@ -44,7 +46,7 @@ class Workers:
             TooHeavy: it took too long or too much memory, or too many wait.
         """
         if self._waiting >= self._most_waiting:
-            raise TooHeavy("too many large requests are being read: try again later")
+            raise TooManyWaiting("too many large requests are being read: try again later")
         self._waiting += 1
         try:
             async with self._free:
@@ -76,11 +78,21 @@ class Workers:
 
 
 async def _start() -> asyncio.subprocess.Process:
-    """Start a worker; a signal to this process group, such as Ctrl-C, does not reach it."""
+    """Start a worker and wait until it is ready: on a busy machine, that takes a time that is not the task's.
+
+    A signal to this process group, such as Ctrl-C, does not reach it.
+    """
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    return await asyncio.create_subprocess_exec(
+    worker = await asyncio.create_subprocess_exec(
         sys.executable, "-m", __spec__.name, stdin=pipe, stdout=pipe, stderr=nothing, start_new_session=True
     )
+    try:
+        assert worker.stdout is not None
+        await worker.stdout.readexactly(len(_READY))
+    except BaseException:
+        await _end(worker)
+        raise
+    return worker
 
 
 async def _ask(worker: asyncio.subprocess.Process, task: Task, data: bytes) -> bytes:
@@ -105,7 +117,9 @@ async def _end(worker: asyncio.subprocess.Process) -> None:
 
 
 def work(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Do tasks until there are no more."""
+    """Say that this worker is ready, and do tasks until there are no more."""
+    answers.write(_READY)
+    answers.flush()
     while head := requests.read(_HEAD.size):
         number, size = _HEAD.unpack(head)
         try:

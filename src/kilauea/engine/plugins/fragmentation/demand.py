@@ -44,7 +44,7 @@ class Use:
     def __init__(self, sizes: list[int], by_share: list[float], counts: list[int], by_count: list[float]) -> None:
         self._sizes, self._by_share, self._counts, self._by_count = sizes, by_share, counts, by_count
         self._lost: dict[tuple[int, int], float] = {}
-        """What was found by what is free of a card, before and after: few different amounts come up."""
+        """Results by the free part of a card, before and after: few different amounts come up."""
 
     def of_card(self, free: int) -> float:
         """The usable part of a card for pods with one card, by what is free of it."""

@@ -32,7 +32,7 @@ class Found(NamedTuple):
     choices: tuple[Choice, ...]
     """Devices, counted from the first one of the node."""
     rank: int
-    """How good the alternatives are; -1 if there are not enough devices."""
+    """Rank of the alternatives; -1 if there are not enough devices."""
 
 
 NOTHING = Found((), -1)

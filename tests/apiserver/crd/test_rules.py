@@ -196,12 +196,12 @@ def errors(rule: str, *, whole: bool = False, **more: Any) -> list[str]:
     [
         ("self.z == 100", "z", 5),
         ("oldSelf.z == self.x", "z", 8),
-        ("self.parts.all(p, p.nam != '')", "nam", 20),
-        ("self.parts[0].nam != ''", "nam", 14),
+        ("self.parts.all(p, p.alias != '')", "alias", 20),
+        ("self.parts[0].alias != ''", "alias", 14),
         ("has(self.z) ? self.x > 1 : true", "z", 9),
         ("self.sizes['a'].m > 1", "m", 16),
         ("self.parts.exists(p, self.z == p.name)", "z", 26),
-        ("cel.bind(p, self.parts[0], p.nam == '')", "nam", 29),
+        ("cel.bind(p, self.parts[0], p.alias == '')", "alias", 29),
         ("self.apiVersion == 'v1'", "apiVersion", 5),
     ],
 )

@@ -46,8 +46,10 @@ class Worksheet:
 
 @dataclass
 class Trial:
-    """A gang placed in one domain, as a recipe to repeat."""
+    """A gang placed in one domain, and the recipe to repeat it."""
 
+    statement: Statement
+    """Holds the placed tasks."""
     domain: int
     score: float
     steps: list[tuple[Task, int, bool]]
@@ -110,10 +112,14 @@ def place_gang(session: Session, queue: Queue, sheet: Worksheet) -> Statement | 
         best: Trial | None = None
         for domain in _promising(session, queue, sheet, gradient):
             trial = _try(session, queue, sheet, domain, before)
-            if trial is not None and (best is None or trial.score > best.score):
+            if trial is None:
+                continue
+            if len(sheet.tasks) == 1:
+                return _keep(session, sheet, trial)
+            # Several trials cannot stand side by side, since they want the same room.
+            trial.statement.discard()
+            if best is None or trial.score > best.score:
                 best = trial
-                if len(sheet.tasks) == 1:
-                    break
         if best is not None:
             return _repeat(session, sheet, best)
     return None
@@ -144,7 +150,7 @@ def _parts(queue: Queue, sheet: Worksheet) -> Iterator[Part]:
 
 
 def _try(session: Session, queue: Queue, sheet: Worksheet, domain: int, before: dict[str, int]) -> Trial | None:
-    """Place the gang in a domain and take it out again; None if it does not fit."""
+    """Place the gang in a domain; None, with nothing placed, if it does not fit."""
     job, chosen = sheet.job, session.domains.chosen
     session.report.unfit[job.key] = {}
     statement, left, score = session.statement(), sheet.copy(), 0.0
@@ -162,13 +168,14 @@ def _try(session: Session, queue: Queue, sheet: Worksheet, domain: int, before: 
     steps = [(op.task, op.row, op.kind == ALLOCATE) for op in statement.operations]
     fits = bool(steps) and (session.points.job_ready(job) or session.points.job_pipelined(job))
     after = {key: chosen[key] for key in (job.key, *job.sub_jobs) if key in chosen}
-    # A trial leaves nothing behind: the domains that placing chose are taken back like the tasks, and the best trial is
-    # repeated from its steps. Several trials cannot stand side by side, since they want the same room.
-    statement.discard()
+    # Domains are chosen when a trial is kept or repeated.
     for key in (job.key, *job.sub_jobs):
         chosen.pop(key, None)
     chosen.update(before)
-    return Trial(domain, score, steps, left, after) if fits else None
+    if fits:
+        return Trial(statement, domain, score, steps, left, after)
+    statement.discard()
+    return None
 
 
 def _place_part(session: Session, statement: Statement, part: Part, tasks: list[Task], domain: int) -> float | None:
@@ -176,29 +183,63 @@ def _place_part(session: Session, statement: Statement, part: Part, tasks: list[
     domains = session.domains
     was = domains.chosen.get(part.key, -1)
     for gradient in session.hyper_node_gradient("hyper_node_gradient_for_sub_job", part, domain, ALLOCATION):
-        fitting: dict[int, tuple[list[tuple[Task, int, bool]], list[Task]]] = {}
-        alone = part.sub_job is None
-        for inner in _best_first(session, part, gradient) if alone else gradient:
-            # What failed in one domain says nothing of the next, where its role would be skipped for it.
-            _forget(session, part)
-            trial, checkpoint = list(tasks), statement.checkpoint()
-            found = place_tasks(session, statement, part, trial, inner)
-            if found and statement.checkpoint() > checkpoint:
-                operations = statement.operations[checkpoint:]
-                fitting[inner] = ([(op.task, op.row, op.kind == ALLOCATE) for op in operations], trial)
-            statement.roll_back(checkpoint)
-            _restore(domains.chosen, part.key, was)
-            if fitting and alone:
-                break
-        if fitting:
-            scores = session.hyper_node_scores(part, list(fitting))
-            best = max(fitting, key=lambda inner: scores[inner])
-            steps, trial = fitting[best]
-            _take(session, statement, steps)
-            tasks[:] = trial
-            domains.chosen[part.key] = domains.tree.common(was, best)
-            return scores[best]
+        if part.sub_job is None:
+            gained = _place_in_first(session, statement, part, tasks, gradient)
+        else:
+            gained = _place_in_best(session, statement, part, tasks, gradient)
+        if gained is not None:
+            inner, score = gained
+            domains.chosen[part.key] = domains.tree.common(was, inner)
+            return score
     return None
+
+
+def _place_in_first(
+    session: Session, statement: Statement, part: Part, tasks: list[Task], gradient: list[int]
+) -> tuple[int, float] | None:
+    """Place a gang in one part in the best domain that holds it: as the best come first, it is placed once."""
+    for inner in _best_first(session, part, gradient):
+        score = session.hyper_node_scores(part, [inner])[inner]
+        trial, checkpoint = list(tasks), statement.checkpoint()
+        if _place_inside(session, statement, part, trial, inner):
+            tasks[:] = trial
+            return inner, score
+        statement.roll_back(checkpoint)
+    return None
+
+
+def _place_in_best(
+    session: Session, statement: Statement, part: Part, tasks: list[Task], gradient: list[int]
+) -> tuple[int, float] | None:
+    """Place a sub-gang in the best of the domains that hold it, which all have to be tried for that."""
+    fitting: dict[int, tuple[list[tuple[Task, int, bool]], list[Task]]] = {}
+    for inner in gradient:
+        trial, checkpoint = list(tasks), statement.checkpoint()
+        if _place_inside(session, statement, part, trial, inner):
+            operations = statement.operations[checkpoint:]
+            fitting[inner] = ([(op.task, op.row, op.kind == ALLOCATE) for op in operations], trial)
+        statement.roll_back(checkpoint)
+    if not fitting:
+        return None
+    scores = session.hyper_node_scores(part, list(fitting))
+    best = max(fitting, key=lambda inner: scores[inner])
+    steps, tasks[:] = fitting[best]
+    _take(statement, steps)
+    return best, scores[best]
+
+
+def _place_inside(session: Session, statement: Statement, part: Part, tasks: list[Task], inner: int) -> bool:
+    """Place tasks of a part in a domain; True if any was placed and the part is ready then, or will be."""
+    chosen = session.domains.chosen
+    was, before = chosen.get(part.key, -1), statement.checkpoint()
+    # What failed in one domain says nothing of the next, where its role would be skipped for it.
+    _forget(session, part)
+    found = place_tasks(session, statement, part, tasks, inner)
+    if was >= 0:
+        chosen[part.key] = was
+    else:
+        chosen.pop(part.key, None)
+    return found and statement.checkpoint() > before
 
 
 def _forget(session: Session, part: Part) -> None:
@@ -208,29 +249,36 @@ def _forget(session: Session, part: Part) -> None:
         del unfit[key]
 
 
-def _restore(chosen: dict[str, int], key: str, was: int) -> None:
-    if was >= 0:
-        chosen[key] = was
-    else:
-        chosen.pop(key, None)
-
-
-def _take(session: Session, statement: Statement, steps: list[tuple[Task, int, bool]]) -> None:
+def _take(statement: Statement, steps: list[tuple[Task, int, bool]]) -> None:
     for task, row, free in steps:
         statement.take(task, row, now=free)
 
 
+def _keep(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
+    """Keep a trial as it stands, unless the order of ranks along the network asks for other places."""
+    if in_rank_order(session, trial.steps) != trial.steps:
+        trial.statement.discard()
+        return _repeat(session, sheet, trial)
+    _settle(session, sheet, trial)
+    return trial.statement
+
+
 def _repeat(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
-    """Do a trial in earnest."""
+    """Do a trial that was taken back in earnest."""
+    statement = session.statement()
+    _take(statement, in_rank_order(session, trial.steps))
+    _settle(session, sheet, trial)
+    return statement
+
+
+def _settle(session: Session, sheet: Worksheet, trial: Trial) -> None:
+    """A gang stays in the domains of its trial."""
     job, domains = sheet.job, session.domains
     session.report.unfit[job.key] = {}
-    statement = session.statement()
-    _take(session, statement, in_rank_order(session, trial.steps))
     sheet.tasks = trial.left.tasks
     was = domains.chosen.get(job.key, -1)
     domains.chosen.update(trial.chosen)
     domains.chosen[job.key] = domains.tree.common(was, trial.domain)
-    return statement
 
 
 def in_rank_order(session: Session, steps: list[tuple[Task, int, bool]]) -> list[tuple[Task, int, bool]]:

@@ -54,6 +54,8 @@ class States:
         """The number of a node's state."""
         number = int(self._number[row])
         if number < 0:
+            if len(self._numbers) >= self._most:
+                self._forget()
             self._look_up(np.array([row], dtype=np.intp))
             number = int(self._number[row])
         return number
@@ -77,11 +79,19 @@ class States:
 
     def _look_up(self, rows: NDArray[np.intp]) -> None:
         """Find the numbers of the states of nodes in some rows; states that are new get the next ones."""
-        known, parts = self._numbers, [table.states(rows) for table in self._tables.values()]
-        states = np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 1), dtype=np.int64)
+        known = self._numbers
+        self._number[rows] = [known.setdefault(key, len(known)) for key in self._keys(rows)]
+
+    def _keys(self, rows: NDArray[np.intp]) -> list[bytes]:
+        """The states of nodes in some rows, as bytes."""
+        tables = self._tables.values()
+        if len(rows) == 1:
+            return [b"".join([table.state(int(rows[0])) for table in tables])]
+        if not tables:
+            return [b""] * len(rows)
+        states = np.concatenate([table.states(rows) for table in tables], axis=1)
         data, size = states.tobytes(), states.shape[1] * states.itemsize
-        keys = [data[at : at + size] for at in range(0, len(data), size)]
-        self._number[rows] = [known.setdefault(key, len(known)) for key in keys]
+        return [data[at : at + size] for at in range(0, len(data), size)]
 
     def ask(
         self,
@@ -91,6 +101,8 @@ class States:
         many: Callable[[NodeRows], NDArray[np.generic]],
     ) -> NDArray[np.float64]:
         """(n,) answers that depend on the states of nodes alone, by functions of a row and of several nodes."""
+        if len(nodes) == 1 and nodes.rows is not None:
+            return self._ask_one(question, int(nodes.rows[0]), one)
         numbers = self._numbers_of(nodes)
         answers = self._answers_to(question)
         found = answers[numbers]
@@ -105,6 +117,14 @@ class States:
         else:
             answers[list(unknown)] = many(nodes.table.select(np.array(list(unknown.values()), dtype=np.intp)))
         return answers[numbers]
+
+    def _ask_one(self, question: Hashable, row: int, one: Callable[[int], float]) -> NDArray[np.float64]:
+        """As `ask`, for one node."""
+        number = self.number(row)
+        answers = self._answers_to(question)
+        if np.isnan(answers[number]):
+            answers[number] = one(row)
+        return answers[number : number + 1].copy()
 
     def _answers_to(self, question: Hashable) -> NDArray[np.float64]:
         """The answers to a question that are known, with room for all states."""

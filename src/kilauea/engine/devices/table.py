@@ -7,6 +7,7 @@ nomination needs it beside the latter.
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -232,6 +233,15 @@ class CardTable:
         if self.cards.mig is not None:
             out += [parts.take(rows, axis=0).reshape(size, -1) for parts in (self.parts_later, self.parts_held)]
         return np.concatenate(out, axis=1)
+
+    def state(self, row: int) -> bytes:
+        """The bytes of `states` for one node; putting them together takes less time than an array of one."""
+        moving = self.moving > 0
+        out = [(2 * int(self.cards.alike[row]) + moving).to_bytes(8, sys.byteorder)]
+        out += [use[:, row].tobytes() for use in ([self.later, self.held] if moving else [self.later])]
+        if self.cards.mig is not None:
+            out += [parts[row].tobytes() for parts in (self.parts_later, self.parts_held)]
+        return b"".join(out)
 
     def book(self, amounts: tuple[int, int, int], row: int, column: int, *, held: int, later: int) -> None:
         """Add what a pod takes of a card to what is held and to what will be held: 1, 0 or -1 times."""

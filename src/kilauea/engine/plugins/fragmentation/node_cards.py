@@ -108,17 +108,27 @@ class NodeCards:
             changes = self._changes[wanted.number] = self._changed(wanted, row)
         if not changes:
             return 0.0, 0
-        use = self._uses(able)
-        broken = use.of_whole(self._whole) - use.of_whole(self._whole - 1) if self._whole else 0.0
-        best = np.inf, 0
+        use, best = self._uses(able), (np.inf, 0)
+        broken = self._broken(use)
         for change in changes:
-            lost = use.lost(change)
-            if change[0] == CARD:
-                lost += broken
+            lost = use.lost(change) + (broken if change[0] == CARD else 0.0)
             # Of those that lose the same the first, as the order of cards has it.
             if lost < best[0]:
                 best = lost, change[0] - change[1]
         return best
+
+    def losses(self, request: CardRequest, able: int) -> list[float]:
+        """The usable part that is lost if a card serves a request, by card, whether or not it has room for it."""
+        use = self._uses(able)
+        broken = self._broken(use)
+        return [
+            use.lost((free, card.left(request))) + (broken if free == CARD else 0.0)
+            for card, free in zip(self._cards, self._free, strict=True)
+        ]
+
+    def _broken(self, use: Use) -> float:
+        """The usable part for pods with several cards that is lost with a card that is wholly free."""
+        return use.of_whole(self._whole) - use.of_whole(self._whole - 1) if self._whole else 0.0
 
     def _changed(self, wanted: Wanted, row: int) -> list[tuple[int, int]]:
         request = wanted.request

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from kilauea.api.kinds import CRON_JOBS, JOBS
 from kilauea.api.times import parse_time
+from kilauea.apiserver.rest.objects import encode
 from kilauea.controllers.cronjobs.controller import CronJobController
 from kilauea.controllers.jobs.controller import JobController
 from support.controlled import Cluster, template
@@ -82,6 +85,13 @@ def test_what_is_too_late_is_left_out(cluster: Cluster) -> None:
     assert cluster.all(JOBS) == []
 
 
-def test_a_zone_that_is_none_is_said(cluster: Cluster) -> None:
-    cron(cluster, timeZone="Mars/Base")
+def test_a_stored_zone_that_this_machine_does_not_know_is_reported(cluster: Cluster) -> None:
+    cron(cluster, timeZone="Europe/Rome")
+    store = cluster.api.backend.store
+    stored = store.get("/batch/cronjobs/default/c")
+    assert stored is not None
+    older = json.loads(stored.value.replace(b"Europe/Rome", b"Mars/Base"))
+    cluster.api.run(store.write(stored.key, stored.revision, partial(encode, older)))
+    cluster.patch(CRON_JOBS, "c", {"metadata": {"labels": {"team": "blue"}}})
+    cluster.settle()
     assert cluster.told[-1][1] == "UnparseableSchedule"

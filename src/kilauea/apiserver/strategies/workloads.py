@@ -148,8 +148,19 @@ class CronJobs(Strategy):
     """Cron jobs."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        spec = spec_of(obj)
-        causes = [*_check_schedule(spec), *_check_zone(spec)]
+        return [*_check_schedule(spec_of(obj)), *_check_zone(spec_of(obj)), *self._check_rest(obj)]
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        # A schedule and a zone that were accepted once stay so: zones come and go with the data of the machine.
+        spec, before = spec_of(obj), spec_of(old)
+        causes = _check_schedule(spec) if spec.get("schedule") != before.get("schedule") else []
+        if spec.get("timeZone") != before.get("timeZone"):
+            causes += _check_zone(spec)
+        return causes + self._check_rest(obj)
+
+    def _check_rest(self, obj: Object) -> list[Cause]:
+        """Return the errors in everything but the schedule and its zone."""
+        spec, causes = spec_of(obj), list[Cause]()
         policy = spec.get("concurrencyPolicy", "Allow")
         if policy not in ("Allow", "Forbid", "Replace"):
             causes.append(not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))

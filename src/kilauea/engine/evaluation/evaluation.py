@@ -39,7 +39,7 @@ class NodeChoice:
     now: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unfit:
     """The reasons why no node takes a shape: the number of nodes for each, and the scarcest resource among them."""
 
@@ -53,9 +53,9 @@ class Unfit:
     domain: str = ""
     """Network domain that was looked at; empty for the whole cluster."""
 
-    @property
+    @cached_property
     def message(self) -> str:
-        """The reasons in the form of Kubernetes."""
+        """The reasons in the form of Kubernetes; kept, because many jobs of one shape share them."""
         where = f"In hyperNode {self.domain}: " if self.domain else ""
         if not self.nodes:
             return f"{where}0/0 nodes are available"

@@ -113,7 +113,7 @@ def phase_of(session: Session, job: Job) -> str:
     although their replacements wait.
     """
     condition = session.report.conditions.get(job.key)
-    releasing = sum(1 for t in job.tasks.values() if t.status == status.RELEASING and t.node)
+    releasing = job.releasing_count
     scheduled = job.scheduled_count + releasing
     whole = releasing and scheduled >= job.min_available
     if job.counts[status.RUNNING] and not whole and condition is not None and condition.type == "Unschedulable":

@@ -107,11 +107,7 @@ class JobTable:
         self.wishes[row] = job.wishes
         self.phase[row] = PHASES.index(job.phase) if job.group and job.phase in PHASES else -1 if not job.group else 0
         self.waiting[row] = job.group and (job.counts[status.PENDING] > 0 or job.is_pending)
-        self.releasing[row] = (
-            sum(1 for t in job.tasks.values() if t.node and t.status == status.RELEASING)
-            if (job.counts[status.RELEASING])
-            else 0
-        )
+        self.releasing[row] = job.releasing_count
 
 
 def _figures(job: Job) -> tuple[Amounts, ...]:

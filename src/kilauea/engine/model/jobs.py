@@ -257,6 +257,13 @@ class Job(TaskCounts):
     # --- counting functions (spec 1.5.3)
 
     @property
+    def releasing_count(self) -> int:
+        """Tasks that terminate on a node."""
+        if not self.counts[status.RELEASING]:
+            return 0
+        return sum(1 for task in self.tasks.values() if task.status == status.RELEASING and task.node)
+
+    @property
     def wishes(self) -> int:
         """Bits of what the group and its tasks ask of plugins that may not be configured."""
         return self.own_wishes | (NUMA_BIT if self.numa_tasks else 0)

@@ -94,7 +94,7 @@ class Gang(Plugin):
         if job.is_ready:
             session.report.conditions[job.key] = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
             return
-        releasing = sum(1 for t in job.tasks.values() if t.node and t.status == status.RELEASING)
+        releasing = job.releasing_count
         waits = job.counts[status.PENDING] or job.counts[status.PIPELINED]
         if releasing and not waits and job.scheduled_count + releasing >= job.min_available:
             return

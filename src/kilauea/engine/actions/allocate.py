@@ -65,7 +65,7 @@ class Allocate(Action):
                 if "enqueue" in session.conf.actions:
                     continue
                 session.admit(job)
-            invalid = session.points.job_valid(job)
+            invalid = session.job_valid(job)
             if invalid is not None:
                 session.report.refusals[job.key] = invalid
                 continue

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.api.meta import Object
+from kilauea.engine.devices.order import CardChoice
 from kilauea.engine.session import Session
 from support.builders import GPU, Data, Objects, binds, conf, gang, group, node, plan_of, plugin, pod
 from support.probes import inside
@@ -223,3 +224,30 @@ def test_gpus_are_the_resource_unless_another_is_named() -> None:
     nodes = [node("a", 64, resources={"x.io/npu": 4, GPU: 1}), node("b", 64, resources={"x.io/npu": 1})]
     plan = plan_of(nodes, big, group("p"), pod("p", "p", requests={"x.io/npu": 1}), conf=document)
     assert binds(plan) == {"p": "b"}
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0, 10, 30, 50, 100]), min_size=1, max_size=4), min_size=2, max_size=4),
+    st.sampled_from([10, 30, 50, 100]),
+)
+def test_the_loss_of_each_card_is_the_same_on_a_node_alone_as_among_others(used: list[list[int]], percent: int) -> None:
+    nodes = [shared_node(f"n{i}", len(parts), 8) for i, parts in enumerate(used)]
+    there = [
+        held(f"h{i}-{j}", f"n{i}", j, part) for i, parts in enumerate(used) for j, part in enumerate(parts) if part
+    ]
+
+    def losses(session: Session) -> None:
+        ledger, order = session.card_ledger, session.card_order
+        assert ledger is not None
+        assert order is not None
+        shape = session.shape_of(session.state.tasks["ns/p"])
+        (request,) = ledger.wish_of(shape).requests
+        table = ledger.tables[request.kind]
+        everywhere = CardChoice(table, request, shape, session.nodes.all(), table.later, placed=True)
+        together = order.order(everywhere)
+        for row in range(len(nodes)):
+            alone = everywhere._replace(nodes=session.nodes.select(np.array([row])), used=table.later[:, row : row + 1])
+            assert order.order(alone).tolist() == [together[row].tolist()]
+
+    usual = ended("x", 2, 30), ended("y", 1, 100, 2)
+    inside(nodes, there, share("p", percent), usual, do=losses, conf=CONF | {"actions": "enqueue"})

@@ -18,7 +18,7 @@ from kilauea.api.device_config import DeviceConfig
 from kilauea.api.devices import DeviceTextError, Slice, mig_instance
 from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.devices.order import CardChoice, Order, OrderState
-from kilauea.engine.devices.states import States
+from kilauea.engine.devices.states import CardStates
 from kilauea.engine.devices.table import CORES, MEMORY, SLOTS, BoolArray, Cards, CardTable, IntArray, cards_of
 from kilauea.engine.model import status
 from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest, DeviceWish, slices_in
@@ -96,7 +96,7 @@ class DeviceLedger:
         self._last: tuple[tuple[object, ...], tuple[BoolArray, IntArray]] | None = None
         """The last answer of `_free`, with what it was asked: predicates and scores ask the same of the same nodes."""
         self.tables: dict[str, CardTable] = {}
-        self._states = States(self.tables, len(self._nodes))
+        self.states = CardStates(self.tables, len(self._nodes))
         self.bookings: dict[str, Booking] = {}
         self.unrecorded: list[str] = []
         """Pods on nodes of which no annotation says which cards they have."""
@@ -273,7 +273,7 @@ class DeviceLedger:
         """
         if not depends_on_state(shape):
             return many(nodes)
-        return self._states.ask((about, shape.spec.devices), nodes, one, many)
+        return self.states.ask((about, shape.spec.devices), nodes, one, many)
 
     def plain(self, shape: TaskShape) -> tuple[CardTable, CardRequest] | None:
         """The cards and the request of a shape that asks for no more than some cards of one kind, not split."""
@@ -443,7 +443,7 @@ class DeviceLedger:
         if not depends_on_state(shape):
             return self._chosen(shape, row, now=now)
         question = shape.spec.devices, now and self._is_moving(), self._order_state(row)
-        return self._states.once(question, row, lambda: self._chosen(shape, row, now=now))
+        return self.states.once(question, row, lambda: self._chosen(shape, row, now=now))
 
     def _chosen(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
         """As `choose`, without what is remembered."""
@@ -516,7 +516,7 @@ class DeviceLedger:
 
     def _count(self, task: Task, booking: Booking, by: int) -> None:
         self._last = None
-        self._states.changed(booking.row)
+        self.states.changed(booking.row)
         held, later = (0 if booking.promised else by), (0 if booking.leaving else by)
         wish = task.spec.devices
         rules = self._rules(task)

@@ -28,7 +28,7 @@ FEW = 8
 T = TypeVar("T")
 
 
-class States:
+class CardStates:
     """The states of the nodes of a cluster, and what is known of them.
 
     Args:
@@ -43,7 +43,7 @@ class States:
         """(N,) number of each node's state; -1 for nodes that changed since it was looked up."""
         self._numbers: dict[bytes, int] = {}
         self._answers: dict[Hashable, NDArray[np.float64]] = {}
-        """By question, the answers by state; not a number where it was not asked."""
+        """The answers by state, by question; NaN for states about which it was not asked."""
         self._known: dict[Hashable, object] = {}
 
     def changed(self, row: int) -> None:
@@ -140,10 +140,11 @@ class States:
 
     def once(self, question: Hashable, row: int, find: Callable[[], T]) -> T:
         """Results of a function that depends on the state of a node alone: it is called once for each state."""
-        key = question, self.number(row)
-        if key not in self._known:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = find()
-        found: T = self._known[key]  # type: ignore[assignment]
+        known, key = self._known, (question, self.number(row))
+        if key in known:
+            return known[key]  # type: ignore[return-value]
+        found = find()
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        known[question, self.number(row)] = found  # asked again, as finding may have given the states new numbers
         return found

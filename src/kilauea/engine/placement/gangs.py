@@ -264,7 +264,7 @@ def _keep(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
 
 
 def _repeat(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
-    """Do a trial that was taken back in earnest."""
+    """Place the tasks of a trial that was taken back again, in the order of their ranks."""
     statement = session.statement()
     _take(statement, in_rank_order(session, trial.steps))
     _settle(session, sheet, trial)
@@ -272,7 +272,7 @@ def _repeat(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
 
 
 def _settle(session: Session, sheet: Worksheet, trial: Trial) -> None:
-    """A gang stays in the domains of its trial."""
+    """Take over from a trial which tasks are left to place and which domains the gang is in."""
     job, domains = sheet.job, session.domains
     session.report.unfit[job.key] = {}
     sheet.tasks = trial.left.tasks

@@ -68,7 +68,7 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +106,8 @@ REJECTIONS = [UNREADABLE, WITHOUT, NO_ROOM, PARTIAL, TOO_LARGE]
 LOCKED = Rejection("NodeLocked", "node(s) had been locked within 5 minutes")
 MOST_NAMED = 5
 """Nodes with unreadable annotations that are named one by one."""
+
+Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
 
 @dataclass(frozen=True)
@@ -234,7 +236,7 @@ class DeviceShare(Plugin):
             return 0.0
         column, need = chosen[0].columns[0], chosen[0].memory[0]
         used, capacity = table.later[:, row, column].tolist(), int(table.cards.capacity[MEMORY, row, column])
-        score: float = self._part(used[SLOTS], used[MEMORY] + need, capacity)
+        score: float = self._card_score(float(used[SLOTS] == 0), (used[MEMORY] + need) / max(capacity, 1))
         return math.floor(score + 0.5) * float(self.arguments.weight)
 
     def _score_of(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
@@ -257,13 +259,13 @@ class DeviceShare(Plugin):
         """(n,) the sum over the chosen cards (n, k) of how full they get, or of those that are empty."""
         rows = (np.arange(len(nodes)) if nodes.rows is None else nodes.rows)[:, None]
         capacity, used = table.cards.capacity[MEMORY, rows, columns], table.later[:, rows, columns]
-        need = request.memory or capacity * request.percent // 100
-        total: NDArray[np.float64] = self._part(used[SLOTS], used[MEMORY] + need, capacity).sum(axis=1)
+        filled = (used[MEMORY] + (request.memory or capacity * request.percent // 100)) / np.maximum(capacity, 1)
+        total: NDArray[np.float64] = self._card_score((used[SLOTS] == 0).astype(np.float64), filled).sum(axis=1)
         return total
 
-    def _part(self, pods: Any, memory: Any, capacity: Any) -> Any:
-        """The score of a card, or of each of some, by its pods and what is used of its memory once a pod is there."""
-        return 100.0 * (pods == 0) if self.arguments.policy == SPREAD else 100.0 * memory / (capacity + (capacity == 0))
+    def _card_score(self, empty: Numbers, filled: Numbers) -> Numbers:
+        """The score of a card that a pod gets, by whether (1 or 0) no pod has it yet and how full it is afterwards."""
+        return 100.0 * (empty if self.arguments.policy == SPREAD else filled)
 
     # --- cards
 

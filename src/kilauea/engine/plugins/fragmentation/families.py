@@ -29,8 +29,6 @@ from kilauea.engine.plugins.fragmentation.node_cards import CardState, NodeCards
 
 FEW = 32
 """Nodes up to which it is quicker to look at one after another."""
-MOST_KNOWN = 1024
-"""States of nodes that are remembered."""
 
 
 class Family(ABC):
@@ -164,17 +162,9 @@ class SharedCards(Family):
         self._demands = [Demand(mix, int(size)) for size in known] or [Demand(mix, 0)]
         self._demand_of = known.searchsorted(sizes)
         """(N,) number of the demand, by the memory of the node's cards."""
-        self._states: dict[tuple[int, bytes], NodeCards] = {}
-        self._at_row: dict[int, NodeCards] = {}
-        """The cards of nodes that have not changed since they were looked at."""
         self._wanted: dict[TaskShape, Wanted | None] = {}
         """Requests of shapes; None for those that are looked at as arrays only."""
         self._numbers: dict[DeviceWish, int] = {}
-
-    def changed(self, row: int) -> None:
-        """See `Family`."""
-        super().changed(row)
-        self._at_row.pop(row, None)
 
     def fragments(self, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
@@ -238,28 +228,17 @@ class SharedCards(Family):
         if self._cards.mig is not None:
             return None
         if wish is None or self._kind not in wish.kinds:
-            return Wanted(-1, None, self._cards.there)
+            return Wanted(-1, None, lambda row: [])
         request = self._only_request(shape)
         if request is None or wish.ids or wish.not_ids or wish.apart or RULES in shape.traits:
             return None
         number = self._numbers.setdefault(wish, len(self._numbers))
-        return Wanted(number, request, self._table.eligible(self._ledger.wish_of(shape)))
+        fitting = partial(self._table.fitting_at, request, self._ledger.wish_of(shape), now=False)
+        return Wanted(number, request, fitting)
 
     def _node_cards(self, row: int) -> NodeCards:
         """The cards of a node, the same for all nodes whose cards are in one state."""
-        known = self._at_row.get(row)
-        if known is None:
-            known = self._at_row[row] = self._in_state(row)
-        return known
-
-    def _in_state(self, row: int) -> NodeCards:
-        state = int(self._cards.alike[row]), self._table.later[:, row].tobytes()
-        known = self._states.get(state)
-        if known is None:
-            if len(self._states) == MOST_KNOWN:
-                self._states.clear()
-            known = self._states[state] = self._read(row)
-        return known
+        return self._ledger.states.once(self._kind, row, partial(self._read, row))
 
     def _read(self, row: int) -> NodeCards:
         demand, cards = self._demands[self._demand_of[row]], self._cards
@@ -318,8 +297,7 @@ class SharedCards(Family):
         row = int(choice.nodes.rows[0])
         if not np.array_equal(choice.used[:, 0], self._table.later[:, row]):
             return None  # another container of the pod takes cards too
-        # Not noted for the row: the pod, which has come, is about to get a card.
-        return np.array([self._in_state(row).losses(choice.request, self.able.number(self.able.place(row)))])
+        return np.array([self._node_cards(row).losses(choice.request, self.able.number(self.able.place(row)))])
 
     def _left(self, request: CardRequest, nodes: NodeRows, used: IntArray) -> IntArray:
         """(n, C) what is free of each card once the request has been served by it."""

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kilauea.engine.model.devices import CardRequest
 from kilauea.engine.plugins.fragmentation.demand import CARD, Demand, Use
@@ -41,15 +40,6 @@ class CardState(NamedTuple):
         """MiB that a request takes of it."""
         return request.memory or self.memory * request.percent // 100
 
-    def takes(self, request: CardRequest) -> bool:
-        """Return True if it has room for a request."""
-        if self.used_slots >= self.slots or self.used_memory + self.need(request) > self.memory:
-            return False
-        if request.alone:
-            return self.used_slots == 0
-        # A request that names no cores takes none, but not beside pods that have all of them.
-        return self.used_cores + max(request.cores, 1) <= self.cores
-
     def left(self, request: CardRequest) -> int:
         """Thousandths that are free once a request has been served by it."""
         memory, cores = self.used_memory + self.need(request), self.used_cores + request.cores
@@ -62,8 +52,8 @@ class Wanted(NamedTuple):
     number: int
     """Wishes that are the same have the same."""
     request: CardRequest | None
-    eligible: NDArray[np.bool_]
-    """(N, C) cards that the pods may have at all."""
+    fitting: Callable[[int], list[int]]
+    """Columns of the cards of a node, by row, that have room for it."""
 
 
 class NodeCards:
@@ -134,9 +124,5 @@ class NodeCards:
         request = wanted.request
         if request is None:
             return []
-        fitting = [
-            card
-            for card, eligible in zip(self._cards, wanted.eligible[row].tolist(), strict=True)
-            if eligible and card.takes(request)
-        ]
+        fitting = [self._cards[column] for column in wanted.fitting(row)]
         return list(dict.fromkeys((card.free, card.left(request)) for card in dict.fromkeys(fitting)))

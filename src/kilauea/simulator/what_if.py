@@ -11,9 +11,10 @@ the group's minimum even if no other waiting pod got anything, and where an equa
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -101,6 +102,8 @@ class WhatIf:
         self._plan = plan
         self._evicting = evicting
         self._job = state.jobs[key]
+        self._whole_nodes_fail = False
+        """True once as many new nodes as the group has pods did not admit it."""
 
     def smallest(self, explanation: Explanation) -> Change | None:
         """The smallest change that admits the group; None if none does, or if it is already admitted."""
@@ -444,7 +447,7 @@ class WhatIf:
 
     def _nodes(self, _: Explanation) -> Change | None:
         """Add nodes like an existing one that is large enough for each of the pods."""
-        template = self._template()
+        template = self._template
         if template is None:
             return None
         size, pods = remedies.offered(template), list(self._waiting())
@@ -455,32 +458,38 @@ class WhatIf:
             return self._admitted([remedies.twin(template, f"{NEW_NODE}-{number}") for number in range(count)])
 
         found = self._least(admits, (1, 2, 4), most=min(len(pods), MOST_NODES)) if pods else None
+        self._whole_nodes_fail = found is None and bool(pods)
         return None if found is None else Change("nodes", template.name, "", found)
 
     def _node(self, explanation: Explanation) -> Change | None:
         """Add a node like an existing one, with enough of the scarce resource."""
-        template = self._template()
+        template = self._template
         if template is None:
+            return None
+        needed, whole = self._needed(), remedies.offered(template) if self._whole_nodes_fail else {}
+        most = {name: max(int(needed.get(name, 0)), 1) for name in self._scarce(explanation)}
+        # As many whole nodes as the group has pods do not start it, so a smaller one does not either.
+        larger = {name: size for name, size in most.items() if size > whole.get(name, 0)}
+        if not larger:
             return None
         # The node stays, empty, during the trials: changing its resources is faster than changing the set of nodes.
         known = ("Node", NEW_NODE)
         self._objects[known] = self._like(template, "cpu", 0, bare=True)
         self._state.apply(Changed(self._objects[known]))
         try:
-            return self._sized(explanation, template)
+            return self._sized(explanation, template, larger)
         finally:
             del self._objects[known]
             self._state.apply(Gone(*known))
 
-    def _sized(self, explanation: Explanation, template: Node) -> Change | None:
+    def _sized(self, explanation: Explanation, template: Node, largest: Mapping[str, int]) -> Change | None:
         """The smallest sufficient size of the new node in one of the scarce resources."""
-        for resource in self._scarce(explanation):
-            needed = self._needed().get(resource, 0)
+        for resource, most in largest.items():
 
             def admits(size: int, resource: str = resource) -> bool:
                 return self._admitted([self._like(template, resource, size)])
 
-            found = self._least(admits, self._shortage(explanation, resource), most=max(int(needed), 1))
+            found = self._least(admits, self._shortage(explanation, resource), most=most)
             if found is not None:
                 return Change("node", template.name, resource, found)
         return None
@@ -491,6 +500,7 @@ class WhatIf:
         given = {} if bare else status.allocatable or status.capacity or {}
         return remedies.twin(template, NEW_NODE, {**given, resource: format_amount(resource, size)})
 
+    @functools.cached_property
     def _template(self) -> Node | None:
         """The largest node that only lacks resources for the group's first waiting pod; else the largest."""
         nodes = (node for node in self._nodes_known() if not node.name.startswith(NEW_NODE))

@@ -43,7 +43,9 @@ class Backfill(Action):
                     self._place(session, task)
 
     def _concerns(self, session: Session, job: Job) -> bool:
-        return not job.is_pending and session.job_valid(job) is None
+        # Asked first because few jobs have such tasks, and their places in the line cost more.
+        best_effort = any(task.spec.best_effort for task in job.tasks.values())
+        return best_effort and not job.is_pending and session.job_valid(job) is None
 
     def _tasks(self, session: Session, job: Job) -> list[Task]:
         best_effort = [task for task in job.tasks.values() if task.spec.best_effort and not task.gated]

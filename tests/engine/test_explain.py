@@ -86,6 +86,23 @@ def test_one_pod_that_is_too_large_needs_a_node_of_its_size() -> None:
     assert explanation.change == Change("node", "n1", "cpu", 6500)
 
 
+def test_a_gang_that_wants_one_host_needs_a_node_that_is_larger_than_any() -> None:
+    together = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"job": "g"}}, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        }
+    }
+    wanted = gang("g", 2, cpu="3", labels={"job": "g"}, affinity=together)
+    service = pod("s-0", group="", cpu="4", node="n1", schedulerName="default-scheduler")
+    objects = [node("n1", cpu=4), queue("q"), *wanted, service]
+    explanation, result = explained(objects, "ns/g", PLAIN)
+    assert explanation.change == Change("node", "n1", "cpu", 6000)
+    assert admitted(applied(result.objects, explanation.change, 6000), "ns/g", PLAIN)
+    assert not admitted(applied(result.objects, explanation.change, 5999), "ns/g", PLAIN)
+
+
 def test_a_job_in_the_way_is_named_when_nothing_cheaper_helps() -> None:
     running = [group("r", minimum=1, phase="Running"), pod("r-0", group="r", cpu="4", node="n1")]
     objects = [node("n1", cpu=4), queue("q"), running, group("g", minimum=1), pod("g-0", cpu="4")]

@@ -92,7 +92,7 @@ def _decide(
     faults: list[Finding] = []
     while True:
         started = observer.now()
-        session = Session(state, conf, now, seed, observer, backoff=backoff, outside=outside)
+        session = Session(state, conf, now, seed, observer, backoff=backoff, outside=outside, brief=brief)
         session.findings.extend(faults)
         try:
             opened = open_plugins(session, conf, plugins, watchdog)

@@ -63,7 +63,7 @@ def services_placed(
         return
     queue = Queue(QueueObject("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=""), QueueSpec(weight=1)))
     queue.row = 0
-    session = Session(state, _conf(), now, seed, queues={"": queue})
+    session = Session(state, _conf(), now, seed, queues={"": queue}, brief=brief)
     try:
         yield _plan(session, brief=brief, reasons=reasons)
     finally:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kilauea.engine.conf import Finding, SchedulerConf
 from kilauea.engine.devices.ledger import DeviceLedger
 from kilauea.engine.devices.order import CardOrder
-from kilauea.engine.evaluation import Evaluation, kernels
+from kilauea.engine.evaluation import Evaluation, Unfit, kernels
 from kilauea.engine.evaluation.cache import EvaluationCache
 from kilauea.engine.evaluation.evaluation import ShardRule
 from kilauea.engine.evaluation.picking import Picker
@@ -55,6 +55,10 @@ def _of_points(method: Callable[Concatenate[ExtensionPoints, P], R]) -> Callable
     return ask
 
 
+UNSAID = Unfit(0, ())
+"""Reasons that were not asked for."""
+
+
 class Session:
     """The working state of plugins and actions: the cluster in this cycle, the extension points, the methods below.
 
@@ -80,12 +84,16 @@ class Session:
         queues: Mapping[str, Queue] | None = None,
         backoff: AdmissionBackoff = NO_BACKOFF,
         outside: Outside = NO_OUTSIDE,
+        *,
+        brief: bool = False,
     ) -> None:
         state.settle()
         self.state = state
         self.conf = conf
         self.now = now
         self.observer = observer
+        self.brief = brief
+        """True if reasons are not needed."""
         self.outside = outside
         """Carries requests of plugins to servers."""
         self.backoff = backoff
@@ -302,6 +310,10 @@ class Session:
     def evaluation(self, task: Task) -> Evaluation:
         """The nodes as they stand for tasks like this one."""
         return self._evaluations.of(self.ledger.shape_of(task))
+
+    def unfit(self, evaluation: Evaluation, within: NDArray[np.intp] | None = None, domain: str = "") -> Unfit:
+        """The reasons why no node takes the evaluation's shape; nothing in particular if reasons are not needed."""
+        return UNSAID if self.brief else evaluation.unfit(within, domain)
 
 
 def _neighbours(state: ClusterState, needed: bool) -> Neighbours:

@@ -63,7 +63,7 @@ class Backfill(Action):
         evaluation = session.evaluation(task)
         choice = evaluation.choose()
         if choice is None:
-            unfit[task.key] = evaluation.unfit()
+            unfit[task.key] = session.unfit(evaluation)
             return
         objection = session.allocate_at_once(task, choice.row)
         if objection is not None:

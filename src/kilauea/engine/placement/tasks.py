@@ -115,7 +115,7 @@ def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.
         choice = other if choice is None or (other is not None and other.now) else choice
     if choice is None:
         name = session.domains.tree.names[domain] if domain > 0 else ""
-        session.report.unfit[task.group][task.key] = evaluation.unfit(rows if domain > 0 else None, name)
+        session.report.unfit[task.group][task.key] = session.unfit(evaluation, rows if domain > 0 else None, name)
         return False
     checkpoint = statement.checkpoint()
     statement.take(task, choice.row, now=choice.now)

@@ -14,7 +14,6 @@ from kilauea.engine.model.devices import SHARE, CardRequest, DeviceWish, cards_i
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
 
-
 _SPLIT = "; it is split into MIG instances, and one of them must be large enough"
 
 
@@ -72,8 +71,8 @@ def card_uses(state: ClusterState, binds: Binds = ()) -> list[CardUse]:
         if task.node in state.nodes.row_of and task.status not in status.ENDED:
             for kind, card, part in _parts_of(task):
                 parts.setdefault((task.node, kind, card), []).append(part)
-    for pod, node, annotations in binds:
-        for given in cards_in(annotations):
+    for pod, node, written in binds:
+        for given in cards_in(written):
             part = Part(pod, given.memory, given.cores)
             parts.setdefault((node, given.kind, _card_of(given.card)), []).append(part)
     return [

@@ -37,7 +37,7 @@ class CardUse(NamedTuple):
     card: Card
     parts: tuple[Part, ...]
     mode: str = ""
-    """How it is shared, as its device plugin says."""
+    """The mode in which its device plugin registers it."""
 
     @property
     def memory(self) -> int:

@@ -165,6 +165,14 @@ def test_an_annotation_that_cannot_be_read_counts_for_nothing(api: Api, whole: d
         assert api.good("GET", f"{NEW}/h")["spec"]["metrics"] == [METRICS[1]]
 
 
+def test_annotations_that_a_client_wrote_in_the_newer_version_are_not_taken_for_content(api: Api) -> None:
+    spec = {"scaleTargetRef": TARGET, "maxReplicas": 3, "metrics": [METRICS[1]]}
+    api.good(
+        "POST", NEW, {"metadata": {"name": "o", "annotations": {f"{OWN}metrics": "[]", "mine": "x"}}, "spec": spec}
+    )
+    assert api.good("GET", f"{OLD}/o")["metadata"]["annotations"] == {"mine": "x"}
+
+
 def test_an_autoscaler_of_the_older_version_gets_its_defaults(api: Api) -> None:
     made = api.good("POST", OLD, {"metadata": {"name": "o"}, "spec": {"scaleTargetRef": TARGET, "maxReplicas": 3}})
     assert made["spec"] == {

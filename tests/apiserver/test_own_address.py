@@ -62,3 +62,16 @@ def test_a_host_without_a_way_outside_advertises_nothing(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(socket.socket, "connect", unreachable)
     assert advertised_address("127.0.0.1") is None
+
+
+def test_a_host_whose_only_way_out_is_loopback_advertises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "connect", lambda probe, address: None)
+    monkeypatch.setattr(socket.socket, "getsockname", lambda probe: ("127.0.0.1", 1))
+    assert advertised_address("127.0.0.1") is None
+
+
+def test_a_server_that_moves_to_another_family_of_addresses_has_a_new_slice(api: Api) -> None:
+    for address, family in (("192.0.2.7", "IPv4"), ("2001:db8::7", "IPv6"), ("192.0.2.7", "IPv4")):
+        api.run(publish_address(api.server, address, 6443))
+        found = api.good("GET", f"{SLICES}/kubernetes")
+        assert (found["addressType"], found["endpoints"][0]["addresses"]) == (family, [address])

@@ -139,3 +139,58 @@ def test_the_documented_rights_are_enough(server: Server, tmp_path: Path) -> Non
         until(lambda: is_placed(client, "g", 1))
         assert "cannot be read" not in scheduler.log.read_text()
         scheduler.stop()
+
+
+READ, WRITE = ["get", "list", "watch"], ["update"]
+VOLCANO = [
+    ([""], ["pods"], [*READ, "patch", "delete"]),
+    ([""], ["pods/status"], WRITE),
+    ([""], ["pods/binding"], ["create"]),
+    ([""], ["events"], ["create", "list", "watch", "update", "patch"]),
+    ([""], ["nodes"], [*READ, "update", "patch"]),
+    ([""], ["persistentvolumeclaims", "persistentvolumes"], ["list", "watch", "update"]),
+    ([""], ["namespaces", "services", "replicationcontrollers", "resourcequotas", "configmaps"], READ),
+    (["storage.k8s.io"], ["*"], ["list", "watch"]),
+    (["policy"], ["poddisruptionbudgets"], ["list", "watch"]),
+    (["scheduling.k8s.io"], ["priorityclasses"], READ),
+    (["scheduling.volcano.sh"], ["queues"], [*READ, "create", "delete", "update"]),
+    (["scheduling.volcano.sh"], ["queues/status"], WRITE),
+    (["scheduling.volcano.sh"], ["podgroups"], ["list", "watch", "update"]),
+    (["nodeinfo.volcano.sh"], ["numatopologies"], [*READ, "delete"]),
+    (["topology.volcano.sh"], ["hypernodes"], READ),
+    (["apps"], ["daemonsets", "replicasets", "statefulsets"], READ),
+    (["coordination.k8s.io"], ["leases"], ["get", "create", "update", "watch"]),
+    (["resource.k8s.io"], ["resourceclaims"], [*READ, "create", "update", "patch"]),
+    (["resource.k8s.io"], ["resourceclaims/status"], WRITE),
+    (["resource.k8s.io"], ["deviceclasses", "resourceslices"], [*READ, "create"]),
+    (["resource.k8s.io"], ["devicetaintrules"], READ),
+]
+"""The rights of Volcano's scheduler on what this server serves: groups, resources and verbs."""
+
+
+def test_the_rights_of_volcano_s_scheduler_are_enough_with_patch_where_it_updates(
+    server: Server, tmp_path: Path
+) -> None:
+    """As docs/howto/from-volcano.md says."""
+    client, narrow = server.client(), account(server, tmp_path / "config")
+    given = [
+        {"apiGroups": groups, "resources": resources, "verbs": [*verbs, *(["patch"] if "update" in verbs else [])]}
+        for groups, resources, verbs in VOLCANO
+    ]
+    rules(client, *given)
+    assert client.send("POST", "/api/v1/namespaces", {"metadata": {"name": "volcano-system"}}).code == 201
+    with scheduling(narrow, tmp_path / "log") as scheduler:
+        until(lambda: scheduler.page("/readyz")[0] == 200)
+        make_gang(client, "small", 2)
+        make_gang(client, "card", 1, CARD)
+        make_gang(client, "large", 1, {"requests": {"cpu": "999"}})
+        until(lambda: is_placed(client, "small", 2))
+        until(lambda: is_placed(client, "card", 1))
+        until(lambda: client.get(f"{PODS}/large-0")["status"].get("conditions"))
+        groups = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+        until(lambda: client.get(f"{groups}/small")["status"].get("phase") == "Running")
+        queue = "/apis/scheduling.volcano.sh/v1beta1/queues/default"
+        until(lambda: client.get(queue)["status"].get("allocated"))
+        scheduler.stop()
+    refused = re.findall(r"User \S+ cannot (\w+) resource \\?\"(\w+)", scheduler.log.read_text())
+    assert set(refused) == {("list", "resourceclaimtemplates"), ("create", "namespaces")}

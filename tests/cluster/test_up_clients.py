@@ -10,6 +10,7 @@ import pytest
 
 from cluster.api_process import Server
 from cluster.up_process import apply, ask, kubectl, phases, running_up, until
+from kilauea.runtime.cluster.addresses import advertised_address
 from support.webhook_server import WebhookServer, deny, patching
 
 
@@ -69,11 +70,15 @@ def test_the_service_of_the_server_has_endpoints_at_its_port(server: Server) -> 
     port = server.url.rpartition(":")[2]
     assert kubectl(server, "get", "service", "kubernetes", "-o", "jsonpath={.spec.ports[0].targetPort}") == port
     found = kubectl(server, "get", "endpointslices", "-l", "kubernetes.io/service-name=kubernetes", "-o", "json")
-    for slice in json.loads(found)["items"]:  # none on a machine that no interface leads out of
-        assert slice["ports"] == [{"name": "https", "port": int(port), "protocol": "TCP"}]
-        address = slice["endpoints"][0]["addresses"][0]
-        shown = kubectl(server, "get", "endpoints", "kubernetes", "--no-headers")
-        assert shown.split()[1] == f"{address}:{port}"
+    slices, address = json.loads(found)["items"], advertised_address("127.0.0.1")
+    if address is None:
+        assert slices == []
+        pytest.skip("no interface leads out of this machine")
+    (slice,) = slices
+    assert slice["ports"] == [{"name": "https", "port": int(port), "protocol": "TCP"}]
+    assert slice["endpoints"][0]["addresses"] == [address]
+    shown = kubectl(server, "get", "endpoints", "kubernetes", "--no-headers")
+    assert shown.split()[1] == f"{address}:{port}"
 
 
 def test_an_autoscaler_of_the_older_version_is_one_of_the_newer(server: Server) -> None:

@@ -73,6 +73,11 @@ def test_each_service_of_a_namespace_has_the_pods_with_all_the_labels_that_it_se
     cluster.settle()
     found = {name: addresses(cluster, of=name) for name in selected}
     assert found == {"all": ["10.0.0.9", "10.0.0.2", "10.0.0.1"], "new": ["10.0.0.2"], "none": []}
+    versions = [cluster.get(ENDPOINTS, name)["metadata"]["resourceVersion"] for name in selected]
+    other = cluster.create(PODS, {"metadata": {"name": "other", "labels": {"app": "other"}}, "spec": PORTED})
+    cluster.say(other, "Running", ready=True, podIP="10.0.0.10")
+    cluster.settle()
+    assert [cluster.get(ENDPOINTS, name)["metadata"]["resourceVersion"] for name in selected] == versions
 
 
 def test_a_pod_that_goes_or_ends_leaves_the_endpoints(cluster: Cluster) -> None:

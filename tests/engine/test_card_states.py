@@ -26,13 +26,18 @@ def with_cards(name: str, mode: str = "hami-core") -> Object:
 
 def ask_ledger(do: Callable[[DeviceLedger], None], *nodes: Object, deleting: bool = False) -> None:
     """Call a function with the ledger of a cluster in which one pod has a part of a card of node a."""
+    ask_session(lambda session: do(ledger_of(session)), *nodes, deleting=deleting)
+
+
+def ask_session(do: Callable[[Session], None], *nodes: Object, deleting: bool = False) -> None:
+    """As `ask_ledger`, with the session."""
     user = pod("p", "p", requests=ASKED, node="a", annotations=TAKEN, deleting=deleting)
+    inside(list(nodes), group("p"), user, do=do, conf=CONF)
 
-    def run(session: Session) -> None:
-        assert session.card_ledger is not None
-        do(session.card_ledger)
 
-    inside(list(nodes), group("p"), user, do=run, conf=CONF)
+def ledger_of(session: Session) -> DeviceLedger:
+    assert session.card_ledger is not None
+    return session.card_ledger
 
 
 def compare_bytes(ledger: DeviceLedger) -> None:
@@ -74,6 +79,25 @@ def test_a_result_is_kept_for_its_own_state_although_states_get_new_numbers_mean
 
     with patch.object(states, "MOST_STATES", 1):
         ask_ledger(check, with_cards("a"), with_cards("b"))
+
+
+def test_what_was_found_for_a_state_is_forgotten_with_its_number() -> None:
+    def check(session: Session) -> None:
+        ledger = ledger_of(session)
+        known = ledger.states
+
+        def answer(row: int, found: float) -> float:
+            one = session.nodes.select(np.array([row]))
+            return float(known.ask("asked", one, lambda _: found, lambda _: np.array([found]))[0])
+
+        assert (known.once("question", 0, lambda: "node a"), answer(0, 1.0)) == ("node a", 1.0)
+        first = known.number(0)
+        while known.number(1) != first:
+            book(ledger, 1)
+        assert (known.once("question", 1, lambda: "node b"), answer(1, 2.0)) == ("node b", 2.0)
+
+    with patch.object(states, "MOST_STATES", 1):
+        ask_session(check, with_cards("a"), with_cards("b"))
 
 
 def book(ledger: DeviceLedger, row: int) -> None:

@@ -14,8 +14,27 @@ def test_a_reason_names_what_the_pod_asks_for_and_the_card_with_the_most_free_me
     objects: list[Objects] = [vgpu_node("n"), *others, waiting("p", memory=20000, cores=5)]
     why = with_hint(pending(plan_of(*objects, conf=shares()))["p"], state_of(*objects))
     assert why.message.endswith(
-        "the pod asks for 20000 MiB and 5% of the cores of a card; the most free memory has card n-0 of node n: "
+        "the pod asks for 20000 MiB and 5% of the cores of a card; card n-0 of node n has the most free memory: "
         "12768 of 32768 MiB, 100% of the cores, 9 of 10 slots"
+    )
+
+
+def test_parts_that_the_plan_gives_to_other_pods_are_not_free() -> None:
+    objects: list[Objects] = [vgpu_node("n"), *(waiting(name, memory=20000) for name in "abp")]
+    plan, state = plan_of(*objects, conf=shares()), state_of(*objects)
+    assert sorted(bind.pod for bind in plan.binds) == ["ns/a", "ns/b"]
+    why = with_hint(pending(plan)["p"], state, plan)
+    assert "card n-0 of node n has the most free memory: 12768 of 32768 MiB" in why.message
+
+
+def test_of_a_card_that_is_split_the_reason_says_so() -> None:
+    card = vgpu_node("n", register="n-0,7,40960,NVIDIA-A100-SXM4-40GB,true,mig:")
+    objects: list[Objects] = [card, *(waiting(name, memory=10000) for name in "abcp")]
+    plan, state = plan_of(*objects, conf=shares()), state_of(*objects)
+    assert len(plan.binds) == 3
+    assert with_hint(pending(plan)["p"], state, plan).message.endswith(
+        "card n-0 of node n has the most free memory: 10240 of 40960 MiB, 100% of the cores, 4 of 7 slots; "
+        "it is split into MIG instances, and one of them must be large enough"
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from kilauea.api.core import Pod
 from kilauea.api.meta import Object
 from kilauea.engine.events import Changed, Gone
-from kilauea.engine.model.claims.extended import IMPLICIT, container_asks, special_demand, special_name
+from kilauea.engine.model.claims.extended import IMPLICIT, container_asks, is_extended, special_demand, special_name
 from kilauea.engine.plan import Plan
 from support.builders import (
     NAMESPACE,
@@ -182,13 +182,19 @@ def test_devices_serve_only_nodes_that_do_not_offer_the_resource() -> None:
     assert [each[0].partition("=")[2] for each in given(found).values()] == ["n2/b"]
 
 
+@pytest.mark.parametrize(("offering", "other"), [("n1", "n2"), ("n2", "n1")])
+def test_a_gang_may_use_both_kinds_of_nodes(offering: str, other: str) -> None:
+    nodes = [node(offering, resources={GPU: 1}), node(other)]
+    found = plan(nodes, CLASS, slice_(other, "a"), gang("g", 2, requests={GPU: 1}))
+    assert sorted(binds(found).values()) == ["n1", "n2"]
+    assert [each[0].partition("=")[2] for each in given(found).values()] == [f"{other}/a"]
+
+
 def test_one_pod_may_get_one_resource_from_the_node_and_another_from_devices() -> None:
     nodes = [node("n1", resources={"example.com/nic": 1})]
     classes = [CLASS, device_class("nic", 'device.driver == "nic"', extendedResourceName="example.com/nic")]
     found = plan(nodes, classes, group(), slice_("n1", "a"), pod("p", requests={GPU: 1, "example.com/nic": 1}))
-    assert list(given(found).values()) == [["container-0-request-1=n1/a"]] or list(given(found).values()) == [
-        ["container-0-request-0=n1/a"]
-    ]
+    assert list(given(found).values()) == [["container-0-request-0=n1/a"]]
 
 
 def test_a_node_that_stops_to_offer_the_resource_serves_it_by_devices_then() -> None:
@@ -252,13 +258,32 @@ def test_devices_that_pods_share_count_for_each_share() -> None:
     assert len(binds(found)) == 2
 
 
-def test_of_classes_for_one_resource_the_newest_serves_it() -> None:
-    old = device_class("old", 'device.driver == "none"', extendedResourceName=GPU, created=5)
-    new = device_class("new", extendedResourceName=GPU, created=9)
-    for classes in ([old, new], [new, old]):
+@pytest.mark.parametrize(("created", "serves"), [((5, 9), "b"), ((9, 5), "a"), ((5, 5), "a")])
+def test_of_classes_for_one_resource_the_newest_serves_it(created: tuple[int, int], serves: str) -> None:
+    """Of equally old ones the first by name."""
+    one, other = (
+        device_class(name, extendedResourceName=GPU, created=at) for name, at in zip("ab", created, strict=True)
+    )
+    for classes in ([one, other], [other, one]):
         found = plan(node("n1"), classes, group(), slice_("n1", "a"), user("p"))
         assert list(given(found).values()) == [["container-0-request-0=n1/a"]]
-        assert found.binds[0].claims[0].special.demand.requests[0].ways[0].class_name == "new"  # type: ignore[union-attr]
+        assert found.binds[0].claims[0].special.demand.requests[0].ways[0].class_name == serves  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "extended"),
+    [
+        (GPU, True),
+        (f"{IMPLICIT}gpu", True),
+        ("cpu", False),
+        ("hugepages-2Mi", False),
+        ("kubernetes.io/gpu", False),
+        ("node.kubernetes.io/gpu", False),
+        (f"requests.{GPU}", False),
+    ],
+)
+def test_resources_of_kubernetes_itself_are_not_extended(name: str, extended: bool) -> None:
+    assert is_extended(name) is extended
 
 
 def test_without_resource_claims_no_pod_goes_where_only_devices_serve_it() -> None:
@@ -361,6 +386,8 @@ def test_a_state_follows_claims_classes_and_slices_as_they_come_and_go() -> None
     found = plan_in(state, DEVICES)
     assert (binds(found), state.resource_claims.claims) == ({}, {})
     state.apply(Changed(CLASS))
+    plan_in(state, DEVICES)
+    assert len(state.resource_claims.claims) == 1
     state.apply(Gone("Pod", f"{NAMESPACE}/p"))
     plan_in(state, DEVICES)
     assert (state.resource_claims.claims, state.resource_claims.special) == ({}, {})

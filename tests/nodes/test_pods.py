@@ -458,6 +458,15 @@ def test_ports_that_differ_do_not_collide(other: dict[str, Any]) -> None:
     assert w.phases["late"] == ["Pending", "Running"]
 
 
+@pytest.mark.parametrize("first", ["", "0.0.0.0", "10.0.0.1"])
+@pytest.mark.parametrize("second", ["", "0.0.0.0"])
+def test_a_port_at_all_addresses_collides_with_it_at_one(first: str, second: str) -> None:
+    for one, other in ((first, second), (second, first)):
+        w = world(with_port("early", hostIP=one), with_port("late", second=1, hostIP=other))
+        w.run()
+        assert w.pod("late")["status"]["reason"] == "NodePorts"
+
+
 def test_a_port_is_free_again_when_the_pod_has_ended() -> None:
     ended = with_port("early")
     ended["status"]["phase"] = "Succeeded"

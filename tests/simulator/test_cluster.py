@@ -13,8 +13,22 @@ from kilauea.api.times import SECOND, parse_time
 from kilauea.engine.events import Changed, Gone
 from kilauea.engine.plan import Bind, Eviction, GroupOutcome, Nomination, Plan
 from kilauea.simulator.cluster import SimulatedCluster
-from support.builders import GROUP_NAME, NOW, PLAIN, at, group, node, plan_in, plan_of, pod, queue, state_of, with_queue
-from support.device_objects import device_class, given, slice_
+from support.builders import (
+    GROUP_NAME,
+    NAMESPACE,
+    NOW,
+    PLAIN,
+    at,
+    group,
+    node,
+    plan_in,
+    plan_of,
+    pod,
+    queue,
+    state_of,
+    with_queue,
+)
+from support.device_objects import device_class, given, slice_, special_claim
 from support.volume_objects import claim, storage_class, user, volume
 
 NOTHING = Plan()
@@ -234,3 +248,16 @@ def test_a_pod_that_comes_back_gets_a_new_claim_for_its_extended_resources() -> 
         cluster.carry_out(evicted("p"))
         assert not [obj for obj in cluster.objects if isinstance(obj, ResourceClaim)]
     assert names[0] != names[1]
+
+
+def test_a_claim_for_extended_resources_that_a_plan_gives_up_is_deleted_and_made_again() -> None:
+    served = device_class(extendedResourceName="example.com/gpu")
+    one = pod("p", uid=f"{NAMESPACE}/p", requests={"example.com/gpu": 1})
+    stale = special_claim("p", "n1/a", node="n1", count=2)
+    cluster = SimulatedCluster(with_queue([node("n1"), group(), served, slice_("n1", "a", "b"), one, stale]), NOW)
+    plan = plan_of(cluster.objects)
+    assert (plan.binds, len(plan.released)) == ((), 1)
+    cluster.carry_out(plan)
+    assert not [obj for obj in cluster.objects if isinstance(obj, ResourceClaim)]
+    (devices,) = given(plan_of(cluster.objects)).values()
+    assert devices == ["container-0-request-0=n1/a"]

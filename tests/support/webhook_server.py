@@ -17,6 +17,9 @@ from aiohttp import web
 from kilauea.apiserver.http.webhook_client import WebhookClient
 from support.api_core import Api
 
+GOODBYE = 0.05
+"""Seconds that a client has to answer the end of TLS, before its connection is closed."""
+
 Review = dict[str, Any]
 Responder = Callable[[Review], Any]
 """From the `request` of a review to its `response`, or an awaitable of it; the uid is filled in."""
@@ -72,8 +75,9 @@ class WebhookServer:
         self._loop.close()
 
     async def _end(self) -> None:
+        self._listening.close()
         await self._runner.cleanup()
-        await asyncio.sleep(0.02)  # TLS says goodbye
+        await asyncio.sleep(2 * GOODBYE)
 
     async def _start(self) -> int:
         app = web.Application(client_max_size=16 * 1024 * 1024)
@@ -82,9 +86,11 @@ class WebhookServer:
         await self._runner.setup()
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._authority.issue_cert("127.0.0.1", "localhost", "hooks.default.svc").configure_cert(context)
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context)
-        await site.start()
-        return int(self._runner.addresses[0][1])
+        assert self._runner.server is not None
+        self._listening = await self._loop.create_server(
+            self._runner.server, "127.0.0.1", 0, ssl=context, ssl_shutdown_timeout=GOODBYE
+        )
+        return int(self._listening.sockets[0].getsockname()[1])
 
     async def _answer(self, request: web.Request) -> web.Response:
         path = request.match_info["path"]

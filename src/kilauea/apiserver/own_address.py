@@ -41,7 +41,7 @@ async def publish_address(api: ApiServer, address: str | None, port: int) -> Non
 
 
 async def _publish(own: ApiServer, path: str, obj: Object) -> None:
-    """Create an object, or bring what it says up to date."""
+    """Create an object, or bring what it says up to date; a slice for another family of addresses is a new one."""
     request = ApiRequest("POST", path, headers=_AGENT, body=msgspec.json.encode(obj), user=SELF)
     answer = await own.handle(request)
     if isinstance(answer, ApiResponse) and answer.status == 409:
@@ -50,6 +50,9 @@ async def _publish(own: ApiServer, path: str, obj: Object) -> None:
             changed["spec"] = {"ports": obj["spec"]["ports"]}
         change = msgspec.json.encode(changed)
         answer = await own.handle(ApiRequest("PATCH", f"{path}/{NAME}", headers=_MERGE, body=change, user=SELF))
+        if isinstance(answer, ApiResponse) and answer.status == 422 and path == _SLICES:
+            await own.handle(ApiRequest("DELETE", f"{path}/{NAME}", headers=_AGENT, user=SELF))
+            answer = await own.handle(request)
     check_own(answer, f"{path}/{NAME}", 200, 201)
 
 

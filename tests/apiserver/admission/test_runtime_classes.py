@@ -70,3 +70,11 @@ def test_a_pod_without_a_class_is_as_it_was(sandbox: Api) -> None:
     spec = asked(sandbox).body["spec"]
     assert "overhead" not in spec
     assert "nodeSelector" not in spec
+
+
+def test_a_pod_can_be_changed_after_its_class_is_gone(sandbox: Api) -> None:
+    assert asked(sandbox, runtimeClassName="sandbox").code == 201
+    sandbox.good("DELETE", f"{CLASSES}/sandbox")
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    changed = sandbox.good("PATCH", f"{PODS}/p", labels, content_type="application/merge-patch+json")
+    assert changed["spec"]["overhead"] == {"cpu": "250m"}

@@ -220,6 +220,7 @@ def test_a_rule_about_a_field_that_is_not_there_is_refused(rule: str, field: str
         "self.open.anything == 1",
         "self.sizes.some.n > 1",
         "self.parts.all(self, self.name != '')",
+        "self.parts.filter(p, p.name != '').all(self, self.name != '')",
         "self.parts.map(p, p.name).all(n, n.size() > 0)",
         "self.parts.filter(p, p.name != '')[0].anything == 1",
         "self.sizes.all(k, self.sizes[k].n > 0)",

@@ -10,6 +10,7 @@ import pytest
 from kilauea.api.kinds import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kilauea.api.ports import ApiError
 from kilauea.engine.cycle import cycle, default_conf
+from kilauea.engine.model.claims.extended import special_name
 from kilauea.runtime.inputs.resources import PODS
 from support.live_world import Intercepted, Live, live_world
 from support.older_api import Older
@@ -193,6 +194,22 @@ def test_a_claim_without_devices_that_asks_for_something_else_is_made_again() ->
         live.wait(5)
         assert (live.node_of("p"), held(live)) == ("n1", {"p": ["a"]})
         assert claims(live)["p"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 1
+
+
+def test_a_claim_of_the_same_name_that_belongs_to_another_pod_is_left_alone() -> None:
+    with live_world() as live:
+        world(live, "a")
+        user(live, "p")
+        name = special_name("p", live.get(PODS, "p")["metadata"]["uid"])
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "other", "uid": "other", "controller": True}
+        request = {"name": "container-0-request-1", "exactly": {"deviceClassName": "gpu", "count": 1}}
+        spec = {"devices": {"requests": [request]}}
+        live.create(RESOURCE_CLAIMS, name, metadata={"ownerReferences": [owner]}, spec=spec)
+        live.start()
+        live.wait(5)
+        claim = live.get(RESOURCE_CLAIMS, name)
+        assert live.node_of("p") == ""
+        assert (claim["metadata"]["ownerReferences"], claim.get("status", {})) == ([owner], {})
 
 
 def test_a_claim_whose_devices_are_where_its_pod_does_not_fit_is_deleted_and_made_elsewhere() -> None:

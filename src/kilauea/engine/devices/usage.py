@@ -5,13 +5,20 @@ The ledger of a session knows more, as it also counts what the cycle decides; th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from kilauea.api.devices import Card, DeviceTextError, mig_instance
+from kilauea.api.devices import MIG, Card, DeviceTextError, mig_instance
 from kilauea.engine.model import status
-from kilauea.engine.model.devices import SHARE, CardRequest, DeviceWish, slices_in
+from kilauea.engine.model.devices import SHARE, CardRequest, DeviceWish, cards_in, slices_in
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
+
+_SPLIT = "; it is split into MIG instances, and one of them must be large enough"
+
+
+Binds = Iterable[tuple[str, str, Iterable[tuple[str, str]]]]
+"""Pods that start: the pod, its node, and the annotations that it gets."""
 
 
 class Part(NamedTuple):
@@ -29,6 +36,8 @@ class CardUse(NamedTuple):
     kind: str
     card: Card
     parts: tuple[Part, ...]
+    mode: str = ""
+    """The mode in which its device plugin registers it."""
 
     @property
     def memory(self) -> int:
@@ -48,8 +57,13 @@ class CardUse(NamedTuple):
         return out
 
 
-def card_uses(state: ClusterState) -> list[CardUse]:
-    """All cards that nodes register, by node."""
+def card_uses(state: ClusterState, binds: Binds = ()) -> list[CardUse]:
+    """All cards that nodes register, by node.
+
+    Args:
+        state: the cluster.
+        binds: pods that start; they have their parts, too.
+    """
     state.settle()
     parts: dict[tuple[str, str, str], list[Part]] = {}
     for key in sorted(state.with_shares):
@@ -57,8 +71,12 @@ def card_uses(state: ClusterState) -> list[CardUse]:
         if task.node in state.nodes.row_of and task.status not in status.ENDED:
             for kind, card, part in _parts_of(task):
                 parts.setdefault((task.node, kind, card), []).append(part)
+    for pod, node, written in binds:
+        for given in cards_in(written):
+            part = Part(pod, given.memory, given.cores)
+            parts.setdefault((node, given.kind, _card_of(given.card)), []).append(part)
     return [
-        CardUse(facts.name, found.kind, card, tuple(parts.get((facts.name, found.kind, card.id), ())))
+        CardUse(facts.name, found.kind, card, tuple(parts.get((facts.name, found.kind, card.id), ())), found.mode)
         for facts in state.nodes.facts
         for found in facts.devices
         for card in found.cards
@@ -75,10 +93,15 @@ def _parts_of(task: Task) -> list[tuple[str, str, Part]]:
             continue
         shared = _share(wish) if kind == SHARE and wish is not None else None
         for each in (part for slices in containers for part in slices):
-            instance = mig_instance(each.card)
             memory, cores = (each.memory, each.cores) if shared is None else (shared.memory, shared.cores)
-            out.append((kind, instance[0] if instance is not None else each.card, Part(task.key, memory, cores)))
+            out.append((kind, _card_of(each.card), Part(task.key, memory, cores)))
     return out
+
+
+def _card_of(given: str) -> str:
+    """The card that a pod has, or of which it has a MIG instance."""
+    instance = mig_instance(given)
+    return given if instance is None else instance[0]
 
 
 def _share(wish: DeviceWish) -> CardRequest | None:
@@ -86,9 +109,15 @@ def _share(wish: DeviceWish) -> CardRequest | None:
     return next((request for request in wish.requests if request.kind == SHARE), None)
 
 
-def free_cards_text(state: ClusterState, task: Task) -> list[str]:
-    """The amounts that a pod asks for, and the card with the most free memory; by kind that it asks for."""
-    wish, uses, out = task.spec.devices, card_uses(state), []
+def free_cards_text(state: ClusterState, task: Task, binds: Binds = ()) -> list[str]:
+    """The amounts that a pod asks for, and the card with the most free memory; by kind that it asks for.
+
+    Args:
+        state: the cluster.
+        task: the pod.
+        binds: pods that start, and the parts of cards that they get.
+    """
+    wish, uses, out = task.spec.devices, card_uses(state, binds), []
     for request in wish.requests if wish is not None else ():
         of_kind = [use for use in uses if use.kind == request.kind and use.card.healthy]
         if not of_kind:
@@ -99,9 +128,10 @@ def free_cards_text(state: ClusterState, task: Task) -> list[str]:
         several = f"{request.number} cards of one node" if request.number > 1 else "a card"
         left, cores_left = best.card.memory - best.memory, best.card.cores - best.cores
         text = (
-            f"the pod asks for {amount}{cores} of {several}; the most free memory has card {best.card.id} of node "
-            f"{best.node}: {left} of {best.card.memory} MiB, {cores_left}% of the cores, "
+            f"the pod asks for {amount}{cores} of {several}; card {best.card.id} of node {best.node} has the most free "
+            f"memory: {left} of {best.card.memory} MiB, {cores_left}% of the cores, "
             f"{max(best.card.slots - len(best.parts), 0)} of {best.card.slots} slots"
+            f"{_SPLIT if best.mode == MIG else ''}"
         )
         out.append(text if text not in out else "")
     return list(filter(None, out))

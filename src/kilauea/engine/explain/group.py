@@ -270,7 +270,7 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task, plan: Plan) -> Pend
     if any(n.reason == NO_DEVICES for n in p.nodes):
         hints += claimed_devices(state.resource_claims, state.nodes, task, plan.binds)
     if any(n.reason == NO_CARDS for n in p.nodes):
-        hints += free_cards_text(state, task)
+        hints += free_cards_text(state, task, ((bind.pod, bind.node, bind.annotations) for bind in plan.binds))
     return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
 
 

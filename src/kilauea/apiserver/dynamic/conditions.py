@@ -8,6 +8,7 @@ from typing import Any
 
 from kilauea.api.cel import CelError, compiled
 from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.dynamic.authorizing import authorizer_variables
 from kilauea.apiserver.dynamic.matching import namespace_of
 from kilauea.apiserver.dynamic.reviews import request_of
 from kilauea.apiserver.resources.types import ResourceType
@@ -15,7 +16,6 @@ from kilauea.apiserver.resources.types import ResourceType
 Raw = Mapping[str, Any]
 
 _VARIABLE = re.compile(r"\bvariables\.([A-Za-z_]\w*)")
-_AUTHORIZER = re.compile(r"\bauthorizer\b")
 
 
 class ConditionError(Exception):
@@ -52,14 +52,13 @@ class Inputs:
             "namespaceObject": None if is_namespace else namespace_of(attributes),
             "params": params,
             "variables": {},
+            **authorizer_variables(attributes),
         }
         self._expressions = {each["name"]: each["expression"] for each in variables}
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression; raises ConditionError."""
         text = expression.strip()
-        if _AUTHORIZER.search(text):
-            raise ConditionError(f"expression '{text}' resulted in error: authorizer is not supported by this server")
         for name in _VARIABLE.findall(text):
             self._set_variable(name)
         try:

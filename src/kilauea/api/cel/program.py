@@ -119,7 +119,7 @@ class _Compiler:
         if root.kind != "name" or root.value in bound or root.value in (self._variables or ()):
             return None
         text = ".".join([root.value, *reversed(names)])
-        return CelType(text) if text in _DOTTED_TYPES else None
+        return CelType(text) if text in NAMED_DOTTED_TYPES else None
 
     def _index(self, node: Node, bound: Names) -> Step:
         target, key = (self.step(part, bound) for part in node.parts)
@@ -297,7 +297,7 @@ class _Compiler:
 
 DOTTED_VARIABLES = frozenset({"authorizer.requestResource"})
 """Variables whose names have a dot, so that they look like fields."""
-_DOTTED_TYPES = frozenset(
+NAMED_DOTTED_TYPES = frozenset(
     "google.protobuf.Timestamp google.protobuf.Duration net.IP net.CIDR kubernetes.Quantity kubernetes.URL "
     "kubernetes.Semver".split()
 )

@@ -14,11 +14,12 @@ import msgspec
 import yaml
 
 from kilauea.apiserver.crd.rules import apply_heavy_rules
+from kilauea.apiserver.dynamic.type_checks import check_types
 from kilauea.apiserver.protobuf import encode_protobuf
 from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.rest.parsing import parse_json, parse_yaml
 
-Task = Literal["apply rules", "parse json", "parse yaml", "write protobuf", "write yaml"]
+Task = Literal["apply rules", "check types", "parse json", "parse yaml", "write protobuf", "write yaml"]
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -34,6 +35,7 @@ def write_yaml(value: bytes) -> bytes:
 
 TASKS: Mapping[Task, Callable[[bytes], bytes]] = {
     "apply rules": apply_heavy_rules,
+    "check types": check_types,
     "parse json": lambda body: msgspec.json.encode(parse_json(body)),
     "parse yaml": lambda body: msgspec.json.encode(parse_yaml(body)),
     "write yaml": write_yaml,

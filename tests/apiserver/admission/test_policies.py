@@ -43,7 +43,7 @@ def test_a_policy_without_a_binding_does_nothing(api: Api) -> None:
     [
         ({"expression": "false", "message": "never"}, 422, "never"),
         ({"expression": "false", "messageExpression": "'name ' + object.metadata.name"}, 422, "name a"),
-        ({"expression": "false", "messageExpression": "object.none", "message": "plain"}, 422, "plain"),
+        ({"expression": "false", "messageExpression": "string(object.none)", "message": "plain"}, 422, "plain"),
         ({"expression": "false", "reason": "Forbidden", "message": "m"}, 403, "m"),
         ({"expression": "object.none == 1"}, 422, "expression 'object.none == 1' resulted in error: no such key: none"),
     ],

@@ -12,7 +12,7 @@ import msgspec
 from kilauea.api.selectors import matches
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes
-from kilauea.apiserver.dynamic.conditions import ConditionError, Inputs, conditions_hold
+from kilauea.apiserver.dynamic.conditions import COST_OF_POLICY, ConditionError, Inputs, OutOfBudget, conditions_hold
 from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.dynamic.matching import Selectors, find_match, parse_selector
 from kilauea.apiserver.dynamic.versions import objects_in_version
@@ -192,17 +192,31 @@ def _failures(application: Application, inputs: Inputs) -> list[tuple[str, str]]
             return []
     except ConditionError as error:
         return [] if policy.fails_open else [(str(error), "")]
+    try:
+        return _judged(policy, inputs)
+    except OutOfBudget as error:
+        return [] if policy.fails_open else [(str(error), "")]
+
+
+def _judged(policy: Policy, inputs: Inputs) -> list[tuple[str, str]]:
+    """Message and reason of each expression that fails; raises OutOfBudget."""
     failed: list[tuple[str, str]] = []
+    inputs.left = COST_OF_POLICY
     for validation in policy.spec.get("validations") or ():
         try:
             if inputs.evaluate(validation["expression"]) is not True:
                 failed.append((_message(validation, inputs), validation.get("reason") or "Invalid"))
+        except OutOfBudget:
+            raise
         except ConditionError as error:
             if not policy.fails_open:
                 failed.append((str(error), ""))
+    inputs.left = COST_OF_POLICY
     for each in policy.spec.get("auditAnnotations") or ():
         try:
             log.debug("audit annotation %s/%s: %s", policy.name, each["key"], inputs.evaluate(each["valueExpression"]))
+        except OutOfBudget:
+            raise
         except ConditionError as error:
             if not policy.fails_open:
                 failed.append((str(error), ""))
@@ -214,6 +228,8 @@ def _message(validation: Raw, inputs: Inputs) -> str:
     if validation.get("messageExpression"):
         try:
             made = inputs.evaluate(validation["messageExpression"])
+        except OutOfBudget as error:
+            return f"failed messageExpression: {error}"
         except ConditionError as error:
             log.info("the messageExpression of a policy fails: %s", error)
             made = ""

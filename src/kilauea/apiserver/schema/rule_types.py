@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from kilauea.api.cel.typing import (
     object_of,
 )
 from kilauea.apiserver.crd.values import escaped
+from kilauea.apiserver.schema.nodes import Schema
 
 Raw = Mapping[str, Any]
 LARGEST_REQUEST = 3 * 1024 * 1024
@@ -112,3 +113,45 @@ def _text(raw: Raw) -> Type:
     if raw.get("enum"):
         return replace(STRING, most=max((len(str(each).encode()) for each in raw["enum"]), default=0))
     return _TEXT
+
+
+# --- of the nodes of any kind
+
+
+def type_of_node(node: Schema, name: str) -> Type | None:
+    """The type of the values that a node of a schema describes; None if expressions do not see them.
+
+    Fields are only looked at when an expression asks for them: kinds may contain themselves.
+    """
+    if node.int_or_string or node.format == "int-or-string":
+        return DYN
+    if node.type == "array":
+        item = type_of_node(node.items, f"{name}.@idx") if node.items is not None else None
+        return None if item is None else list_of(item)
+    if node.type == "object":
+        value = node.additional
+        if value is None or node.properties:
+            return object_of(name, _Fields(node, name))
+        found = type_of_node(value, f"{name}.@elem")
+        return None if found is None else map_of(STRING, found)
+    return _text(node.raw) if node.type == "string" else _PLAIN.get(node.type)
+
+
+class _Fields(Mapping[str, Type]):
+    """The fields of an object, under the names that expressions have for them."""
+
+    def __init__(self, node: Schema, name: str) -> None:
+        self._name = name
+        self._nodes = {escaped(key): child for key, child in node.properties.items()}
+
+    def __getitem__(self, key: str) -> Type:
+        found = type_of_node(self._nodes[key], f"{self._name}.{key}")
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kilauea.apiserver.heavy import AtOnce, Task, TooHeavy
 from support.api_core import Api
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
@@ -29,3 +30,18 @@ def change(api: Api, *mutations: dict[str, Any], **spec: Any) -> None:
     api.good("POST", f"{HOOKS}/mutatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": whole})
     bound = {"metadata": {"name": "b"}, "spec": {"policyName": "p"}}
     api.good("POST", f"{HOOKS}/mutatingadmissionpolicybindings", bound)
+
+
+class Elsewhere(AtOnce):
+    """Notes what is done elsewhere; refuses it if it is to."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.refuses = refuses
+        self.tasks: list[Task] = []
+
+    async def run(self, task: Task, data: bytes) -> bytes:
+        """Do a task."""
+        self.tasks.append(task)
+        if self.refuses:
+            raise TooHeavy("slow")
+        return await super().run(task, data)

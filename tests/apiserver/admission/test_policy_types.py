@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from kilauea.apiserver.dynamic.type_checks import LIGHT
-from kilauea.apiserver.heavy import AtOnce, Task, TooHeavy
 from support.api_core import MAPS, Api
 from support.definitions import serve, trees
-from support.policies import HOOKS, MAPS_ONLY, check
+from support.policies import HOOKS, MAPS_ONLY, Elsewhere, check
 
 POLICIES = f"{HOOKS}/validatingadmissionpolicies"
 
@@ -198,21 +197,6 @@ def test_a_policy_that_changes_is_checked_again_and_takes_effect_despite_warning
     assert api.good("GET", path)["metadata"]["resourceVersion"] == revision
 
 
-class Elsewhere(AtOnce):
-    """Notes what is done elsewhere; refuses it if it is to."""
-
-    def __init__(self, *, refuses: bool) -> None:
-        self.refuses = refuses
-        self.tasks: list[Task] = []
-
-    async def run(self, task: Task, data: bytes) -> bytes:
-        """Do a task."""
-        self.tasks.append(task)
-        if self.refuses:
-            raise TooHeavy("slow")
-        return await super().run(task, data)
-
-
 @pytest.mark.parametrize("refuses", [False, True])
 def test_large_policies_are_checked_in_another_process_and_stay_if_that_fails(api: Api, refuses: bool) -> None:
     elsewhere = api.backend.heavy = Elsewhere(refuses=refuses)
@@ -221,28 +205,3 @@ def test_large_policies_are_checked_in_another_process_and_stay_if_that_fails(ap
     assert elsewhere.tasks == ["check types"]
     found = api.good("GET", f"{POLICIES}/p")
     assert ("observedGeneration" in found.get("status", {})) is not refuses
-
-
-def test_expressions_of_a_policy_together_have_a_budget(api: Api) -> None:
-    costly = {"expression": "[0,1,2,3,4,5,6,7].all(a, lists.range(90000).size() > a)"}
-    check(api, *[costly] * 11)
-    api.create_map("a")
-    path = f"{POLICIES}/p"
-    changed = api.good("GET", path)
-    changed["spec"]["validations"] = [costly] * 15
-    api.good("PUT", path, changed)
-    answer = api.ask("POST", MAPS, {"metadata": {"name": "b"}})
-    words = "validation failed due to running out of cost budget, no further validation rules will be run"
-    assert answer.body["message"].endswith(f"denied request: {words}")
-    changed = api.good("GET", path)
-    changed["spec"]["failurePolicy"] = "Ignore"
-    api.good("PUT", path, changed)
-    api.create_map("b")
-
-
-def test_match_conditions_together_have_a_budget(api: Api) -> None:
-    costly = "[0,1,2,3,4,5,6,7].all(a, lists.range(90000).size() > a)"
-    conditions = [{"name": f"c{number}", "expression": costly} for number in range(4)]
-    check(api, {"expression": "true"}, matchConditions=conditions)
-    answer = api.ask("POST", MAPS, {"metadata": {"name": "b"}})
-    assert "running out of cost budget" in answer.body["message"]

@@ -11,10 +11,10 @@ import msgspec
 from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.dynamic.matching import GROUP
 from kilauea.apiserver.dynamic.type_checks import LIGHT, check_types, question_about
-from kilauea.apiserver.heavy import TooHeavy
 from kilauea.apiserver.patch.managed import track_update
 from kilauea.apiserver.schema.builtin import builtin_schema
 from kilauea.apiserver.storage import Conflict, Stored
+from kilauea.apiserver.too_heavy import TooHeavy
 
 if TYPE_CHECKING:
     from kilauea.apiserver.backend import Backend

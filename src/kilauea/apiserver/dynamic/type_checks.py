@@ -59,7 +59,7 @@ class Question(msgspec.Struct):
 
 
 def question_about(spec: dict[str, Any], registry: Registry) -> Question:
-    """What is asked about a policy: the kinds of its rules as they are served now."""
+    """Return the question about a policy, with the kinds of its rules as they are served now."""
     param = spec.get("paramKind") or {}
     params = registry.of_kind(param.get("apiVersion", ""), param.get("kind", "")) if param else None
     return Question(spec, sorted(_kinds(spec, registry)), None if params is None else _kind(params))
@@ -121,7 +121,7 @@ def warnings_of(question: Question) -> list[dict[str, str]]:
 
 
 def _told(text: str, scopes: list[tuple[Kind, dict[str, Type]]]) -> Iterator[str]:
-    """What is wrong with an expression, for each kind with which it is."""
+    """Yield the errors in an expression, for each kind with which it has any."""
     if not text.strip():
         return
     for kind, scope in scopes:

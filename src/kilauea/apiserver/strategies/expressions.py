@@ -14,7 +14,7 @@ from kilauea.apiserver.status import Cause
 Raw = Mapping[str, Any]
 _NAMES = {"null": "null_type"}
 _MISSING = {"spec.matchConditions": "", "spec.auditAnnotations": "valueExpression is not specified"}
-"""What is said of an expression that is missing, by the list that it is in."""
+"""Messages about an expression that is missing, by the list that it is in."""
 
 
 def typed_problems(text: str, path: str, scope: Mapping[str, Type], *wanted: str) -> Iterator[Cause]:

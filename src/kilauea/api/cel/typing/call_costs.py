@@ -95,7 +95,7 @@ def _split(_: Overload, parts: Parts, sizes: Sizes) -> Estimate:
 
 
 def _literal(part: Checked, other: int, negative: int = 0) -> int:
-    """The number that a part is, and another for a part that is no number."""
+    """The number that a part is; `other` if it is not a literal."""
     if part.node.kind != "literal" or part.node.value.__class__ is not int:
         return other
     return part.node.value if part.node.value >= 0 else negative

@@ -42,7 +42,7 @@ class Checked:
     """A node with its type.
 
     Attributes:
-        node: with macros expanded; a call of a function with a dotted name is no method.
+        node: with macros expanded; a call of a function with a dotted name is not a member.
         type: of its value.
         parts: its parts, checked.
         overloads: of a call, the alternatives that fit.

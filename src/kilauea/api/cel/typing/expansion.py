@@ -1,4 +1,4 @@
-"""Macros as folds: a value that starts with `init` and is made anew by `step` for each element of a range.
+"""Macros as folds: a value that starts with `init`, and that `step` replaces for each element of a range.
 
 This is how the language defines them, and so how their cost is defined. A fold is a `Node` of kind `fold` whose value
 is a `Fold`, and whose parts are its range, start, condition, step and result. `has(a.b)` is of kind `test`.
@@ -34,7 +34,7 @@ class Expansion:
         self._text = text
 
     def expanded(self, node: Node) -> Node | None:
-        """The node that a macro stands for; None for what is no macro.
+        """The node that a macro stands for; None if a node is not a macro.
 
         Raises:
             CelError: it has the wrong arguments.

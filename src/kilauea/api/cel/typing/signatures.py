@@ -1,4 +1,4 @@
-"""What the functions and operators of CEL take and return.
+"""Signatures of the functions and operators of CEL.
 
 One line for each name: the alternatives are separated by `|`, a target stands before a dot, and capital letters are
 parameters.

@@ -62,7 +62,7 @@ class _Node:
 
 
 def _most_elements(raw: Raw) -> int | None:
-    """How many values below a value there may be; None if there is no limit."""
+    """The largest number of values below a value; None if there is no limit."""
     if raw.get("type") == "array":
         most = raw.get("maxItems")
     elif raw.get("type") == "object" and raw.get("additionalProperties") is not None:
@@ -118,5 +118,5 @@ class _Values:
             yield from self.node.costs.add("messageExpression", path, cost, 1)
 
     def _most_values(self) -> int:
-        """How many values a rule may be applied to: without limits, as many as fit into a request."""
+        """The largest number of values that a rule is applied to: without limits, as many as fit into a request."""
         return LARGEST_REQUEST // (self.kind.least_bytes + 1) if self.node.count is None else self.node.count

@@ -21,7 +21,7 @@ MOST_WORKERS = 2
 SECONDS = 10.0
 """The processor time that a task may take."""
 PATIENCE = 12
-"""How many times as long a task may last, on a machine that has no time for it."""
+"""Factor by which a task may last longer than that, on a busy machine."""
 MOST_WAITING = 64
 """Tasks that may wait for a worker."""
 MEMORY = 1 << 30

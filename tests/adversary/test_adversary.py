@@ -124,6 +124,9 @@ def lists_in_yaml(server: Process) -> None:
 def nested_rules(server: Process) -> None:
     rule = {"rule": "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"}
     numbers = {"type": "array", "items": {"type": "integer"}, "maxItems": 1000, "x-kubernetes-validations": [rule]}
+    wide = trees({"type": "object", "properties": {"numbers": numbers}})
+    assert server.ask("POST", DEFINITIONS, json.dumps(wide).encode())[0] == 422
+    numbers["maxItems"] = 100
     text = {"type": "string", "pattern": "^(a+)+$"}
     schema = {"type": "object", "properties": {"numbers": numbers, "text": text}}
     assert server.ask("POST", DEFINITIONS, json.dumps(trees(schema)).encode())[0] in (201, 409)
@@ -131,9 +134,25 @@ def nested_rules(server: Process) -> None:
     while server.ask("GET", TREES)[0] != 200:
         assert time.monotonic() < end
         time.sleep(0.1)
-    for spec in ({"numbers": [1] * 800}, {"text": "a" * 40 + "!"}):
+    for spec in ({"numbers": [1] * 100}, {"text": "a" * 40 + "!"}):
         body = {"apiVersion": "example.com/v1", "kind": "Tree", "metadata": {"generateName": "t-"}, **spec}
         assert server.ask("POST", TREES, json.dumps(body).encode())[0] == 422
+
+
+def costly_policies(server: Process) -> None:
+    expression = "lists.range(300).all(a, lists.range(300).all(b, a + b >= 0))"
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "costly", "expression": "object.metadata.name.startsWith('costly')"}],
+        "validations": [{"expression": expression}] * 3,
+    }
+    bound = {"policyName": "costly", "validationActions": ["Deny"]}
+    for plural, body in (("validatingadmissionpolicies", spec), ("validatingadmissionpolicybindings", bound)):
+        made = json.dumps({"metadata": {"name": "costly"}, "spec": body}).encode()
+        assert server.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", made)[0] in (201, 409)
+    body = {"metadata": {"name": f"costly-{time.monotonic_ns()}"}}
+    assert server.ask("POST", MAPS, json.dumps(body).encode())[0] == 201
 
 
 def half_requests(server: Process) -> None:
@@ -169,6 +188,7 @@ ATTACKS: dict[str, Attack] = {
     "many terms": terms,
     "lists in YAML": lists_in_yaml,
     "nested rules": nested_rules,
+    "costly policies": costly_policies,
     "half requests": half_requests,
     "idle watchers": idle_watchers,
     "a binding to an object": send("POST", f"{PODS}/none/binding", b'{"target":{"name":{"a":1}}}'),

@@ -107,7 +107,7 @@ FAILURES = [
 ]
 INVALID = [
     ("self >", "1:7: Syntax error: mismatched input '<EOF>'"),
-    ("self.foo(1)", "1:5: undeclared reference to 'foo'"),
+    ("self.foo(1)", "1:9: undeclared reference to 'foo'"),
     ("other == 1", "1:1: undeclared reference to 'other'"),
     ("self.l.all(x)", "found no matching overload for 'all'"),
     ("self.l.all(1, true)", "argument must be a simple name"),

@@ -1,7 +1,7 @@
 """Work on bytes that can take seconds: done elsewhere, so that no request holds up the others.
 
-Reading YAML, saying where JSON is broken and writing YAML or protobuf are functions from bytes to bytes. What is small
-is done at once; what is not is given to `Backend.heavy`, which has other processes for it
+Reading YAML, saying where JSON is broken, writing YAML or protobuf, and evaluating expressions are functions from bytes
+to bytes. What is small is done at once; what is not is given to `Backend.heavy`, which has other processes for it
 (`kilauea.runtime.cluster.workers`).
 """
 
@@ -14,11 +14,16 @@ import msgspec
 import yaml
 
 from kilauea.apiserver.crd.rules import apply_heavy_rules
+from kilauea.apiserver.dynamic.evaluation import evaluate_elsewhere
+from kilauea.apiserver.dynamic.type_checks import check_types
 from kilauea.apiserver.protobuf import encode_protobuf
 from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.rest.parsing import parse_json, parse_yaml
+from kilauea.apiserver.too_heavy import TooHeavy, TooManyWaiting
 
-Task = Literal["apply rules", "parse json", "parse yaml", "write protobuf", "write yaml"]
+__all__ = ["TASKS", "AtOnce", "Heavy", "Task", "TooHeavy", "TooManyWaiting", "write_protobuf", "write_yaml"]
+
+Task = Literal["apply rules", "check types", "evaluate", "parse json", "parse yaml", "write protobuf", "write yaml"]
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -34,19 +39,13 @@ def write_yaml(value: bytes) -> bytes:
 
 TASKS: Mapping[Task, Callable[[bytes], bytes]] = {
     "apply rules": apply_heavy_rules,
+    "check types": check_types,
+    "evaluate": evaluate_elsewhere,
     "parse json": lambda body: msgspec.json.encode(parse_json(body)),
     "parse yaml": lambda body: msgspec.json.encode(parse_yaml(body)),
     "write yaml": write_yaml,
     "write protobuf": write_protobuf,
 }
-
-
-class TooHeavy(Exception):
-    """Work that took longer than it may, or for which too much other work waits."""
-
-
-class TooManyWaiting(TooHeavy):
-    """Work that was not started, as too much other work waits; it may be done later."""
 
 
 class Heavy(Protocol):

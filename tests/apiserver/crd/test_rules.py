@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kilauea.apiserver.crd.rules import RuleNode, apply_rules, check_rules, rules_of
+from kilauea.apiserver.crd.rule_checks import check_rules
+from kilauea.apiserver.crd.rules import RuleNode, apply_rules, rules_of
 from kilauea.apiserver.crd.values import escaped
 
 
@@ -134,17 +135,30 @@ def test_an_optional_old_self_that_is_not_used_is_refused() -> None:
     assert "may not be set if oldSelf is not used in rule" in cause.message
 
 
+NUMBER, TEXT = {"type": "integer"}, {"type": "string", "maxLength": 20}
+
+
+def numbers(rule: str) -> dict[str, Any]:
+    """The schema of a map of numbers."""
+    return {**ruled(rule, "object"), "additionalProperties": NUMBER, "maxProperties": 5}
+
+
+def items(rule: str, item: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a list."""
+    return {**ruled(rule, "array"), "items": item, "maxItems": 5}
+
+
 @pytest.mark.parametrize(
     ("raw", "good", "bad"),
     [
-        (ruled("self.all(k, v, k.startsWith('a') && v > 0)", "object"), {"a": 1}, {"a": 0}),
-        (ruled("sets.contains(['a', 'b'], self)", "array"), ["a"], ["c"]),
-        (ruled("self.?x.orValue(1) > 0", "object"), {}, {"x": 0}),
-        (ruled("ip(self).family() == 4", "string"), "10.0.0.1", "::1"),
-        (ruled("url(self).getScheme() == 'https'", "string"), "https://a", "http://a"),
-        (ruled("!format.dns1123Label().validate(self).hasValue()", "string"), "a-b", "A"),
-        (ruled("self.transformList(i, v, i + v) == [1, 2]", "array"), [1, 1], [1, 2]),
-        (ruled("self.transformMap(k, v, v + 1) == {'a': 2}", "object"), {"a": 1}, {"a": 2}),
+        (numbers("self.all(k, v, k.startsWith('a') && v > 0)"), {"a": 1}, {"a": 0}),
+        (items("sets.contains(['a', 'b'], self)", TEXT), ["a"], ["c"]),
+        ({**ruled("self.?x.orValue(1) > 0", "object"), "properties": {"x": NUMBER}}, {}, {"x": 0}),
+        ({**ruled("ip(self).family() == 4", "string"), "maxLength": 99}, "10.0.0.1", "::1"),
+        ({**ruled("url(self).getScheme() == 'https'", "string"), "maxLength": 99}, "https://a", "http://a"),
+        ({**ruled("!format.dns1123Label().validate(self).hasValue()", "string"), "maxLength": 99}, "a-b", "A"),
+        (items("self.transformList(i, v, i + v) == [1, 2]", NUMBER), [1, 1], [1, 2]),
+        (numbers("self.transformMap(k, v, v + 1) == {'a': 2}"), {"a": 1}, {"a": 2}),
         ({**ruled("self / 2.0 > 1.0", "number")}, 3, 1),
         ({**ruled("self < duration('1h')", "string"), "format": "duration"}, "30m", "2h"),
     ],
@@ -174,9 +188,10 @@ DESCRIBED: dict[str, Any] = {
         "x": {"type": "integer"},
         "a-b": {"type": "string"},
         "either": {"x-kubernetes-int-or-string": True},
-        "parts": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        "parts": {"type": "array", "maxItems": 9, "items": {"type": "object", "properties": {"name": TEXT}}},
         "sizes": {
             "type": "object",
+            "maxProperties": 9,
             "additionalProperties": {"type": "object", "properties": {"n": {"type": "integer"}}},
         },
         "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
@@ -198,7 +213,10 @@ def errors(rule: str, *, whole: bool = False, **more: Any) -> list[str]:
         ("oldSelf.z == self.x", "z", 8),
         ("self.parts.all(p, p.alias != '')", "alias", 20),
         ("self.parts[0].alias != ''", "alias", 14),
-        ("has(self.z) ? self.x > 1 : true", "z", 9),
+        ("has(self.z) ? self.x > 1 : true", "z", 4),
+        ("self.?z.orValue(1) == 1", "z", 5),
+        ("self.open.anything == 1", "anything", 10),
+        ("self.parts.filter(p, p.name != '')[0].anything == 1", "anything", 38),
         ("self.sizes['a'].m > 1", "m", 16),
         ("self.parts.exists(p, self.z == p.name)", "z", 26),
         ("cel.bind(p, self.parts[0], p.alias == '')", "alias", 29),
@@ -216,13 +234,10 @@ def test_a_rule_about_a_field_that_is_not_there_is_refused(rule: str, field: str
     [
         "self.x > 1 && oldSelf.x < 3",
         "self.a__dash__b == 'c'",
-        "self.?z.orValue(1) == 1",
-        "self.open.anything == 1",
         "self.sizes.some.n > 1",
         "self.parts.all(self, self.name != '')",
         "self.parts.filter(p, p.name != '').all(self, self.name != '')",
         "self.parts.map(p, p.name).all(n, n.size() > 0)",
-        "self.parts.filter(p, p.name != '')[0].anything == 1",
         "self.sizes.all(k, self.sizes[k].n > 0)",
         "self.either.anything == 1",
     ],
@@ -231,11 +246,52 @@ def test_a_rule_about_fields_that_are_or_may_be_there_is_let_in(rule: str) -> No
     assert errors(rule) == []
 
 
-def test_a_rule_of_a_whole_object_sees_its_kind_and_its_metadata() -> None:
-    assert errors("self.kind != '' && self.apiVersion != '' && has(self.metadata.uid)", whole=True) == []
-    (message,) = errors("self.kinds != ''", whole=True)
-    assert "undefined field 'kinds'" in message
+def test_a_rule_of_a_whole_object_sees_its_kind_and_its_name() -> None:
+    assert errors("self.kind != '' && self.apiVersion != '' && self.metadata.name != 'a'", whole=True) == []
+    for rule, field in (("self.kinds != ''", "kinds"), ("has(self.metadata.uid)", "uid")):
+        (message,) = errors(rule, whole=True)
+        assert f"undefined field '{field}'" in message
 
 
-def test_an_old_value_that_may_lack_is_not_looked_into() -> None:
-    assert errors("oldSelf.hasValue() ? oldSelf.value().z == 1 : true", optionalOldSelf=True) == []
+def test_an_old_value_that_may_lack_has_the_fields_of_the_new_one() -> None:
+    assert errors("oldSelf.hasValue() ? oldSelf.value().x == 1 : true", optionalOldSelf=True) == []
+    (message,) = errors("oldSelf.hasValue() ? oldSelf.value().z == 1 : true", optionalOldSelf=True)
+    assert "undefined field 'z'" in message
+
+
+@pytest.mark.parametrize(
+    ("rule", "column", "words"),
+    [
+        ("self.x == 'a'", 8, "found no matching overload for '_==_' applied to '(int, string)'"),
+        ("self.x.contains('a')", 16, "found no matching overload for 'contains' applied to 'int.(string)'"),
+        ("self.x + self.a__dash__b == 1", 8, "found no matching overload for '_+_' applied to '(int, string)'"),
+        ("self.x && self.a__dash__b == ''", 5, "expected type 'bool' but found 'int'"),
+        ("self.x.all(a, a > 1)", 5, "expression of type 'int' cannot be range of a comprehension"),
+        ("self.x.y == 1", 7, "type 'int' does not support field selection"),
+        ("self.parts[0].name == null", 20, "found no matching overload for '_==_' applied to '(string, null)'"),
+        ("[1, 'a'].size() == 2", 5, "expected type 'int' but found 'string'"),
+        ("self.x > 1 ? self.x : 'a'", 12, "found no matching overload for '_?_:_' applied to '(bool, int, string)'"),
+    ],
+)
+def test_a_rule_with_wrong_types_is_refused(rule: str, column: int, words: str) -> None:
+    (message,) = errors(rule)
+    assert f"compilation failed: ERROR: <input>:1:{column}: {words}" in message
+
+
+def test_all_errors_of_a_rule_are_told_at_once() -> None:
+    (message,) = errors("self.y == 1 && self.z == 2")
+    assert "undefined field 'y'" in message
+    assert "undefined field 'z'" in message
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"rule": "self.x"}, "cel expression must evaluate to a bool"),
+        ({"rule": "true", "messageExpression": "self.x"}, "messageExpression must evaluate to a string"),
+        ({"rule": "true", "messageExpression": "self.y"}, "messageExpression compilation failed: ERROR: <input>:1:5: "),
+    ],
+)
+def test_expressions_have_the_type_that_is_wanted_of_them(more: dict[str, str], words: str) -> None:
+    (message,) = errors(**more)
+    assert words in message

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 
 import msgspec
 import pytest
 
 from kilauea.apiserver.heavy import TooHeavy, TooManyWaiting
+from kilauea.runtime.cluster import workers as workers_module
 from kilauea.runtime.cluster.workers import Workers
 
 LONG = b"- a\n" * 400_000
@@ -34,13 +36,39 @@ def test_the_loop_goes_on_while_a_large_text_is_read() -> None:
 def test_a_task_that_takes_too_long_ends_and_the_next_one_is_done() -> None:
     async def run() -> bytes:
         workers = Workers(seconds=1.0)
-        with pytest.raises(TooHeavy, match=r"takes more than 1 seconds or too much memory to parse yaml"):
+        with pytest.raises(TooHeavy, match=r"more than 1 seconds of processor time or too much memory to parse yaml"):
             await workers.run("parse yaml", LONG * 4)
         done = await workers.run("write yaml", b'{"b":1,"a":[true]}')
         await workers.close()
         return done
 
     assert asyncio.run(run()) == b"a:\n- true\nb: 1\n"
+
+
+def test_a_task_counts_its_processor_time_and_not_the_time_that_the_machine_has_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[asyncio.subprocess.Process] = []
+    start = workers_module._start
+
+    async def noted() -> asyncio.subprocess.Process:
+        started.append(await start())
+        return started[-1]
+
+    async def run() -> bytes:
+        monkeypatch.setattr(workers_module, "_start", noted)
+        workers = Workers(seconds=0.5)
+        doing = asyncio.create_task(workers.run("write yaml", b'{"a":1}'))
+        while not started:
+            await asyncio.sleep(0)
+        started[0].send_signal(signal.SIGSTOP)
+        await asyncio.sleep(1.5)
+        started[0].send_signal(signal.SIGCONT)
+        done = await doing
+        await workers.close()
+        return done
+
+    assert asyncio.run(run()) == b"a: 1\n"
 
 
 def test_only_so_many_tasks_wait() -> None:

@@ -14,7 +14,7 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any
 
-from kilauea.api.cel import network, texts, times
+from kilauea.api.cel import authorization, network, texts, times
 from kilauea.api.cel.operators import OPERATORS, add, ranged
 from kilauea.api.cel.quantities import Quantity, is_quantity, quantity
 from kilauea.api.cel.semver import Semver, is_semver, semver
@@ -396,6 +396,7 @@ NAMESPACES: Mapping[str, Callable[..., Any]] = {
 """Functions called by a dotted name."""
 
 METHODS: Mapping[str, Callable[..., Any]] = {
+    **authorization.METHODS,
     **times.METHODS,
     **texts.METHODS,
     **network.METHODS,
@@ -451,6 +452,7 @@ def _joined(most: int, values: list[str], separator: str = "") -> int:
 
 _ONE: Callable[..., int] = lambda *_: 1  # noqa: E731  # a constant cost
 COSTS: Mapping[str, Callable[..., int]] = {
+    "check": lambda *_: authorization.COST_OF_CHECK,
     "contains": lambda _, text, part: size_of(text) * (1 + size_of(part) // 100) // 10,
     "distinct": lambda most, values: len(values) * weight(most, values),
     "dyn": _ONE,

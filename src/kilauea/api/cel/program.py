@@ -87,6 +87,9 @@ class _Compiler:
         raise self._fail(node, f"undeclared reference to '{name}' (in container '')")
 
     def _select(self, node: Node, bound: Names) -> Step:
+        variable = self._dotted_variable(node, bound)
+        if variable:
+            return partial(_variable, variable)
         qualified = self._type_name(node, bound)
         if qualified is not None:
             return lambda frame: qualified
@@ -98,6 +101,14 @@ class _Compiler:
 
         return select
 
+    def _dotted_variable(self, node: Node, bound: Names) -> str:
+        """The variable that a dotted name stands for; empty if it stands for none."""
+        root = node.parts[0]
+        if root.kind != "name" or root.value in bound or node.optional:
+            return ""
+        name = f"{root.value}.{node.value}"
+        return name if name in DOTTED_VARIABLES and (self._variables is None or name in self._variables) else ""
+
     def _type_name(self, node: Node, bound: Names) -> CelType | None:
         """The type that a dotted name stands for."""
         names = [node.value]
@@ -108,7 +119,7 @@ class _Compiler:
         if root.kind != "name" or root.value in bound or root.value in (self._variables or ()):
             return None
         text = ".".join([root.value, *reversed(names)])
-        return CelType(text) if text in _DOTTED_TYPES else None
+        return CelType(text) if text in NAMED_DOTTED_TYPES else None
 
     def _index(self, node: Node, bound: Names) -> Step:
         target, key = (self.step(part, bound) for part in node.parts)
@@ -284,7 +295,9 @@ class _Compiler:
         return run
 
 
-_DOTTED_TYPES = frozenset(
+DOTTED_VARIABLES = frozenset({"authorizer.requestResource"})
+"""Variables whose names have a dot, so that they look like fields."""
+NAMED_DOTTED_TYPES = frozenset(
     "google.protobuf.Timestamp google.protobuf.Duration net.IP net.CIDR kubernetes.Quantity kubernetes.URL "
     "kubernetes.Semver".split()
 )

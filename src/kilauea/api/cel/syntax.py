@@ -17,7 +17,8 @@ LONGEST = 100_000
 DEEPEST = 80
 """Levels of nesting, far below where Python's own stack ends."""
 
-Kind = Literal["literal", "name", "select", "index", "call", "list", "map"]
+Kind = Literal["literal", "name", "select", "index", "call", "list", "map", "fold", "test"]
+"""The last two only come from macros: `kilauea.api.cel.typing.expansion`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Node:
 
     `value` is the literal, or the name of the variable, field or function. `parts` are the target, if there is one,
     and the arguments; keys and values by turns in a map. `optional` marks `.?` and `[?]`, `optionals` the elements of
-    a literal that are marked with `?`.
+    a literal that are marked with `?`. `at` is where errors point: the sign of an operator, the bracket of a call.
     """
 
     kind: Kind
@@ -217,8 +218,9 @@ class _Parser:
         if kind not in ("name", "quoted") or name in ("in", "true", "false", "null"):
             self._fail("expecting IDENTIFIER")
         self._next += 1
+        place = self._tokens[self._next][2]
         if kind == "name" and not optional and self._take("("):
-            return Node("call", name, (target, *self._arguments(")")[0]), at, member=True)
+            return Node("call", name, (target, *self._arguments(")")[0]), place, member=True)
         return Node("select", name.strip("`"), (target,), at, optional=optional)
 
     def _arguments(self, end: str) -> tuple[tuple[Node, ...], frozenset[int]]:
@@ -279,8 +281,9 @@ class _Parser:
             return Node("literal", _NAMES[text], (), at)
         if text in _RESERVED:
             raise error_at(self._text, at, f"reserved identifier: {text}")
+        place = self._tokens[self._next][2]
         if self._take("("):
-            return Node("call", text, self._arguments(")")[0], at)
+            return Node("call", text, self._arguments(")")[0], place)
         return Node("name", text, (), at)
 
     # --- literals

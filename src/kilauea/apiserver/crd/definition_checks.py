@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kilauea.api.names import service_name_problems, subdomain_problems
-from kilauea.apiserver.crd.rules import check_rules
+from kilauea.apiserver.crd.rule_checks import check_rules
 from kilauea.apiserver.crd.structural import check_structural
 from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
@@ -20,8 +20,11 @@ APPROVAL = "api-approved.kubernetes.io"
 _PROTECTED = (".k8s.io", ".kubernetes.io")
 
 
-def check_definition(definition: Object) -> list[Cause]:
-    """Return the errors in a definition; its metadata is checked elsewhere."""
+def check_definition(definition: Object, old: Object | None = None) -> list[Cause]:
+    """Return the errors in a definition; its metadata is checked elsewhere.
+
+    Rules of a version whose schema stays as it is in `old` are not checked: they were accepted.
+    """
     spec = definition["spec"]
     names = spec.get("names") or {}
     causes = []
@@ -31,7 +34,7 @@ def check_definition(definition: Object) -> list[Cause]:
     causes += _group(spec.get("group") or "")
     if spec.get("scope") not in ("Cluster", "Namespaced"):
         causes.append(not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
-    causes += _versions(spec)
+    causes += _versions(spec, _schemas(old))
     causes += _names(names)
     causes += _conversion(spec)
     causes += _approval(definition)
@@ -105,7 +108,13 @@ def _names(names: Object) -> Iterator[Cause]:
 # --- versions
 
 
-def _versions(spec: Object) -> Iterator[Cause]:
+def _schemas(definition: Object | None) -> dict[str, Any]:
+    """The schemas of the versions of a definition."""
+    versions = (definition or {}).get("spec", {}).get("versions") or []
+    return {each.get("name", ""): (each.get("schema") or {}).get("openAPIV3Schema") for each in versions}
+
+
+def _versions(spec: Object, accepted: Raw) -> Iterator[Cause]:
     versions = spec.get("versions") or []
     names = [each.get("name", "") for each in versions]
     for number, name in enumerate(names):
@@ -119,10 +128,10 @@ def _versions(spec: Object) -> Iterator[Cause]:
     for number, version in enumerate(versions):
         if shared and number:
             break
-        yield from _version(version, "spec" if shared else f"spec.versions[{number}]", number, shared)
+        yield from _version(version, "spec" if shared else f"spec.versions[{number}]", number, shared, accepted)
 
 
-def _version(version: Object, path: str, number: int, shared: bool) -> Iterator[Cause]:
+def _version(version: Object, path: str, number: int, shared: bool, accepted: Raw) -> Iterator[Cause]:
     """One version; what all versions share is told of as if it stood in the specification itself."""
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
@@ -130,7 +139,9 @@ def _version(version: Object, path: str, number: int, shared: bool) -> Iterator[
     else:
         place = f"{path}.{'validation' if shared else 'schema'}.openAPIV3Schema"
         found = check_structural(schema, place)
-        yield from found or check_rules(schema, place)
+        yield from found
+        if not found and schema != accepted.get(version.get("name", "")):
+            yield from check_rules(schema, place)
     yield from _subresources(version.get("subresources") or {}, f"{path}.subresources")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         yield from _column(column, f"{path}.additionalPrinterColumns[{index}]")

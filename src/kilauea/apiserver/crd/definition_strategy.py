@@ -58,6 +58,10 @@ class DefinitionStrategy(Strategy):
         """Return the errors in a definition."""
         return check_definition(obj)
 
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        """Return the errors in an updated definition."""
+        return check_definition(obj, old)
+
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         """Return the errors in a change."""
         return check_change(obj, old)

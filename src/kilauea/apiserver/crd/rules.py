@@ -1,9 +1,8 @@
-"""The CEL rules of a schema (`x-kubernetes-validations`): checked with a definition, applied to its objects."""
+"""The CEL rules of a schema (`x-kubernetes-validations`), applied to objects."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,10 +12,9 @@ from typing import Any
 import msgspec
 
 from kilauea.api.cel import COST_OF_CALL, NONE, CelCostError, CelError, Optional, Program, compiled
-from kilauea.apiserver.crd.rule_fields import undefined_field
+from kilauea.apiserver.crd.rule_checks import OLD
 from kilauea.apiserver.crd.values import as_cel
 from kilauea.apiserver.deferred import deferred, has_answers
-from kilauea.apiserver.fields import invalid_value, not_supported, required
 from kilauea.apiserver.schema.validation import type_name
 from kilauea.apiserver.status import Cause
 
@@ -24,8 +22,6 @@ log = logging.getLogger(__name__)
 
 Raw = Mapping[str, Any]
 
-REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
-_OLD = re.compile(r"\boldSelf\b")
 _MISSING = object()
 _VARIABLES = frozenset({"self", "oldSelf"})
 COST_OF_OBJECT = 10_000_000
@@ -129,45 +125,8 @@ def _rule(raw: Raw, name: str) -> ValidationRule:
         program = None
     return ValidationRule(
         text, program, (raw.get("message") or "").strip(), message, raw.get("reason") or "FieldValueInvalid",
-        raw.get("fieldPath") or "", bool(_OLD.search(text)), bool(raw.get("optionalOldSelf")),
+        raw.get("fieldPath") or "", bool(OLD.search(text)), bool(raw.get("optionalOldSelf")),
     )  # fmt: skip
-
-
-# --- of a definition
-
-
-def check_rules(raw: Raw, path: str, *, whole: bool = True) -> Iterator[Cause]:
-    """Errors in the rules of a schema as such; `whole` if it is that of a whole object."""
-    for number, rule in enumerate(raw.get("x-kubernetes-validations") or ()):
-        yield from _check_rule(rule, f"{path}.x-kubernetes-validations[{number}]", raw, whole=whole)
-    for key, child in sorted(raw.get("properties", {}).items()):
-        yield from check_rules(child, f"{path}.properties[{key}]", whole=False)
-    for key in ("items", "additionalProperties"):
-        if isinstance(raw.get(key), dict):
-            yield from check_rules(raw[key], f"{path}.{key}", whole=False)
-
-
-def _check_rule(rule: Raw, path: str, raw: Raw, *, whole: bool) -> Iterator[Cause]:
-    text = (rule.get("rule") or "").strip()
-    if not text:
-        yield required(f"{path}.rule", "rule is not specified")
-        return
-    if "\n" in text and not (rule.get("message") or "").strip() and not rule.get("messageExpression"):
-        yield required(f"{path}.message", "message must be specified if rule contains line breaks")
-    if rule.get("reason") and rule["reason"] not in REASONS:
-        yield not_supported(f"{path}.reason", rule["reason"], REASONS)
-    for key in ("rule", "messageExpression"):
-        expression = (rule.get(key) or "true").strip()
-        try:
-            compiled(expression, _VARIABLES)
-            wrong = undefined_field(expression, raw, whole=whole, old_may_lack=bool(rule.get("optionalOldSelf")))
-        except CelError as error:
-            wrong = str(error)
-        if wrong:
-            yield invalid_value(f"{path}.{key}", rule[key], wrong)
-    if rule.get("optionalOldSelf") is not None and not _OLD.search(text):
-        words = "may not be set if oldSelf is not used in rule"
-        yield invalid_value(f"{path}.optionalOldSelf", rule["optionalOldSelf"], words)
 
 
 # --- of an object

@@ -12,6 +12,7 @@ from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.dynamic.matching import EXEMPT, GROUP, is_exempt
 from kilauea.apiserver.dynamic.mutations import change_by_policies
 from kilauea.apiserver.dynamic.policies import Policy, check_by_policies, policies_of
+from kilauea.apiserver.dynamic.policy_status import update_policy_status
 from kilauea.apiserver.dynamic.remote import Remote
 from kilauea.apiserver.dynamic.webhooks import Dispatcher, Webhook, webhooks_of
 from kilauea.apiserver.storage import Store, Stored
@@ -86,10 +87,11 @@ class DynamicAdmission:
 
 
 class ConfigurationChange:
-    """The consequence of writing a configuration: it is read again. Implements `Effect`."""
+    """The consequence of writing a configuration: it is read again, and a policy is checked. Implements `Effect`."""
 
-    def __init__(self, dynamic: DynamicAdmission) -> None:
+    def __init__(self, dynamic: DynamicAdmission, attributes: Attributes) -> None:
         self._dynamic = dynamic
+        self._attributes = attributes
 
     def cancel(self) -> None:
         """The write failed: nothing changes."""
@@ -97,6 +99,9 @@ class ConfigurationChange:
     async def settle(self, stored: Stored) -> None:
         """The configuration is stored."""
         self._dynamic.forget()
+        attributes = self._attributes
+        if attributes.resource.plural == "validatingadmissionpolicies" and attributes.operation != "DELETE":
+            await update_policy_status(attributes.backend, stored)
 
 
 class ConfigurationStep(AdmissionStep):
@@ -108,4 +113,4 @@ class ConfigurationStep(AdmissionStep):
     def begin(self, attributes: Attributes) -> Effect | None:
         """Return the consequence of a write of a configuration."""
         dynamic = attributes.backend.dynamic
-        return None if dynamic is None or attributes.dry_run else ConfigurationChange(dynamic)
+        return None if dynamic is None or attributes.dry_run else ConfigurationChange(dynamic, attributes)

@@ -1,28 +1,21 @@
-"""CEL expressions of webhooks and policies: what they may read, and their evaluation."""
+"""CEL expressions of webhooks and policies: what they may read, and match conditions."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kilauea.api.cel import CelError, compiled
 from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.dynamic.authorizing import authorizer_variables
+from kilauea.apiserver.dynamic.evaluation import COST_OF_CONDITIONS, ConditionError, Evaluation, OutOfBudget
 from kilauea.apiserver.dynamic.matching import namespace_of
 from kilauea.apiserver.dynamic.reviews import request_of
 from kilauea.apiserver.resources.types import ResourceType
 
 Raw = Mapping[str, Any]
 
-_VARIABLE = re.compile(r"\bvariables\.([A-Za-z_]\w*)")
-_AUTHORIZER = re.compile(r"\bauthorizer\b")
 
-
-class ConditionError(Exception):
-    """An expression that cannot be evaluated; the message is the real server's."""
-
-
-class Inputs:
+class Inputs(Evaluation):
     """The variables of expressions about one write.
 
     Args:
@@ -45,52 +38,32 @@ class Inputs:
     ) -> None:
         own = attributes.resource
         is_namespace = (own.group, own.plural) == ("", "namespaces")
-        self.values: dict[str, Any] = {
+        values: dict[str, Any] = {
             "object": obj,
             "oldObject": old,
             "request": request_of(attributes, resource),
             "namespaceObject": None if is_namespace else namespace_of(attributes),
             "params": params,
-            "variables": {},
+            **authorizer_variables(attributes),
         }
-        self._expressions = {each["name"]: each["expression"] for each in variables}
-
-    def evaluate(self, expression: str) -> Any:
-        """The value of an expression; raises ConditionError."""
-        text = expression.strip()
-        if _AUTHORIZER.search(text):
-            raise ConditionError(f"expression '{text}' resulted in error: authorizer is not supported by this server")
-        for name in _VARIABLE.findall(text):
-            self._set_variable(name)
-        try:
-            return compiled(text)(self.values)
-        except CelError as error:
-            raise ConditionError(f"expression '{text}' resulted in error: {error}") from error
-
-    def _set_variable(self, name: str) -> None:
-        """Evaluate a variable that an expression uses, once; one that is used by itself has no value."""
-        if name in self.values["variables"] or name not in self._expressions:
-            return
-        expression = self._expressions.pop(name)
-        try:
-            value = self.evaluate(expression)
-        except ConditionError as error:
-            self._expressions[name] = expression
-            raise ConditionError(f'composited variable "{name}" fails to evaluate: {error}') from error
-        self.values["variables"] = {**self.values["variables"], name: value}
+        super().__init__(values, variables, attributes.backend.heavy)
 
 
-def conditions_hold(conditions: Sequence[Raw], inputs: Inputs) -> bool:
+async def conditions_hold(conditions: Sequence[Raw], inputs: Inputs) -> bool:
     """Return True if all match conditions are true; one that is false decides, whatever others say.
 
     Raises:
         ConditionError: none is false, and some cannot be evaluated.
+        OutOfBudget: together they cost too much.
     """
     failed: list[str] = []
+    inputs.left = COST_OF_CONDITIONS
     for each in conditions:
         try:
-            if inputs.evaluate(each["expression"]) is False:
+            if await inputs.evaluate(each["expression"]) is False:
                 return False
+        except OutOfBudget:
+            raise
         except ConditionError as error:
             failed.append(str(error))
     if failed:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kilauea.apiserver.admission import Attributes
-from kilauea.apiserver.dynamic.conditions import ConditionError, conditions_hold
+from kilauea.apiserver.dynamic.conditions import Inputs, conditions_hold
+from kilauea.apiserver.dynamic.evaluation import ConditionError
 from kilauea.apiserver.dynamic.literals import plain_literals
 from kilauea.apiserver.dynamic.policies import (
     Application,
@@ -67,13 +68,13 @@ async def _apply(application: Application, attributes: Attributes) -> bool:
     if attributes.obj is None:
         return False
     conditions = application.policy.spec.get("matchConditions") or ()
-    if not conditions_hold(conditions, await inputs_of(application, attributes)):
+    if not await conditions_hold(conditions, await inputs_of(application, attributes)):
         return False
     changed = False
     for mutation in application.policy.spec.get("mutations") or ():
         inputs = await inputs_of(application, attributes)
         obj = await in_version(attributes, application.resource, attributes.obj)
-        new = _mutated(application, mutation, inputs.evaluate, obj)
+        new = await _mutated(application, mutation, inputs, obj)
         new = await in_version(attributes, attributes.resource, new)
         if not same(new, attributes.obj):
             replace(attributes.obj, new)
@@ -81,13 +82,13 @@ async def _apply(application: Application, attributes: Attributes) -> bool:
     return changed
 
 
-def _mutated(application: Application, mutation: Raw, evaluate: Callable[[str], Any], obj: Any) -> Any:
+async def _mutated(application: Application, mutation: Raw, inputs: Inputs, obj: Any) -> Any:
     """The object with one mutation."""
     try:
         if mutation.get("patchType") == "JSONPatch":
-            operations = evaluate(plain_literals((mutation.get("jsonPatch") or {}).get("expression") or ""))
+            operations = await inputs.evaluate(_expression(mutation, "jsonPatch"))
             return json_patch(obj, operations)
-        patch = evaluate(plain_literals((mutation.get("applyConfiguration") or {}).get("expression") or ""))
+        patch = await inputs.evaluate(_expression(mutation, "applyConfiguration"))
         if not isinstance(patch, dict):
             raise ConditionError("must evaluate to Object")
         resource = application.resource
@@ -96,3 +97,8 @@ def _mutated(application: Application, mutation: Raw, evaluate: Callable[[str], 
         return strategic_merge(obj, patch, resource.schema)
     except ApiFault as fault:
         raise ConditionError(str(fault)) from fault
+
+
+def _expression(mutation: Raw, field: str) -> str:
+    """The expression of a mutation, with maps for its typed literals."""
+    return plain_literals((mutation.get(field) or {}).get("expression") or "")

@@ -12,8 +12,9 @@ import msgspec
 from kilauea.api.selectors import matches
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes
-from kilauea.apiserver.dynamic.conditions import ConditionError, Inputs, conditions_hold
+from kilauea.apiserver.dynamic.conditions import Inputs, conditions_hold
 from kilauea.apiserver.dynamic.decoding import decode
+from kilauea.apiserver.dynamic.evaluation import COST_OF_POLICY, ConditionError, OutOfBudget
 from kilauea.apiserver.dynamic.matching import Selectors, find_match, parse_selector
 from kilauea.apiserver.dynamic.versions import objects_in_version
 from kilauea.apiserver.resources.types import ResourceType
@@ -171,7 +172,7 @@ async def check_by_policies(policies: Sequence[Policy], attributes: Attributes) 
     denials: list[Denial] = []
     async for each in applications(policies, attributes, denials):
         inputs = await inputs_of(each, attributes)
-        for index, (message, reason) in enumerate(_failures(each, inputs)):
+        for index, (message, reason) in enumerate(await _failures(each, inputs)):
             _act(each, attributes, message, reason, denials, index)
     if denials:
         raise refusal(attributes, denials[0], "ValidatingAdmissionPolicy")
@@ -184,36 +185,53 @@ async def inputs_of(application: Application, attributes: Attributes) -> Inputs:
     return Inputs(attributes, application.resource, obj, old, application.params, variables)
 
 
-def _failures(application: Application, inputs: Inputs) -> list[tuple[str, str]]:
+async def _failures(application: Application, inputs: Inputs) -> list[tuple[str, str]]:
     """Message and reason of each validation that fails."""
     policy = application.policy
     try:
-        if not conditions_hold(policy.spec.get("matchConditions") or (), inputs):
+        if not await conditions_hold(policy.spec.get("matchConditions") or (), inputs):
             return []
     except ConditionError as error:
         return [] if policy.fails_open else [(str(error), "")]
+    try:
+        return await _judged(policy, inputs)
+    except OutOfBudget as error:
+        return [] if policy.fails_open else [(str(error), "")]
+
+
+async def _judged(policy: Policy, inputs: Inputs) -> list[tuple[str, str]]:
+    """Message and reason of each expression that fails; raises OutOfBudget."""
     failed: list[tuple[str, str]] = []
+    inputs.left = COST_OF_POLICY
     for validation in policy.spec.get("validations") or ():
         try:
-            if inputs.evaluate(validation["expression"]) is not True:
-                failed.append((_message(validation, inputs), validation.get("reason") or "Invalid"))
+            if await inputs.evaluate(validation["expression"]) is not True:
+                failed.append((await _message(validation, inputs), validation.get("reason") or "Invalid"))
+        except OutOfBudget:
+            raise
         except ConditionError as error:
             if not policy.fails_open:
                 failed.append((str(error), ""))
+    inputs.left = COST_OF_POLICY
     for each in policy.spec.get("auditAnnotations") or ():
         try:
-            log.debug("audit annotation %s/%s: %s", policy.name, each["key"], inputs.evaluate(each["valueExpression"]))
+            value = await inputs.evaluate(each["valueExpression"])
+            log.debug("audit annotation %s/%s: %s", policy.name, each["key"], value)
+        except OutOfBudget:
+            raise
         except ConditionError as error:
             if not policy.fails_open:
                 failed.append((str(error), ""))
     return failed
 
 
-def _message(validation: Raw, inputs: Inputs) -> str:
+async def _message(validation: Raw, inputs: Inputs) -> str:
     """The message of a validation that fails: its expression's, its own, or the expression itself."""
     if validation.get("messageExpression"):
         try:
-            made = inputs.evaluate(validation["messageExpression"])
+            made = await inputs.evaluate(validation["messageExpression"])
+        except OutOfBudget as error:
+            return f"failed messageExpression: {error}"
         except ConditionError as error:
             log.info("the messageExpression of a policy fails: %s", error)
             made = ""

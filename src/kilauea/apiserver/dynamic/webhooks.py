@@ -10,7 +10,8 @@ from typing import Any
 
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes
-from kilauea.apiserver.dynamic.conditions import ConditionError, Inputs, conditions_hold
+from kilauea.apiserver.dynamic.conditions import Inputs, conditions_hold
+from kilauea.apiserver.dynamic.evaluation import ConditionError
 from kilauea.apiserver.dynamic.matching import Selectors, find_match
 from kilauea.apiserver.dynamic.remote import CallError, Remote, target_of
 from kilauea.apiserver.dynamic.reviews import Verdict, denial, encode_review, read_verdict, request_of, review_version
@@ -167,7 +168,7 @@ async def matched(hook: Webhook, attributes: Attributes) -> ResourceType | None:
         return resource
     try:
         inputs = Inputs(attributes, resource, *await objects_in_version(attributes, resource))
-        return resource if conditions_hold(conditions, inputs) else None
+        return resource if await conditions_hold(conditions, inputs) else None
     except ConditionError as error:
         if hook.fails_open:
             return None

@@ -32,6 +32,7 @@ from kilauea.apiserver.strategies.ingresses import IngressClasses, Ingresses
 from kilauea.apiserver.strategies.limit_ranges import LimitRanges
 from kilauea.apiserver.strategies.network import NetworkPolicies, Services
 from kilauea.apiserver.strategies.pods import Pods
+from kilauea.apiserver.strategies.policies import MutatingPolicies, PolicyBindings, ValidatingPolicies
 from kilauea.apiserver.strategies.policy import (
     Budgets,
     Leases,
@@ -41,12 +42,7 @@ from kilauea.apiserver.strategies.policy import (
 )
 from kilauea.apiserver.strategies.replication import PodTemplates, ReplicationControllers
 from kilauea.apiserver.strategies.volumes import Claims, Drivers, StorageClasses, StorageObjects, Volumes
-from kilauea.apiserver.strategies.webhooks import (
-    MutatingPolicies,
-    PolicyBindings,
-    ValidatingPolicies,
-    WebhookConfigurations,
-)
+from kilauea.apiserver.strategies.webhooks import WebhookConfigurations
 from kilauea.apiserver.strategies.workloads import CronJobs, DaemonSets, Jobs, ReplicaSets, StatefulSets, Workloads
 
 

@@ -1,4 +1,4 @@
-"""The rules of webhook configurations and of admission policies."""
+"""The rules of webhook configurations."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from kilauea.api.cel import CelError, compiled
 from kilauea.api.names import subdomain_problems
 from kilauea.apiserver.fields import invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy
+from kilauea.apiserver.strategies.expressions import conditions_problems
 
 Raw = Mapping[str, Any]
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -56,7 +56,7 @@ def _webhook(webhook: Raw, path: str) -> Iterator[Cause]:
         message = f"must include at least one of {', '.join(VERSIONS)}"
         yield invalid_value(f"{path}.admissionReviewVersions", versions, message)
     for number, rule in enumerate(webhook.get("rules") or ()):
-        yield from _rule(rule, f"{path}.rules[{number}]")
+        yield from check_operations(rule, f"{path}.rules[{number}]")
     yield from _options(webhook, path)
     yield from _client(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
     yield from conditions_problems(webhook.get("matchConditions") or (), f"{path}.matchConditions")
@@ -80,7 +80,8 @@ def _options(webhook: Raw, path: str) -> Iterator[Cause]:
         yield invalid_value(f"{path}.timeoutSeconds", seconds, message)
 
 
-def _rule(rule: Raw, path: str) -> Iterator[Cause]:
+def check_operations(rule: Raw, path: str) -> Iterator[Cause]:
+    """The errors in a rule about the writes that a webhook or policy is asked about."""
     operations = rule.get("operations") or []
     if not operations:
         yield required(f"{path}.operations")
@@ -129,76 +130,3 @@ def _url(url: str, path: str) -> Iterator[Cause]:
         yield invalid_value(path, parts.fragment, f"fragments are not permitted in the URL{_FORM}")
     if parts.query:
         yield invalid_value(path, parts.query, f"query parameters are not permitted in the URL{_FORM}")
-
-
-def conditions_problems(conditions: Any, path: str) -> Iterator[Cause]:
-    """The errors in match conditions: their names, and expressions that cannot be compiled."""
-    for number, each in enumerate(conditions):
-        if not each.get("name"):
-            yield required(f"{path}[{number}].name")
-        yield from expression_problems(each.get("expression") or "", f"{path}[{number}].expression")
-
-
-def expression_problems(text: str, path: str) -> Iterator[Cause]:
-    """The error of an expression that is missing or cannot be compiled."""
-    if not text.strip():
-        yield required(path)
-        return
-    try:
-        compiled(text.strip())
-    except CelError as error:
-        yield invalid_value(path, text, str(error))
-
-
-class ValidatingPolicies(Strategy):
-    """Validating admission policies."""
-
-    def validate(self, obj: Object) -> list[Cause]:
-        """Return the errors in a policy."""
-        spec = obj.get("spec") or {}
-        causes = [*_constraints(spec), *conditions_problems(spec.get("matchConditions") or (), "spec.matchConditions")]
-        validations = spec.get("validations") or ()
-        if not validations and not spec.get("auditAnnotations"):
-            message = "validations or auditAnnotations must contain at least one item"
-            causes += [required("spec.validations", message), required("spec.auditAnnotations", message)]
-        for number, each in enumerate(validations):
-            causes += expression_problems(each.get("expression") or "", f"spec.validations[{number}].expression")
-        for number, each in enumerate(spec.get("variables") or ()):
-            causes += expression_problems(each.get("expression") or "", f"spec.variables[{number}].expression")
-        return causes
-
-
-class MutatingPolicies(Strategy):
-    """Mutating admission policies: they have no status."""
-
-    has_status = False
-
-    def validate(self, obj: Object) -> list[Cause]:
-        """Return the errors in a policy."""
-        spec = obj.get("spec") or {}
-        causes = [*_constraints(spec), *conditions_problems(spec.get("matchConditions") or (), "spec.matchConditions")]
-        if not spec.get("mutations"):
-            causes.append(required("spec.mutations", "mutations must contain at least one item"))
-        if not spec.get("reinvocationPolicy"):
-            causes.append(required("spec.reinvocationPolicy"))
-        return causes
-
-
-def _constraints(spec: Raw) -> Iterator[Cause]:
-    limits = spec.get("matchConstraints")
-    if limits is None:
-        yield required("spec.matchConstraints")
-    elif not limits.get("resourceRules"):
-        yield required("spec.matchConstraints.resourceRules")
-    for number, rule in enumerate((limits or {}).get("resourceRules") or ()):
-        yield from _rule(rule, f"spec.matchConstraints.resourceRules[{number}]")
-
-
-class PolicyBindings(Strategy):
-    """Bindings of policies: they have no status."""
-
-    has_status = False
-
-    def validate(self, obj: Object) -> list[Cause]:
-        """Return the errors in a binding."""
-        return [] if (obj.get("spec") or {}).get("policyName") else [required("spec.policyName")]

@@ -1,13 +1,15 @@
 """Worker processes for what takes long: `kilauea.apiserver.heavy`, in processes that can be ended.
 
 A worker is started when there is work for it, and gets one task after another over a pipe. It ends with this process,
-when it takes too long, or when it takes too much memory. `python -m kilauea.runtime.cluster.workers` is one.
+when a task takes too much processor time, or when it takes too much memory. Processor time is what counts, so that a
+busy machine does not fail what is quick on its own. `python -m kilauea.runtime.cluster.workers` is one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import resource
+import signal
 import sys
 from contextlib import suppress
 from struct import Struct
@@ -17,13 +19,17 @@ from kilauea.apiserver.heavy import TASKS, Task, TooHeavy, TooManyWaiting
 
 MOST_WORKERS = 2
 SECONDS = 10.0
-"""The time that a task may take."""
+"""The processor time that a task may take."""
+PATIENCE = 12
+"""Factor by which a task may last longer than that, on a busy machine."""
 MOST_WAITING = 64
 """Tasks that may wait for a worker."""
 MEMORY = 1 << 30
 """Bytes of address space that a worker may take."""
+_REQUEST = Struct(">BdI")
+"""Number of the task, the processor time that it may take, and the number of bytes that follow."""
 _HEAD = Struct(">BI")
-"""Number of the task, or 1 for a result and 0 for a failure; and the number of bytes that follow."""
+"""1 for a result and 0 for a failure; and the number of bytes that follow."""
 _READY = b"+"
 """The first byte that a worker sends."""
 _NAMES: tuple[Task, ...] = tuple(TASKS)
@@ -57,13 +63,13 @@ class Workers:
     async def _run(self, task: Task, data: bytes) -> bytes:
         worker = self._idle.pop() if self._idle else await _start()
         try:
-            async with asyncio.timeout(self._seconds):
-                result = await _ask(worker, task, data)
+            async with asyncio.timeout(self._seconds * PATIENCE):
+                result = await _ask(worker, task, data, self._seconds)
         except (TimeoutError, OSError, EOFError) as error:
             await _end(worker)
             raise TooHeavy(
-                f"the request takes more than {self._seconds:g} seconds or too much memory to {task}: "
-                "send or ask for less at a time"
+                f"the request takes more than {self._seconds:g} seconds of processor time or too much memory to "
+                f"{task}: send or ask for less at a time"
             ) from error
         except BaseException:
             await _end(worker)
@@ -95,11 +101,11 @@ async def _start() -> asyncio.subprocess.Process:
     return worker
 
 
-async def _ask(worker: asyncio.subprocess.Process, task: Task, data: bytes) -> bytes:
-    """Have a worker do a task."""
+async def _ask(worker: asyncio.subprocess.Process, task: Task, data: bytes, seconds: float) -> bytes:
+    """Have a worker do a task within a processor time."""
     assert worker.stdin is not None
     assert worker.stdout is not None
-    worker.stdin.write(_HEAD.pack(_NAMES.index(task), len(data)))
+    worker.stdin.write(_REQUEST.pack(_NAMES.index(task), seconds, len(data)))
     worker.stdin.write(data)
     await worker.stdin.drain()
     good, size = _HEAD.unpack(await worker.stdout.readexactly(_HEAD.size))
@@ -117,15 +123,20 @@ async def _end(worker: asyncio.subprocess.Process) -> None:
 
 
 def work(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Say that this worker is ready, and do tasks until there are no more."""
+    """Say that this worker is ready, and do tasks until there are no more.
+
+    The signal that a timer of processor time sends ends the process, also within a library that does not return.
+    """
     answers.write(_READY)
     answers.flush()
-    while head := requests.read(_HEAD.size):
-        number, size = _HEAD.unpack(head)
+    while head := requests.read(_REQUEST.size):
+        number, seconds, size = _REQUEST.unpack(head)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             good, result = 1, TASKS[_NAMES[number]](requests.read(size))
         except (Exception, MemoryError) as error:
             good, result = 0, f"{type(error).__name__}: {error}".encode()
+        signal.setitimer(signal.ITIMER_PROF, 0)
         answers.write(_HEAD.pack(good, len(result)) + result)
         answers.flush()
 

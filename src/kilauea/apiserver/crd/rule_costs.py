@@ -1,0 +1,56 @@
+"""The estimated costs of the rules of a definition, and what is said of those beyond the limits of Kubernetes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kilauea.apiserver.fields import forbidden_field
+from kilauea.apiserver.status import Cause
+
+COST_OF_RULE = 10_000_000
+"""Cost that a rule may have with all values of an object that it is applied to."""
+COST_OF_DEFINITION = 100_000_000
+"""Cost that all rules of a version of a definition may have."""
+_NAMED = 4
+"""Rules that are named when all of them cost too much; those below a hundredth are not."""
+_MOST = 2**64 - 1
+
+
+class RuleCosts:
+    """Adds up the costs of the rules below a path."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._total = 0
+        self._expensive: list[tuple[int, str]] = []
+
+    def add(self, name: str, path: str, cost: int, count: int) -> Iterator[Cause]:
+        """Count an expression that costs so much for each of so many values; yields an error beyond its limit."""
+        whole = min(cost * count, _MOST)
+        self._total = min(self._total + whole, _MOST)
+        if whole >= COST_OF_DEFINITION // 100:
+            self._expensive.append((whole, path))
+        if whole > COST_OF_RULE:
+            yield forbidden_field(path, exceeded(f"estimated {name} cost", whole, COST_OF_RULE))
+
+    def total_causes(self) -> Iterator[Cause]:
+        """Yield the errors if all rules together cost too much: the most expensive ones, and the sum."""
+        if self._total <= COST_OF_DEFINITION:
+            return
+        worst = sorted(self._expensive, key=lambda each: -each[0])[:_NAMED]
+        words = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+        for _, path in worst:
+            yield forbidden_field(path, words)
+        name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        yield forbidden_field(self._path, exceeded(name, self._total, COST_OF_DEFINITION))
+
+
+def exceeded(name: str, cost: int, limit: int) -> str:
+    """The error about a cost beyond its limit."""
+    factor = cost / limit
+    shown = "more than 100x" if factor > 100 else f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
+    advice = (
+        "try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings "
+        "are declared"
+    )
+    return f"{name} exceeds budget by factor of {shown} ({advice})"

@@ -1,0 +1,55 @@
+"""The variable `authorizer` of expressions: asks the server's own authorizer about the caller of a write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.api.cel.authorization import Authorizer, Decision, Question, ResourceCheck
+from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.rbac.authorizer import Action
+from kilauea.apiserver.rbac.authorizer import Authorizer as Roles
+from kilauea.apiserver.rbac.impersonation import account_groups
+from kilauea.apiserver.request import User
+
+REQUEST_RESOURCE = "authorizer.requestResource"
+
+
+def authorizer_variables(attributes: Attributes) -> dict[str, Any]:
+    """The variables of expressions that may ask what the caller is allowed to do."""
+    authorizer = Authorizer(_Decider(attributes))
+    resource = attributes.resource
+    return {
+        "authorizer": authorizer,
+        REQUEST_RESOURCE: ResourceCheck(
+            authorizer, resource.group, resource.plural, attributes.subresource, attributes.namespace, attributes.name
+        ),
+    }
+
+
+class _Decider:
+    """Answers the checks of one write. Answers are kept: expressions often ask the same."""
+
+    def __init__(self, attributes: Attributes) -> None:
+        self._attributes = attributes
+        self._known: dict[Question, Decision] = {}
+
+    def __call__(self, question: Question) -> Decision:
+        """Return the answer to a check."""
+        known = self._known.get(question)
+        if known is None:
+            known = self._known[question] = self._decided(question)
+        return known
+
+    def _decided(self, question: Question) -> Decision:
+        user = _account(question.account) if question.account else self._attributes.user
+        action = Action(
+            question.verb, question.group, question.resource, question.subresource, question.namespace, question.name,
+            question.path,
+        )  # fmt: skip
+        reason = Roles(self._attributes.backend.store).reason(user, action)
+        return Decision(reason is not None, reason or "")
+
+
+def _account(account: str) -> User:
+    """A service account as a user."""
+    return User(f"system:serviceaccount:{account}", groups=account_groups(account.partition(":")[0]))

@@ -1,0 +1,42 @@
+"""Errors in the expressions of webhooks and policies, which are typed before they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kilauea.api.cel import CelError, compiled
+from kilauea.api.cel.typing import Type, check_expression
+from kilauea.apiserver.fields import invalid_value, required
+from kilauea.apiserver.schema.admission_types import variables_of
+from kilauea.apiserver.status import Cause
+
+Raw = Mapping[str, Any]
+_NAMES = {"null": "null_type"}
+_MISSING = {"spec.matchConditions": "", "spec.auditAnnotations": "valueExpression is not specified"}
+"""Messages about an expression that is missing, by the list that it is in."""
+
+
+def typed_problems(text: str, path: str, scope: Mapping[str, Type], *wanted: str) -> Iterator[Cause]:
+    """The error of an expression that is missing, has wrong types, or another type than is wanted of it."""
+    if not text.strip():
+        yield required(path, _MISSING.get(path.rpartition(".")[0].partition("[")[0], "expression is not specified"))
+        return
+    try:
+        found = str(check_expression(text.strip(), scope).type)
+        compiled(text.strip(), frozenset(scope))
+    except CelError as error:
+        yield invalid_value(path, text, str(error))
+        return
+    if wanted and found not in wanted:
+        one = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(_NAMES.get(each, each) for each in wanted)}]"
+        yield invalid_value(path, text, f"must evaluate to {one} but got {found}")
+
+
+def conditions_problems(conditions: Sequence[Raw], path: str, params: Type | None = None) -> Iterator[Cause]:
+    """The errors in match conditions: their names, and expressions that cannot be evaluated."""
+    scope = variables_of(params=params)
+    for number, each in enumerate(conditions):
+        if not each.get("name"):
+            yield required(f"{path}[{number}].name")
+        yield from typed_problems(each.get("expression") or "", f"{path}[{number}].expression", scope, "bool")

@@ -37,15 +37,16 @@ class ServedResources:
 
     def drop(self, key: str) -> None:
         """A task is gone."""
-        if self._tasks.pop(key, None) is not None:
+        task = self._tasks.pop(key, None)
+        if task is not None:
             self._changed.pop(key, None)
-            self._table.release_extended(key)
+            self._table.release_extended(key, task.uid)
 
     def settle(self, nodes: NodeTable) -> None:
         """Let devices serve the resources that classes name, and tasks claim them."""
         table, names = self._table, self._table.served
         served = tuple((name, names[name]) for name in sorted(names.keys() & nodes.axis.rows.keys()))
-        if not served and not self._served and not table.special:
+        if not (served or self._served or table.special or table.stale_pods):
             return
         if served != self._served:
             self._changed.update(dict.fromkeys(self._tasks))

@@ -115,7 +115,7 @@ class ResourceClaimTable:
         self.decided: dict[str, Decision] = {}
         """By claim: devices that the running sessions give it."""
         self.special: dict[tuple[str, str], list[str]] = {}
-        """By key and UID of a pod the keys of the claims for its extended resources: one, unless schedulers differed."""
+        """By key and UID of a pod the keys of the claims for its extended resources, mostly one."""
         self.contents: dict[str, SpecialDemand] = {}
         """By special claim: what its pod asks for."""
         self.stale_pods: dict[str, None] = {}

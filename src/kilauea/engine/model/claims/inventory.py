@@ -182,6 +182,15 @@ class Inventory:
         prepared = self._prepared
         return sorted(out, key=lambda row: (row in prepared, row)) if prepared else sorted(out)
 
+    def reached_by(self, nodes: Mask) -> Mask:
+        """(D,) devices that any of some nodes (N,) reaches."""
+        out = np.zeros(len(self), dtype=bool)
+        local = self.node_of >= 0
+        out[local] = nodes[self.node_of[local]]
+        for reach, rows in self.shared:
+            out[rows] = bool((reach & nodes).any())
+        return out
+
     def count(self, chosen: Mask, rows: Rows | None = None, free: Mask | None = None) -> NDArray[np.int64]:
         """(n,) number of the chosen devices (that are free) that nodes reach: all nodes, or those in some rows."""
         if rows is not None and len(rows) <= FEW:

@@ -343,6 +343,26 @@ def test_the_devices_count_by_class_too() -> None:
     assert found.queues["q"].allocated["deviceclass/gpu"] == 2000
 
 
+@pytest.mark.parametrize(
+    ("limit", "running", "expected"),
+    [
+        pytest.param(1, 0, ["n1", "n1", "n2"], id="pods on the node that offers the resource have no device"),
+        pytest.param(1, 1, ["n1", "n1"], id="they start although their queue may have no more devices"),
+        pytest.param(3, 1, ["n1", "n1", "n2", "n2"], id="and there is no limit for them"),
+    ],
+)
+def test_only_pods_on_nodes_without_the_resource_count_by_class(limit: int, running: int, expected: list[str]) -> None:
+    capacity = conf("enqueue, allocate", ["gang"], ["predicates", "capacity"])
+    nodes = [node("n1", resources={GPU: 2}), node("n2"), CLASS, slice_("n2", "a", "b", "c")]
+    held = [user("r", node="n2", group="r"), group("r", phase="Running"), special_claim("r", "n2/a", node="n2")]
+    pods = [[group(f"p-{i}"), user(f"p-{i}", group=f"p-{i}")] for i in range(5)]
+    limits = queue("q", capability={"deviceclass/gpu": limit})
+    found = plan(nodes, limits, held if running else [], pods, of=capacity)
+    assert sorted(binds(found).values()) == expected
+    assert found.queues["q"].allocated["deviceclass/gpu"] == 1000 * (expected.count("n2") + running)
+    assert all("the queue may not use" in each.message for each in pending(found).values()) or limit == 3
+
+
 def test_devices_are_part_of_what_the_cluster_has() -> None:
     """A group without pods is admitted by the sum of what nodes offer."""
     capacity = conf("enqueue, allocate", ["gang"], ["predicates", "capacity"])

@@ -11,6 +11,7 @@ from kilauea.engine.explain.group import with_hint
 from support.builders import (
     NAMESPACE,
     Data,
+    Objects,
     binds,
     conf,
     group,
@@ -120,9 +121,15 @@ def test_devices_that_are_kept_for_a_nominated_pod_are_not_free() -> None:
     """Pod p waits for the device of a pod that ends; the other two are its own already."""
     ending = [claim("r", owner="r", held=["n1/a"], node="n1", by=["r"]),
               claiming("r", "r", node="n1", group="low", deleting=True), group("low", phase="Running")]  # fmt: skip
-    first = [priority_class("high", 9), group("high", priority="high"),
+    first: list[Objects] = [priority_class("high", 9), group("high", priority="high"),
              pods_with_own("p", requests=[ask(count=3)], group="high", priority=9, nominated="n1")]  # fmt: skip
-    objects = [BASE, slice_("n1", "a", "b", "c"), ending, first, pods_with_own("q", requests=[ask(count=2)])]
+    objects: list[Objects] = [
+        BASE,
+        slice_("n1", "a", "b", "c"),
+        ending,
+        first,
+        pods_with_own("q", requests=[ask(count=2)]),
+    ]
     state = state_of(*objects)
     plan = plan_in(state, conf("allocate", ["priority", "gang"], ["predicates"]))
     assert nominations(plan) == {"p": "n1"}
@@ -132,7 +139,7 @@ def test_devices_that_are_kept_for_a_nominated_pod_are_not_free() -> None:
 
 @pytest.mark.parametrize("remedy", ["a device is added", "the pod that has one ends"])
 def test_once_as_many_devices_are_free_as_the_reason_asks_for_the_pod_starts(remedy: str) -> None:
-    objects = [BASE, slice_("n1", "a", "b"), HELD, pods_with_own("p", requests=[ask(count=2)])]
+    objects: list[Objects] = [BASE, slice_("n1", "a", "b"), HELD, pods_with_own("p", requests=[ask(count=2)])]
     assert counted("p", *objects) == "2 devices match: 1 in use, 1 free"
     state = state_of(*objects)
     if remedy == "a device is added":

@@ -266,7 +266,7 @@ def test_a_device_that_pods_share_without_a_limit_serves_any_number_of_them() ->
 
 def test_whole_and_shared_devices_of_a_node_count_together() -> None:
     halves = {"m": {"value": "4", "requestPolicy": {"default": 2}}}
-    listed = ["a", device("b", allowMultipleAllocations=True, capacity=halves), "c"]
+    listed: list[Data | str] = ["a", device("b", allowMultipleAllocations=True, capacity=halves), "c"]
     state = state_of(node("n1"), node("n2"), CLASS, slice_("n1", *listed), slice_("n2", "d"), user("p"))
     state.settle()
     assert state.nodes.allocatable[state.axis.rows[GPU]].tolist() == [4000, 1000]
@@ -341,6 +341,14 @@ def test_the_devices_count_by_class_too() -> None:
     found = plan(objects, held, pods, of=capacity)
     assert len(binds(found)) == 1
     assert found.queues["q"].allocated["deviceclass/gpu"] == 2000
+
+
+def test_queues_deserve_devices_before_any_pod_asks_for_them() -> None:
+    capacity = conf("enqueue, allocate", ["gang"], ["predicates", "capacity"])
+    deserving = queue("q", deserved={GPU: 2}, guarantee={GPU: 1})
+    found = plan(node("n1"), CLASS, slice_("n1", "a", "b"), deserving, of=capacity)
+    assert found.findings == ()
+    assert (found.queues["q"].deserved or {})[GPU] == 2000
 
 
 @pytest.mark.parametrize(

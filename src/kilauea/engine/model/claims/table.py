@@ -120,6 +120,8 @@ class ResourceClaimTable:
         """By special claim: what its pod asks for."""
         self.stale_pods: dict[str, None] = {}
         """Pods whose special claims came or went since `claim_extended` last looked at them."""
+        self._renamed: dict[str, None] = {}
+        """Pods whose special claims have other names than the usual ones, which other claims have."""
         self._served: dict[str, str] | None = {}
         self._readable = True
         self._inventory: Inventory | None = None
@@ -161,8 +163,10 @@ class ResourceClaimTable:
         """Forget an object."""
         gone = self._kinds[kind][0].pop(key, None)
         self._forget(kind)
-        if kind == "ResourceClaim" and gone is not None and gone.special:
-            self._forget_special(gone)
+        if kind == "ResourceClaim" and gone is not None:
+            self.stale_pods.update(self._renamed)
+            if gone.special:
+                self._forget_special(gone)
 
     def _forget_special(self, claim: Claim) -> None:
         self.contents.pop(claim.key, None)
@@ -241,14 +245,14 @@ class ResourceClaimTable:
             served: resources, and the classes that serve them.
             waits: it has no node yet.
         """
+        self.release_extended(pod, uid)
         known = self._special_of(pod, uid)
         names = {name for ask in asks for name, _, _ in ask.amounts}
         content = special_demand(asks, tuple(each for each in served if each[0] in names))
         needed = waits and bool(content.resources)
         if known is None and needed:
             known = self._claim_to_make(pod, uid, content.demand)
-        elif known is None or not (needed or known.exists):
-            self.release_extended(pod, uid)
+        elif known is None:
             return None
         self.claims[known.key] = known if known.allocated else replace(known, demand=content.demand)
         self.contents[known.key] = content
@@ -264,12 +268,15 @@ class ResourceClaimTable:
         namespace, _, name = pod.partition("/")
         names = (special_name(name, uid, number) for number in count())
         own = next(each for each in names if f"{namespace}/{each}" not in self.claims)
+        if own != special_name(name, uid):
+            self._renamed[pod] = None
         key = f"{namespace}/{own}"
         self.special[pod, uid] = [key]
         return Claim(key, own, "", uid, demand, False, (), None, (), False, (), pod, exists=False)
 
     def release_extended(self, pod: str, uid: str) -> None:
-        """Forget what a pod would have claimed: it is gone, needs no claim, or has one that exists."""
+        """Forget what a pod would claim: it is gone, or is looked at again, or has a claim that exists."""
+        self._renamed.pop(pod, None)
         for claim in [self.claims[key] for key in self.special.get((pod, uid), ())]:
             if not claim.exists:
                 del self.claims[claim.key]

@@ -239,7 +239,8 @@ def test_a_claim_of_the_same_name_that_belongs_to_another_pod_is_left_alone() ->
         live.start()
         live.wait(5)
         claim = live.get(RESOURCE_CLAIMS, name)
-        assert live.node_of("p") == ""
+        own = live.get(PODS, "p")["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+        assert (live.node_of("p"), own) == ("n1", special_name("p", live.get(PODS, "p")["metadata"]["uid"], 1))
         assert (claim["metadata"]["ownerReferences"], claim.get("status", {})) == ([owner], {})
 
 

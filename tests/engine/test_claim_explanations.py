@@ -6,8 +6,23 @@ from typing import Any
 
 import pytest
 
+from kilauea.engine.events import Changed, Gone
 from kilauea.engine.explain.group import with_hint
-from support.builders import Data, group, node, pending, plan_in, pod, state_of
+from support.builders import (
+    NAMESPACE,
+    Data,
+    Objects,
+    binds,
+    conf,
+    group,
+    node,
+    nominations,
+    pending,
+    plan_in,
+    pod,
+    priority_class,
+    state_of,
+)
 from support.device_objects import (
     DEVICES,
     DRIVER,
@@ -102,7 +117,50 @@ def test_capacity_and_counters_that_are_used_up_are_named() -> None:
     )
 
 
+def test_devices_that_are_kept_for_a_nominated_pod_are_not_free() -> None:
+    """Pod p waits for the device of a pod that ends; the other two are its own already."""
+    ending = [claim("r", owner="r", held=["n1/a"], node="n1", by=["r"]),
+              claiming("r", "r", node="n1", group="low", deleting=True), group("low", phase="Running")]  # fmt: skip
+    first: list[Objects] = [priority_class("high", 9), group("high", priority="high"),
+             pods_with_own("p", requests=[ask(count=3)], group="high", priority=9, nominated="n1")]  # fmt: skip
+    objects: list[Objects] = [
+        BASE,
+        slice_("n1", "a", "b", "c"),
+        ending,
+        first,
+        pods_with_own("q", requests=[ask(count=2)]),
+    ]
+    state = state_of(*objects)
+    plan = plan_in(state, conf("allocate", ["priority", "gang"], ["predicates"]))
+    assert nominations(plan) == {"p": "n1"}
+    message = with_hint(pending(plan)["q"], state, plan).message
+    assert message.endswith("(3 devices match: 1 in use, 2 kept for nominated pods)")
+
+
+@pytest.mark.parametrize("remedy", ["a device is added", "the pod that has one ends"])
+def test_once_as_many_devices_are_free_as_the_reason_asks_for_the_pod_starts(remedy: str) -> None:
+    objects: list[Objects] = [BASE, slice_("n1", "a", "b"), HELD, pods_with_own("p", requests=[ask(count=2)])]
+    assert counted("p", *objects) == "2 devices match: 1 in use, 1 free"
+    state = state_of(*objects)
+    if remedy == "a device is added":
+        state.apply(Changed(slice_("n1", "a", "b", "c")))
+    else:
+        state.apply(Gone("Pod", f"{NAMESPACE}/r"))
+        state.apply(Gone("ResourceClaim", f"{NAMESPACE}/r"))
+    assert binds(plan_in(state, DEVICES)) == {"p": "n1"}
+
+
 # --- extended resources
+
+
+def test_devices_of_nodes_that_offer_the_resource_themselves_are_not_free_for_it() -> None:
+    served = device_class(extendedResourceName=GPU)
+    full = [node("n1", resources={GPU: 1}), pod("x", node="n1", uid="ns/x", requests={GPU: 1})]
+    held = [pod("r", node="n2", uid="ns/r", requests={GPU: 1}), special_claim("r", "n2/b", node="n2")]
+    objects = [full, node("n2"), served, group(), slice_("n1", "a"), slice_("n2", "b"), held]
+    assert counted("p", *objects, pod("p", requests={GPU: 1})) == (
+        "2 devices match: 1 in use, 1 on nodes that offer the resource themselves"
+    )
 
 
 def test_the_devices_that_serve_an_extended_resource_are_named() -> None:

@@ -258,6 +258,31 @@ def test_devices_that_pods_share_count_for_each_share() -> None:
     assert len(binds(found)) == 2
 
 
+def test_a_device_that_pods_share_without_a_limit_serves_any_number_of_them() -> None:
+    shared = device("a", allowMultipleAllocations=True)
+    found = plan(node("n1", cpu=99), CLASS, group(), slice_("n1", shared), [user(f"p-{i}") for i in range(40)])
+    assert len(binds(found)) == 40
+
+
+def test_whole_and_shared_devices_of_a_node_count_together() -> None:
+    halves = {"m": {"value": "4", "requestPolicy": {"default": 2}}}
+    listed: list[Data | str] = ["a", device("b", allowMultipleAllocations=True, capacity=halves), "c"]
+    state = state_of(node("n1"), node("n2"), CLASS, slice_("n1", *listed), slice_("n2", "d"), user("p"))
+    state.settle()
+    assert state.nodes.allocatable[state.axis.rows[GPU]].tolist() == [4000, 1000]
+
+
+def test_devices_that_several_nodes_reach_are_part_of_the_cluster_once() -> None:
+    nodes = [node("n1"), node("n2"), node("n3", resources={GPU: 3})]
+    state = state_of(nodes, CLASS, slice_("", "a", "b"), slice_("n1", "c"), user("p"))
+    state.settle()
+    assert state.nodes.allocatable[state.axis.rows[GPU]].tolist() == [3000, 2000, 3000]
+    assert state.nodes.total()[GPU] == 6000
+    state.apply(Changed(node("n2", resources={GPU: 1})))
+    state.settle()
+    assert state.nodes.total()[GPU] == 7000
+
+
 @pytest.mark.parametrize(("created", "serves"), [((5, 9), "b"), ((9, 5), "a"), ((5, 5), "a")])
 def test_of_classes_for_one_resource_the_newest_serves_it(created: tuple[int, int], serves: str) -> None:
     """Of equally old ones the first by name."""
@@ -318,6 +343,34 @@ def test_the_devices_count_by_class_too() -> None:
     assert found.queues["q"].allocated["deviceclass/gpu"] == 2000
 
 
+def test_queues_deserve_devices_before_any_pod_asks_for_them() -> None:
+    capacity = conf("enqueue, allocate", ["gang"], ["predicates", "capacity"])
+    deserving = queue("q", deserved={GPU: 2}, guarantee={GPU: 1})
+    found = plan(node("n1"), CLASS, slice_("n1", "a", "b"), deserving, of=capacity)
+    assert found.findings == ()
+    assert (found.queues["q"].deserved or {})[GPU] == 2000
+
+
+@pytest.mark.parametrize(
+    ("limit", "running", "expected"),
+    [
+        pytest.param(1, 0, ["n1", "n1", "n2"], id="pods on the node that offers the resource have no device"),
+        pytest.param(1, 1, ["n1", "n1"], id="they start although their queue may have no more devices"),
+        pytest.param(3, 1, ["n1", "n1", "n2", "n2"], id="and there is no limit for them"),
+    ],
+)
+def test_only_pods_on_nodes_without_the_resource_count_by_class(limit: int, running: int, expected: list[str]) -> None:
+    capacity = conf("enqueue, allocate", ["gang"], ["predicates", "capacity"])
+    nodes = [node("n1", resources={GPU: 2}), node("n2"), CLASS, slice_("n2", "a", "b", "c")]
+    held = [user("r", node="n2", group="r"), group("r", phase="Running"), special_claim("r", "n2/a", node="n2")]
+    pods = [[group(f"p-{i}"), user(f"p-{i}", group=f"p-{i}")] for i in range(5)]
+    limits = queue("q", capability={"deviceclass/gpu": limit})
+    found = plan(nodes, limits, held if running else [], pods, of=capacity)
+    assert sorted(binds(found).values()) == expected
+    assert found.queues["q"].allocated["deviceclass/gpu"] == 1000 * (expected.count("n2") + running)
+    assert all("the queue may not use" in each.message for each in pending(found).values()) or limit == 3
+
+
 def test_devices_are_part_of_what_the_cluster_has() -> None:
     """A group without pods is admitted by the sum of what nodes offer."""
     capacity = conf("enqueue, allocate", ["gang"], ["predicates", "capacity"])
@@ -354,6 +407,42 @@ def test_the_claim_of_an_earlier_pod_of_the_name_is_not_used() -> None:
     earlier = special_claim("p", "n1/a", node="n1", uid="other")
     found = plan(ONE, slice_("n1", "a", "b"), user("p"), earlier)
     assert given(found) == {special("p"): ["container-0-request-0=n1/b"]}
+
+
+def test_a_pod_keeps_its_claim_while_that_of_an_earlier_pod_of_the_name_goes() -> None:
+    """The earlier pod's claim changes, as its devices are taken back, after the pod's own has got devices."""
+    state = state_of(ONE, slice_("n1", "a", "b", "c"), user("p"), special_claim("p", "n1/b", node="n1", name="own"))
+    state.apply(Changed(special_claim("p", "n1/a", node="n1", uid="earlier", name="earlier")))
+    found = plan_in(state, DEVICES)
+    assert (binds(found), given(found)) == ({"p": "n1"}, {})
+    assert [each.claim for each in found.binds[0].claims] == [f"{NAMESPACE}/own"]
+    state.apply(Changed(user("q")))
+    assert list(given(plan_in(state, DEVICES)).values()) == [["container-0-request-0=n1/c"]]
+
+
+def test_of_two_claims_of_a_pod_the_one_with_devices_is_used_whichever_came_first() -> None:
+    """Schedulers that choose names at random leave two behind if they stop between a write and its answer."""
+    both = [special_claim("p", name="a"), special_claim("p", "n1/b", node="n1", name="z")]
+    for claims in (both, both[::-1]):
+        found = plan(ONE, slice_("n1", "a", "b"), user("p"), claims)
+        assert (binds(found), given(found)) == ({"p": "n1"}, {})
+        assert [each.claim for each in found.binds[0].claims] == [f"{NAMESPACE}/z"]
+
+
+def test_a_claim_that_is_not_the_pods_is_left_alone_whatever_its_name() -> None:
+    other = [claim(special("p"), held=["n1/a"], node="n1", by=["x"]), claiming("x", special("p"), node="n1", group="")]
+    found = plan(ONE, slice_("n1", "a", "b"), user("p"), other)
+    assert list(given(found).values()) == [["container-0-request-0=n1/b"]]
+    assert given(found).keys() == {special_name("p", f"{NAMESPACE}/p", 1)}
+
+
+def test_a_claim_whose_class_is_gone_is_forgotten_when_it_is_deleted() -> None:
+    state = state_of(node("n1"), CLASS, group(), slice_("n1", "a"), user("p"), special_claim("p", "n1/a", node="n1"))
+    for event in (Gone("DeviceClass", "gpu"), Gone("ResourceClaim", f"{NAMESPACE}/p-extended-resources-x")):
+        state.apply(event)
+        assert binds(plan_in(state, DEVICES)) == {}
+    state.apply(Changed(node("n1", resources={GPU: 1})))
+    assert binds(plan_in(state, DEVICES)) == {"p": "n1"}
 
 
 def test_a_claim_that_does_not_say_what_the_pod_needs_is_given_up() -> None:

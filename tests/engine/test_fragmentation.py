@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.test_mig import config
 from kilauea.api.meta import Object
 from kilauea.engine.devices.order import CardChoice
 from kilauea.engine.session import Session
@@ -69,6 +70,36 @@ def test_of_the_cards_of_a_node_the_one_is_taken_of_which_least_is_lost(usual: i
     there = [held("a", "n", 0, 50), held("b", "n", 1, 20)]
     plan = plan_of(shared_node("n", 2), there, ended("x", 30, usual), share("p", 30), conf=CONF)
     assert dict(plan.binds[0].annotations)[RECORD].split(",")[0] == expected
+
+
+def unstated(name: str, amounts: dict[str, int], phase: str = "Pending") -> list[Object]:
+    """A pod with one card, and its group; the configuration of the devices says how much of it, as far as `amounts`."""
+    asked = {f"volcano.sh/vgpu-{key}": amount for key, amount in amounts.items()}
+    return [group(name), pod(name, name, requests={"cpu": 1, "volcano.sh/vgpu-number": 1} | asked, phase=phase)]
+
+
+@pytest.mark.parametrize(
+    ("text", "amounts"),
+    [
+        pytest.param("nvidia: {defaultMemory: 30}", {}, id="the default for pods that name no memory"),
+        pytest.param("nvidia: {gpuMemoryFactor: 10}", {"memory": 3}, id="memory in units of 10 MiB"),
+    ],
+)
+def test_a_pod_counts_as_much_as_the_configuration_of_the_devices_says(text: str, amounts: dict[str, int]) -> None:
+    """Pods of 50% usually come; a pod of 30% leaves them the card with 50%."""
+    there: list[Objects] = [shared_node("a", 1), held("x", "a", 0, 50), shared_node("b", 1), held("y", "b", 0, 20)]
+    usual = [each for i in range(30) for each in share(f"u{i}", 5 if amounts else 50, phase="Succeeded")]
+    plan = plan_of(config(text), there, usual, unstated("p", amounts), conf=CONF)
+    assert binds(plan) == {"p": "b"}
+
+
+def test_the_pods_that_usually_come_count_as_the_configuration_of_the_devices_says() -> None:
+    there: list[Objects] = [shared_node("n", 2), held("a", "n", 0, 50), held("b", "n", 1, 20)]
+    usual = [each for i in range(30) for each in unstated(f"u{i}", {}, "Succeeded")]
+    for memory, card in ((70, "n-0"), (50, "n-1")):
+        text = f"nvidia: {{defaultMemory: {memory}}}"
+        plan = plan_of(config(text), there, usual, share("p", 30), conf=CONF)
+        assert dict(plan.binds[0].annotations)[RECORD].split(",")[0] == card
 
 
 def test_a_pod_without_cards_leaves_the_cores_where_free_cards_need_them() -> None:

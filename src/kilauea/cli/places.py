@@ -17,7 +17,7 @@ from kilauea.cli.subjects import Subject
 from kilauea.cli.table import printable, table
 from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import in_words
-from kilauea.engine.explain.group import binding_reasons, with_hint
+from kilauea.engine.explain.group import binding_reasons, with_hints
 from kilauea.engine.model.resources import PODS, order_of
 from kilauea.simulator.scenario import Result
 
@@ -50,8 +50,9 @@ def render_place(what: Subject, result: Result, output: str) -> str:
 
 def _queue_data(name: str, result: Result) -> dict[str, Any]:
     queue, jobs = result.state.queues.get(name), result.state.jobs
+    hinted = with_hints(result.state, result.plan)
     waits = [
-        {"podGroup": key, "code": p.code, "reason": in_words(with_hint(p, result.state, result.plan))}
+        {"podGroup": key, "code": p.code, "reason": in_words(hinted(p))}
         for key, p in sorted(binding_reasons(result.plan).items())
         if key in jobs and jobs[key].queue == name
     ]

@@ -13,6 +13,7 @@ from kilauea.engine.conf import Finding
 from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.model.claims.facts import DeviceId
 from kilauea.engine.model.claims.table import ClaimAllocation
+from kilauea.engine.model.devices import GivenCard
 from kilauea.engine.model.volumes import ClaimVolume
 
 
@@ -67,6 +68,10 @@ class Nomination:
     """The pod, as `namespace/name`."""
     node: str
     """The node."""
+    claims: tuple[ClaimAllocation, ...] = ()
+    """Its resource claims, with the devices that are kept for them."""
+    cards: tuple[GivenCard, ...] = ()
+    """Parts of cards that are kept for it."""
 
 
 @dataclass(frozen=True, slots=True)

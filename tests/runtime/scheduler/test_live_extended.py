@@ -178,6 +178,37 @@ def test_a_bind_that_the_server_refuses_deletes_the_claim() -> None:
         assert (live.node_of("p"), live.node_of("q"), held(live)) == ("", "n1", {"q": ["a"]})
 
 
+@pytest.mark.parametrize("given_up", ["the bind fails", "its node is cordoned while the scheduler is down"])
+def test_a_pod_does_not_name_a_claim_that_was_given_up(given_up: str) -> None:
+    """It starts where the node offers the resource; a kubelet would wait for the claim for ever."""
+    with live_world() as live:
+        world(live, "a")
+        user(live, "p")
+        refusing = True
+
+        async def refuse(method: str, target: str) -> None:
+            if target.endswith("pods/p/binding") and refusing:
+                raise ApiError(403 if given_up == "the bind fails" else 0, "Forbidden", "not this pod")
+
+        live.wire.before = refuse
+        live.start()
+        live.wait(0.01)
+        if given_up != "the bind fails":
+            live.stop()
+            assert "extendedResourceClaimStatus" in live.get(PODS, "p")["status"]
+        live.patch(NODES, "n1", {"spec": {"unschedulable": True}})
+        live.node("n2")
+        offer = {"cpu": "4", "memory": "64Gi", "pods": "110", GPU: "1"}
+        live.patch(NODES, "n2", {"status": {"capacity": offer, "allocatable": offer}}, "status")
+        refusing = False
+        if given_up != "the bind fails":
+            live.restart()
+            live.start()
+        live.wait(30)
+        assert (live.node_of("p"), claims(live)) == ("n2", {})
+        assert "extendedResourceClaimStatus" not in live.get(PODS, "p")["status"]
+
+
 def test_a_claim_without_devices_that_asks_for_something_else_is_made_again() -> None:
     """As an earlier scheduler left it, before the class served the resource by another count."""
     with live_world() as live:
@@ -208,7 +239,8 @@ def test_a_claim_of_the_same_name_that_belongs_to_another_pod_is_left_alone() ->
         live.start()
         live.wait(5)
         claim = live.get(RESOURCE_CLAIMS, name)
-        assert live.node_of("p") == ""
+        own = live.get(PODS, "p")["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+        assert (live.node_of("p"), own) == ("n1", special_name("p", live.get(PODS, "p")["metadata"]["uid"], 1))
         assert (claim["metadata"]["ownerReferences"], claim.get("status", {})) == ([owner], {})
 
 

@@ -122,6 +122,10 @@ class DeviceLedger:
         """The cards that a task asks for, as the configuration reads it."""
         wish = of.spec.devices
         assert wish is not None
+        return self.adapt(wish)
+
+    def adapt(self, wish: DeviceWish) -> DeviceWish:
+        """The cards that are asked for, as the configuration reads it."""
         return self._adapter.adapt(wish)
 
     def take_in(self, shape_of: Callable[[Task], TaskShape]) -> None:

@@ -8,17 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kilauea.api.devices import MIG, Card, DeviceTextError, mig_instance
+from kilauea.api.device_config import DEFAULT, DeviceConfig
+from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, MIG, Card, DeviceTextError, mig_instance
+from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.model import status
-from kilauea.engine.model.devices import SHARE, CardRequest, DeviceWish, cards_in, slices_in
+from kilauea.engine.model.devices import SHARE, CardRequest, DeviceWish, GivenCard, slices_in
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
 
 _SPLIT = "; it is split into MIG instances, and one of them must be large enough"
+MOST_SLOTS = 1 << 20
+"""Cards with more slots have no limit."""
 
 
-Binds = Iterable[tuple[str, str, Iterable[tuple[str, str]]]]
-"""Pods that start: the pod, its node, and the annotations that it gets."""
+class Given(NamedTuple):
+    """The parts of cards that a plan gives to a pod."""
+
+    pod: str
+    node: str
+    cards: Iterable[GivenCard]
 
 
 class Part(NamedTuple):
@@ -57,51 +65,46 @@ class CardUse(NamedTuple):
         return out
 
 
-def card_uses(state: ClusterState, binds: Binds = ()) -> list[CardUse]:
-    """All cards that nodes register, by node.
-
-    Args:
-        state: the cluster.
-        binds: pods that start; they have their parts, too.
-    """
+def card_uses(state: ClusterState, given: Iterable[Given] = ()) -> list[CardUse]:
+    """All cards that nodes register, by node; `given` is what pods get beside what they have."""
     state.settle()
-    parts: dict[tuple[str, str, str], list[Part]] = {}
-    for key in sorted(state.with_shares):
-        task = state.with_shares[key]
-        if task.node in state.nodes.row_of and task.status not in status.ENDED:
-            for kind, card, part in _parts_of(task):
-                parts.setdefault((task.node, kind, card), []).append(part)
-    for pod, node, written in binds:
-        for given in cards_in(written):
-            part = Part(pod, given.memory, given.cores)
-            parts.setdefault((node, given.kind, _card_of(given.card)), []).append(part)
+    had = ((key, state.with_shares[key]) for key in sorted(state.with_shares))
+    pods = {key: Given(key, task.node, _recorded(task)) for key, task in had if task.status not in status.ENDED}
+    pods |= {each.pod: each for each in given}
+    parts: dict[tuple[str, str, str], list[tuple[Task, GivenCard]]] = {}
+    for pod in pods.values():
+        if pod.node in state.nodes.row_of and pod.pod in state.tasks:
+            for each in pod.cards:
+                instance = mig_instance(each.card)
+                card = instance[0] if instance is not None else each.card
+                parts.setdefault((pod.node, each.kind, card), []).append((state.tasks[pod.pod], each))
     return [
-        CardUse(facts.name, found.kind, card, tuple(parts.get((facts.name, found.kind, card.id), ())), found.mode)
+        CardUse(facts.name, found.kind, card, tuple(_part(card, *each) for each in taken), found.mode)
         for facts in state.nodes.facts
         for found in facts.devices
         for card in found.cards
+        for taken in (parts.get((facts.name, found.kind, card.id), ()),)
     ]
 
 
-def _parts_of(task: Task) -> list[tuple[str, str, Part]]:
-    """Kind, card and part of each card that a pod has; records that cannot be read say nothing."""
-    out, wish = [], task.spec.devices
+def _recorded(task: Task) -> list[GivenCard]:
+    """The parts of cards in the record of a pod; records that cannot be read say nothing."""
+    out: list[GivenCard] = []
     for kind, text in task.record:
         try:
             containers = slices_in(kind, text)
         except DeviceTextError:
             continue
-        shared = _share(wish) if kind == SHARE and wish is not None else None
-        for each in (part for slices in containers for part in slices):
-            memory, cores = (each.memory, each.cores) if shared is None else (shared.memory, shared.cores)
-            out.append((kind, _card_of(each.card), Part(task.key, memory, cores)))
+        out += [GivenCard(kind, number, *each) for number, slices in enumerate(containers) for each in slices]
     return out
 
 
-def _card_of(given: str) -> str:
-    """The card that a pod has, or of which it has a MIG instance."""
-    instance = mig_instance(given)
-    return given if instance is None else instance[0]
+def _part(card: Card, task: Task, given: GivenCard) -> Part:
+    """A part of a card; of records without amounts, as much as the pod asks for."""
+    shared = _share(task.spec.devices) if given.kind == SHARE and task.spec.devices is not None else None
+    if shared is None:
+        return Part(task.key, given.memory, given.cores)
+    return Part(task.key, shared.memory or card.memory * shared.percent // 100, shared.cores)
 
 
 def _share(wish: DeviceWish) -> CardRequest | None:
@@ -109,29 +112,45 @@ def _share(wish: DeviceWish) -> CardRequest | None:
     return next((request for request in wish.requests if request.kind == SHARE), None)
 
 
-def free_cards_text(state: ClusterState, task: Task, binds: Binds = ()) -> list[str]:
+def _config_of(state: ClusterState) -> DeviceConfig:
+    """The configuration of the devices: the only one, else that with the usual name."""
+    known = state.device_configs
+    usual = known.get(f"{CONFIG_NAMESPACE}/{CONFIG_NAME}", DEFAULT)
+    return next(iter(known.values())) if len(known) == 1 else usual
+
+
+def free_cards_text(state: ClusterState, task: Task, given: Iterable[Given] = ()) -> list[str]:
     """The amounts that a pod asks for, and the card with the most free memory; by kind that it asks for.
 
     Args:
         state: the cluster.
         task: the pod.
-        binds: pods that start, and the parts of cards that they get.
+        given: what other pods get beside what they have.
     """
-    wish, uses, out = task.spec.devices, card_uses(state, binds), []
-    for request in wish.requests if wish is not None else ():
+    if task.spec.devices is None:
+        return []
+    wish, uses, out = Adapter(_config_of(state)).adapt(task.spec.devices), card_uses(state, given), []
+    for request in wish.requests:
         of_kind = [use for use in uses if use.kind == request.kind and use.card.healthy]
         if not of_kind:
             continue
         best = max(of_kind, key=lambda use: use.card.memory - use.memory)
-        amount = f"{request.memory} MiB" if request.memory else f"{request.percent}% of the memory"
-        cores = f" and {request.cores}% of the cores" if request.cores else ""
-        several = f"{request.number} cards of one node" if request.number > 1 else "a card"
-        left, cores_left = best.card.memory - best.memory, best.card.cores - best.cores
-        text = (
-            f"the pod asks for {amount}{cores} of {several}; card {best.card.id} of node {best.node} has the most free "
-            f"memory: {left} of {best.card.memory} MiB, {cores_left}% of the cores, "
-            f"{max(best.card.slots - len(best.parts), 0)} of {best.card.slots} slots"
-            f"{_SPLIT if best.mode == MIG else ''}"
-        )
-        out.append(text if text not in out else "")
-    return list(filter(None, out))
+        out.append(f"the pod asks for {_asked(request)}; {_free(best)}")
+    return list(dict.fromkeys(out))
+
+
+def _asked(request: CardRequest) -> str:
+    amount = f"{request.memory} MiB" if request.memory else f"{request.percent}% of the memory"
+    cores = f" and {request.cores}% of the cores" if request.cores else ""
+    several = f"{request.number} cards of one node" if request.number > 1 else "a card"
+    return f"{amount}{cores} of {several}"
+
+
+def _free(use: CardUse) -> str:
+    card = use.card
+    text = (
+        f"card {card.id} of node {use.node} has the most free memory: "
+        f"{card.memory - use.memory} of {card.memory} MiB, {card.cores - use.cores}% of the cores"
+    )
+    slots = f", {max(card.slots - len(use.parts), 0)} of {card.slots} slots"
+    return text + (slots if card.slots <= MOST_SLOTS else "") + (_SPLIT if use.mode == MIG else "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kilauea.engine.conf import nearest
 from kilauea.engine.devices.usage import free_cards_text
-from kilauea.engine.explain.device_hints import claimed_devices
+from kilauea.engine.explain.device_hints import NOTHING, ClaimedDevices, given_cards
 from kilauea.engine.explain.formatting import human
 from kilauea.engine.explain.hints import (
     NO_CARDS,
@@ -37,8 +37,6 @@ from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import NodeReason, Pending, Plan, Refusal
 from kilauea.engine.state import ClusterState
-
-NOTHING = Plan()
 
 RULES = {
     "PodGroupNotFound": "a pod names a pod group that exists",
@@ -199,19 +197,20 @@ def binding_reasons(plan: Plan) -> dict[str, Pending]:
     return out
 
 
-def with_hint(p: Pending, state: ClusterState, plan: Plan = NOTHING) -> Pending:
+def with_hint(p: Pending, state: ClusterState, plan: Plan = NOTHING, devices: ClaimedDevices | None = None) -> Pending:
     """The reason with added details: names of claims, labels, taints and nodes, and the largest size.
 
     Args:
         p: a pod that waits, and the reason.
         state: the cluster.
         plan: the plan in which it waits, which gives devices to other pods.
+        devices: the devices of claims in that plan, if other pods are asked about too.
     """
     task = state.tasks.get(p.pod)
     if task is None:
         return p
     if p.code == "Unschedulable":
-        return _with_sizes(p, state, task, plan)
+        return _with_sizes(p, state, task, plan, devices or ClaimedDevices(state.resource_claims, state.nodes, plan))
     if p.code == "QueueQuotaInsufficient":
         return _with_limit(p, state)
     hint = volume_hint(state.storage, task) if p.code == "VolumesNotReady" else ""
@@ -221,7 +220,7 @@ def with_hint(p: Pending, state: ClusterState, plan: Plan = NOTHING) -> Pending:
 def with_hints(state: ClusterState, plan: Plan = NOTHING) -> Callable[[Pending], Pending]:
     """Details for many pods of one plan: equal pods share the result, which needs all nodes."""
     known: dict[tuple[object, ...], str] = {}
-    table = state.resource_claims
+    table, devices = state.resource_claims, ClaimedDevices(state.resource_claims, state.nodes, plan)
 
     def hinted(p: Pending) -> Pending:
         task = state.tasks.get(p.pod)
@@ -230,21 +229,22 @@ def with_hints(state: ClusterState, plan: Plan = NOTHING) -> Callable[[Pending],
             if task is not None
             else []
         )
-        key = (p.code, p.message, p.resource, p.asked, p.left, task and task.spec, *claims)
+        place = task and (task.namespace, task.spec)
+        key = (p.code, p.message, p.queue, p.resource, p.asked, p.left, place, *claims)
         if key not in known:
-            known[key] = with_hint(p, state, plan).message
+            known[key] = with_hint(p, state, plan, devices).message
         return p if known[key] == p.message else dataclasses.replace(p, message=known[key])
 
     return hinted
 
 
-def _with_sizes(p: Pending, state: ClusterState, task: Task, plan: Plan) -> Pending:
+def _with_sizes(p: Pending, state: ClusterState, task: Task, plan: Plan, devices: ClaimedDevices) -> Pending:
     """A reason about nodes, with the request that no node satisfies, or the rules that exclude the nodes."""
     if p.resource and p.nodes and all(n.reason == f"Insufficient {p.resource}" for n in p.nodes):
         largest = int(state.nodes.all().allocatable[state.axis.rows[p.resource]].max())
         if p.asked > largest:
             hint = f"the largest node has {human(p.resource, largest)}" if largest else f"no node has {p.resource}"
-            hints = [hint, *served_devices(p.resource, state, task, plan)]
+            hints = [hint, *served_devices(p.resource, state, task, devices)]
             return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints]))
     for key, value in task.spec.node_selector:
         values = state.nodes.label(key).values
@@ -257,7 +257,7 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task, plan: Plan) -> Pend
         hint
         for resource in state.nodes.by_class
         if any(n.reason == f"Insufficient {resource}" for n in p.nodes)
-        for hint in served_devices(resource, state, task, plan)
+        for hint in served_devices(resource, state, task, devices)
     ]
     if any(n.reason == NOT_REACHED for n in p.nodes):
         hints += bound_elsewhere(state.storage, task)
@@ -268,18 +268,17 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task, plan: Plan) -> Pend
     if any(n.reason == NO_DISK for n in p.nodes):
         hints.append(f"another pod on the node has {some([disk.name for disk in task.spec.disks])}")
     if any(n.reason == NO_DEVICES for n in p.nodes):
-        hints += claimed_devices(state.resource_claims, state.nodes, task, plan.binds)
+        hints += devices.hints(task)
     if any(n.reason == NO_CARDS for n in p.nodes):
-        hints += free_cards_text(state, task, ((bind.pod, bind.node, bind.annotations) for bind in plan.binds))
+        hints += free_cards_text(state, task, given_cards(plan))
     return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
 
 
-def served_devices(resource: str, state: ClusterState, task: Task, plan: Plan) -> list[str]:
+def served_devices(resource: str, state: ClusterState, task: Task, devices: ClaimedDevices) -> list[str]:
     """The devices that serve an extended resource of a pod."""
     if resource not in state.nodes.by_class:
         return []
-    hints = claimed_devices(state.resource_claims, state.nodes, task, plan.binds, special=True)
-    return [hint for hint in hints if hint.startswith(f"{resource} ")]
+    return [hint for hint in devices.hints(task, special=True) if hint.startswith(f"{resource} ")]
 
 
 def refusal_with_hint(refusal: Refusal, state: ClusterState) -> Refusal:

@@ -16,6 +16,8 @@ from kilauea.engine.explain.ignored import findings_of_ignored, ignored_wishes, 
 from kilauea.engine.explain.out_of_reach import OutOfReach
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model import status
+from kilauea.engine.model.claims.table import ClaimAllocation
+from kilauea.engine.model.devices import GivenCard
 from kilauea.engine.model.jobs import COMPLETED, INQUEUE, PENDING, PHASES, RUNNING, UNKNOWN, Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.wishes import OF_QUEUES
@@ -34,12 +36,26 @@ def outline(session: Session) -> Plan:
 def nominations(session: Session) -> tuple[Nomination, ...]:
     """Nominated pods."""
     return tuple(
-        Nomination(task.key, task.node)
+        Nomination(task.key, task.node, *_kept(session, task))
         for job in sorted(session.ledger.touched.values(), key=lambda j: j.order)
         if job.counts[status.PIPELINED]
         for task in sorted(job.tasks.values(), key=lambda t: t.order)
         if task.status == status.PIPELINED
     )
+
+
+def _kept(session: Session, task: Task) -> tuple[tuple[ClaimAllocation, ...], tuple[GivenCard, ...]]:
+    """The devices and the cards that are kept for a nominated pod."""
+    claims = session.state.resource_claims.allocations(task.claims) if task.claims else ()
+    ledger = session.card_ledger if task.spec.devices is not None else None
+    slices = ledger.slices(task) if ledger is not None else {}
+    cards = (
+        GivenCard(kind, number, *each)
+        for kind in sorted(slices)
+        for number, container in enumerate(slices[kind])
+        for each in container
+    )
+    return claims, tuple(cards)
 
 
 def conclude(session: Session, *, reasons: bool = True) -> Plan:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +140,15 @@ class LabelColumn:
         return np.concatenate([by_value, np.zeros(1, dtype=by_value.dtype)])[self.ids]
 
 
+class Offer(NamedTuple):
+    """The amount of an extended resource that devices of a class serve, in thousandths."""
+
+    by_node: IntArray
+    """(N,)"""
+    several: Sequence[tuple[BoolArray, int]]
+    """Devices that several nodes reach: which nodes (N,), and their part of the amount."""
+
+
 class NodeTable:
     """All nodes. Arrays over nodes have shape (N,), over resources and nodes (R, N); amounts are int64."""
 
@@ -160,6 +169,8 @@ class NodeTable:
         self._offered: list[str] | None = None
         self.by_class: dict[str, BoolArray] = {}
         """By extended resource that devices of a class serve: nodes that do not offer it themselves."""
+        self._repeated: dict[str, int] = {}
+        """By such a resource the amount that counts for more than one node, without its first time."""
         self.changes = 0
         """Changes of what nodes offer themselves."""
         self.changed: list[int] = []
@@ -202,16 +213,22 @@ class NodeTable:
         self.allocatable[:, row] = self.axis.vector(facts.allocatable)
         self.complete = bool((self.allocatable[:2] > 0).all())
 
-    def offer_by_class(self, offers: Mapping[str, IntArray]) -> None:
-        """Devices serve these extended resources (N,), and no others, on nodes that do not offer them themselves."""
+    def offer_by_class(self, offers: Mapping[str, Offer]) -> None:
+        """Devices serve these extended resources, and no others, on nodes that do not offer them themselves."""
         self.widen()
-        for name in {*self.by_class, *offers}:
-            own = np.array([f.allocatable.get(name, 0) for f in self.facts], dtype=np.int64)
-            self.allocatable[self.axis.rows[name]] = np.where(own > 0, own, offers.get(name, 0))
-        self.by_class = {
-            name: np.array([f.allocatable.get(name, 0) <= 0 for f in self.facts], dtype=bool) for name in offers
-        }
-        self._offered = None
+        for name in self.by_class.keys() - offers.keys():
+            self.allocatable[self.axis.rows[name]] = self._own(name)
+        self.by_class, self._repeated, self._offered = {}, {}, None
+        for name, offer in offers.items():
+            own = self._own(name)
+            here = self.by_class[name] = own <= 0
+            self.allocatable[self.axis.rows[name]] = np.where(here, offer.by_node, own)
+            times = ((int(np.count_nonzero(reach & here)), amount) for reach, amount in offer.several)
+            self._repeated[name] = sum(amount * max(nodes - 1, 0) for nodes, amount in times)
+
+    def _own(self, name: str) -> IntArray:
+        """(N,) how much of a resource the nodes offer themselves."""
+        return np.array([f.allocatable.get(name, 0) for f in self.facts], dtype=np.int64)
 
     def restore(self, block: IntArray) -> None:
         """Put back a copy of `block`."""
@@ -219,12 +236,13 @@ class NodeTable:
         self._name_parts()
 
     def total(self) -> dict[str, int]:
-        """Sum of what all nodes offer, of the resources that any of them names."""
+        """Sum of what all nodes offer, of the resources that any of them names; devices of several nodes count once."""
         if self._offered is None:
             named = {name for f in self.facts for name in f.allocatable}
             served = {name for name in self.by_class if self.allocatable[self.axis.rows[name]].any()}
             self._offered = sorted(named | served, key=order_of)
-        return {name: int(self.allocatable[self.axis.rows[name]].sum()) for name in self._offered}
+        repeated, rows = self._repeated, self.axis.rows
+        return {name: int(self.allocatable[rows[name]].sum()) - repeated.get(name, 0) for name in self._offered}
 
     @cached_property
     def capacity(self) -> IntArray:

@@ -6,6 +6,7 @@ that counts resources of nodes counts them too: queues, sums of the cluster, sco
 
 from __future__ import annotations
 
+from kilauea.engine.model.claims.extended import IMPLICIT
 from kilauea.engine.model.claims.table import ResourceClaimTable
 from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.tasks import Task
@@ -26,7 +27,7 @@ class ServedResources:
         self._changed: dict[str, None] = {}
         """Tasks that came or moved since their claims were looked at."""
         self._served: tuple[tuple[str, str], ...] = ()
-        """Extended resources that are asked for, and the classes that serve them."""
+        """Extended resources, and the classes that serve them; of the implicit ones those that are asked for."""
         self._offered_by: tuple[object, ...] = ()
 
     def put(self, task: Task) -> None:
@@ -37,15 +38,18 @@ class ServedResources:
 
     def drop(self, key: str) -> None:
         """A task is gone."""
-        if self._tasks.pop(key, None) is not None:
+        task = self._tasks.pop(key, None)
+        if task is not None:
             self._changed.pop(key, None)
-            self._table.release_extended(key)
+            self._table.release_extended(key, task.uid)
 
     def settle(self, nodes: NodeTable) -> None:
         """Let devices serve the resources that classes name, and tasks claim them."""
         table, names = self._table, self._table.served
+        # As what nodes offer, these count before any pod asks for them: queues may deserve them.
+        nodes.axis.admit(name for name in names if not name.startswith(IMPLICIT))
         served = tuple((name, names[name]) for name in sorted(names.keys() & nodes.axis.rows.keys()))
-        if not served and not self._served and not table.special:
+        if not (served or self._served or table.special or table.stale_pods):
             return
         if served != self._served:
             self._changed.update(dict.fromkeys(self._tasks))

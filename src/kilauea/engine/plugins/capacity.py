@@ -165,7 +165,8 @@ class Capacity(Plugin):
     def _limit_devices(self, session: Session) -> None:
         """Count the devices that pods claim."""
         devices = self._devices = DeviceQuota(session, self._way_up, capacities=self.arguments.device_capacity)
-        session.add_event_handler(self.name, lambda task, _: devices.placed(task), lambda task, _: devices.gone(task))
+        session.add_event_handler(self.name, devices.placed, devices.gone)
+        devices.register(self.name)
 
     # --- figures
 

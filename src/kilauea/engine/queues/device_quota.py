@@ -1,5 +1,8 @@
 """Quotas of queues on devices that resource claims ask for: `deviceclass/<class>` in a queue's capability.
 
+A pod with extended resources claims devices only on nodes where devices serve them. So before its node is known, only
+what it would claim on every node counts; a predicate excludes the nodes where it would claim more than its queue may.
+
 Each queue on the way to the root counts for itself which claims its pods hold, so a claim that several of them share
 counts once, and until the last of them is gone. A class without an entry is not limited, nor is one with 0.
 """
@@ -9,15 +12,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.extension import Rejection, Scope
 from kilauea.engine.model import status
 from kilauea.engine.model.claims.charges import CLASS, Charges, charges_of, class_of_quota, total
+from kilauea.engine.model.claims.served import is_served_everywhere, served_alike, served_at, served_everywhere
 from kilauea.engine.model.jobs import INQUEUE, Job
+from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Refusal
 from kilauea.engine.session import Session
 
 NONE: Mapping[str, int] = {}
+BEYOND = Rejection("DeviceQuotaExceeded", "node(s) had devices for the extended resource that the queue may not use")
 
 
 class DeviceQuota:
@@ -33,7 +44,8 @@ class DeviceQuota:
         self._session = session
         self._way_up = way_up
         self._capacities = capacities
-        self._claims = session.state.resource_claims.claims
+        self._table = session.state.resource_claims
+        self._claims = self._table.claims
         self._users: dict[str, Counter[str]] = {}
         """By queue, by claim: pods that hold it."""
         self._held: dict[str, Charges] = {}
@@ -41,8 +53,9 @@ class DeviceQuota:
         self._admitted: dict[str, Charges] = {}
         """By queue, what is kept for groups that are admitted and not placed."""
         for task in session.state.with_resource_claims.values():
-            if task.node and task.status not in (*status.ENDED, status.RELEASING):
-                self.placed(task)
+            row = int(session.state.placements.node[task.row])
+            if row >= 0 and task.status not in (*status.ENDED, status.RELEASING):
+                self.placed(task, row)
         for job in self._jobs_with_claims():
             if job.phase == INQUEUE and job.scheduled_count < max(job.min_available, 1):
                 self.admit(job)
@@ -63,29 +76,81 @@ class DeviceQuota:
         queue = self._session.queues.get(job.queue) if job is not None else None
         return self._way_up(queue) if queue is not None else ()
 
-    def _charges(self, key: str) -> Charges:
-        claim = self._claims.get(key)
-        return {} if claim is None else charges_of(claim.demand, capacities=self._capacities)
+    def _charges(self, key: str, row: int | None = None) -> Charges:
+        """Charges of a claim on the node in a row; without a row, what it is charged on every node."""
+        claim, content = self._claims.get(key), self._table.contents.get(key)
+        if claim is None:
+            return {}
+        demand = claim.demand
+        if content is not None and not claim.allocated:
+            nodes = self._session.nodes
+            served = served_everywhere(nodes, content) if row is None else served_at(nodes, content, row)
+            demand = content.on(served).demand
+        return charges_of(demand, capacities=self._capacities)
+
+    # --- nodes that offer an extended resource themselves, among those where devices serve it
+
+    def register(self, plugin: str) -> None:
+        """Exclude nodes where a pod would claim more devices than its queue may have."""
+        session = self._session
+        if all(column.all() for column in session.nodes.by_class.values()):
+            return
+        session.add_task_trait(plugin, self._queue_with_choice)
+        session.add_predicate(
+            plugin,
+            lambda shape, nodes: self._within(shape, nodes, session.queues[str(shape.traits[plugin])]),
+            [BEYOND],
+            scope=Scope.CLUSTER,
+            applies=lambda shape: plugin in shape.traits,
+        )
+
+    def _queue_with_choice(self, task: Task) -> str | None:
+        """The queue of a pod that claims devices on some nodes only."""
+        contents = (self._table.contents.get(ref.key) for ref in task.claims if ref.special)
+        job = self._session.state.jobs.get(task.group)
+        if job is None or job.queue not in self._session.queues:
+            return None
+        nodes = self._session.nodes
+        return job.queue if any(each and not is_served_everywhere(nodes, each) for each in contents) else None
+
+    def _within(self, shape: TaskShape, nodes: NodeRows, queue: Queue) -> NDArray[np.bool_]:
+        """(n,) nodes where a queue, and those above it, may have the devices that a pod would claim."""
+        table = nodes.table
+        content = next(wish.special for wish in shape.claims if wish.special is not None)
+        out = np.ones(len(nodes), dtype=bool)
+        for here, served in served_alike(table, content, np.arange(len(table)) if nodes.rows is None else nodes.rows):
+            special = charges_of(content.on(served).demand, capacities=self._capacities)
+            out[here] = not any(self._lacks(at, shape, special) for at in self._way_up(queue))
+        return out
+
+    def _lacks(self, at: Queue, shape: TaskShape, special: Charges) -> bool:
+        users = self._users.get(at.name, Counter())
+        others = (
+            charges_of(wish.demand, capacities=self._capacities)
+            for wish in shape.claims
+            if wish.special is None and not users[wish.key]
+        )
+        return self._beyond(at, total((special, *others)), self._held.get(at.name, NONE), "") is not None
 
     # --- pods come and go
 
-    def placed(self, task: Task) -> None:
-        """Count the claims of a pod that takes room."""
+    def placed(self, task: Task, row: int) -> None:
+        """Count the claims of a pod that takes room on a node."""
         for queue in self._queues_of(self._session.state.jobs.get(task.group)):
             users = self._users.setdefault(queue.name, Counter())
             for key in _keys(task):
                 users[key] += 1
                 if users[key] == 1:
-                    self._held[queue.name] = total((self._held.get(queue.name, NONE), self._charges(key)))
+                    self._held[queue.name] = total((self._held.get(queue.name, NONE), self._charges(key, row)))
 
-    def gone(self, task: Task) -> None:
+    def gone(self, task: Task, row: int) -> None:
         """Count the claims of a pod no longer."""
         for queue in self._queues_of(self._session.state.jobs.get(task.group)):
             users, held = self._users.setdefault(queue.name, Counter()), self._held.setdefault(queue.name, {})
             for key in _keys(task):
                 users[key] -= 1
                 if not users[key]:
-                    for name, amount in self._charges(key).items():
+                    for name, amount in self._charges(key, row).items():
                         held[name] = max(held.get(name, 0) - amount, 0)
 
     def held(self, queue: Queue) -> Charges:

@@ -124,7 +124,7 @@ async def deallocate(api: Api, kind: Resource, decided: Release, uid: str) -> No
         if body["metadata"].get("uid") != decided.uid or not same or any(each != uid for each in users):
             return
         if (body["metadata"].get("annotations") or {}).get(EXTENDED_CLAIM) == "true":
-            await remove(api, kind, decided.claim, uid)
+            await remove(api, kind, decided.claim, decided.pod, uid)
             return
         kept = {name: value for name, value in status.items() if name not in OF_ALLOCATION}
         await api.update(kind, {**body, "status": kept}, "status")

@@ -406,7 +406,7 @@ class Executor:
             for claim in operation.claims:
                 consumer = consumer_of(operation.pod, operation.uid)
                 if claim.special is not None:
-                    await extended_claims.remove(self._api, self.claims, claim.claim, operation.uid)
+                    await extended_claims.remove(self._api, self.claims, claim.claim, operation.pod, operation.uid)
                     continue
                 await release(self._api, self.claims, claim, consumer, failed=error.reason == NOT_PREPARED)
             await feed.thawed()

@@ -106,13 +106,16 @@ async def note(api: Api, claim: ClaimAllocation, pod: str, uid: str, containers:
     await api.patch(PODS, Key(*pod.split("/", 1)), patch, "merge", "status")
 
 
-async def remove(api: Api, kind: Resource, claim: str, uid: str) -> None:
+async def remove(api: Api, kind: Resource, claim: str, pod: str, uid: str) -> None:
     """Delete the claim of a pod that is not bound; its devices are free then.
 
+    The pod does not name it any more: a kubelet that looked for it would not start the pod on a node without devices.
     Best effort: the owner of what is left is the pod, with which it goes.
     """
     key = Key(*claim.split("/", 1))
+    forgotten = {"metadata": {"uid": uid}, "status": {"extendedResourceClaimStatus": None}}
     try:
+        await api.patch(PODS, Key(*pod.split("/", 1)), forgotten, "merge", "status")
         found = await api.get(kind, key)
         owned = any(owner.get("uid") == uid for owner in found["metadata"].get("ownerReferences") or ())
         if owned and found["metadata"].get("annotations", {}).get(EXTENDED_CLAIM) == "true":

@@ -12,15 +12,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kilauea.api import dynamic as wire
 from kilauea.api.cel import CelError
 from kilauea.api.core import Pod
 from kilauea.api.quantity import resource_amounts
-from kilauea.engine.model.claims.facts import Ask, Class, Demand, Request
-from kilauea.engine.model.claims.inventory import Inventory, Mask
-from kilauea.engine.model.claims.search import MOST_DEVICES
+from kilauea.engine.model.claims.facts import Ask, Class, Demand, Device, Request
+from kilauea.engine.model.claims.inventory import Inventory
+from kilauea.engine.model.nodes import Offer
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 """Each class serves this resource with its own name at the end."""
@@ -28,6 +27,8 @@ UNIT = 1000
 """Amounts of extended resources are thousandths."""
 LONGEST_BASE = 57
 """Characters of the name of a special claim before its suffix."""
+UNLIMITED = 1 << 20
+"""Devices that claims share without a limit count as so many, more than the pods of any node."""
 NO_AMOUNT = Ask("", "", (), False, 1, False, (), (), "")
 
 
@@ -181,45 +182,40 @@ def _requests(asks: Iterable[ContainerAsk], resource: str) -> tuple[dict[str, in
     return ({largest: extra[largest]} if largest else {}) | numbers, served
 
 
-def special_name(pod: str, uid: str) -> str:
-    """The name of the special claim of a pod; it follows from the pod's uid, so that none is made twice."""
+def special_name(pod: str, uid: str, number: int = 0) -> str:
+    """A name for the special claim of a pod; it follows from the pod's uid, so that none is made twice.
+
+    Args:
+        pod: name of the pod.
+        uid: its UID.
+        number: of its names; other than 0 where a claim that is not the pod's has the names before it.
+    """
     base = f"{pod}{wire.OF_EXTENDED_RESOURCES}"[:LONGEST_BASE].rstrip("-.")
-    return f"{base}-{hashlib.sha256(uid.encode()).hexdigest()[:5]}"
+    text = f"{uid}/{number}" if number else uid
+    return f"{base}-{hashlib.sha256(text.encode()).hexdigest()[:5]}"
 
 
 # --- what nodes offer by it
 
 
 def offers(inventory: Inventory, classes: Mapping[str, Class], served: Iterable[tuple[str, str]]) -> dict[str, Offer]:
-    """By resource, how much of it the devices of each node serve: (N,) in thousandths."""
+    """By resource, how much of it devices serve; a device that claims share counts for each share."""
+    shares = np.array([_shares(device) for device in inventory.devices], dtype=np.int64)
     out: dict[str, Offer] = {}
     for resource, of in served:
         try:
             mask = inventory.matching(NO_AMOUNT, classes[of])
         except CelError:
             mask = np.zeros(len(inventory), dtype=bool)
-        out[resource] = UNIT * _offered(inventory, mask)
+        amounts = UNIT * shares * mask
+        several = [(reach, int(amounts[rows].sum())) for reach, rows in inventory.shared]
+        out[resource] = Offer(inventory.sums(amounts), [each for each in several if each[1]])
     return out
 
 
-Offer = NDArray[np.int64]
-
-
-def _offered(inventory: Inventory, mask: Mask) -> Offer:
-    """(N,) how many devices of a mask each node reaches; one that several claims share counts for each share."""
-    counts = inventory.count(mask & ~inventory.multiple)
-    for row in np.flatnonzero(mask & inventory.multiple).tolist():
-        only = np.zeros(len(inventory), dtype=bool)
-        only[row] = True
-        counts = counts + inventory.count(only) * _shares(inventory, row)
-    return counts
-
-
-def _shares(inventory: Inventory, row: int) -> int:
+def _shares(device: Device) -> int:
     """Claims that can have a share of a device, each the amount for claims that ask for none."""
-    shares = [
-        each.value // amount
-        for each in (inventory.devices[row].shared or {}).values()
-        if (amount := each.taken(None) or 0) > 0
-    ]
-    return min(shares, default=MOST_DEVICES)
+    if device.shared is None:
+        return 1
+    amounts = ((each.value, each.taken(None) or 0) for each in device.shared.values())
+    return min((value // amount for value, amount in amounts if amount > 0), default=UNLIMITED)

@@ -182,18 +182,30 @@ class Inventory:
         prepared = self._prepared
         return sorted(out, key=lambda row: (row in prepared, row)) if prepared else sorted(out)
 
+    def reached_by(self, nodes: Mask) -> Mask:
+        """(D,) devices that any of some nodes (N,) reaches."""
+        out = np.zeros(len(self), dtype=bool)
+        local = self.node_of >= 0
+        out[local] = nodes[self.node_of[local]]
+        for reach, rows in self.shared:
+            out[rows] = bool((reach & nodes).any())
+        return out
+
     def count(self, chosen: Mask, rows: Rows | None = None, free: Mask | None = None) -> NDArray[np.int64]:
         """(n,) number of the chosen devices (that are free) that nodes reach: all nodes, or those in some rows."""
         if rows is not None and len(rows) <= FEW:
             return np.array([self._count_at(chosen, free, row) for row in rows.tolist()], dtype=np.int64)
-        if free is not None:
-            chosen = chosen & free
-        local = chosen[: int(self._start[-1])]
-        sums = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(local, dtype=np.int64)])
-        counts: NDArray[np.int64] = sums[self._start[1:]] - sums[self._start[:-1]]
-        for reach, group in self.shared:
-            counts = counts + reach * int(np.count_nonzero(chosen[group]))
+        counts = self.sums(chosen if free is None else chosen & free)
         return counts if rows is None else counts[rows]
+
+    def sums(self, amounts: NDArray[np.int64] | Mask) -> NDArray[np.int64]:
+        """(N,) sums of amounts (D,) over the devices that each node reaches."""
+        local = amounts[: int(self._start[-1])]
+        until = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(local, dtype=np.int64)])
+        out: NDArray[np.int64] = until[self._start[1:]] - until[self._start[:-1]]
+        for reach, group in self.shared:
+            out = out + reach * int(amounts[group].sum())
+        return out
 
     def _count_at(self, chosen: Mask, free: Mask | None, node: int) -> int:
         groups: list[Any] = [slice(*self.starts[node : node + 2])]

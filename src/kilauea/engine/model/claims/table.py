@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import count
 from typing import Any, NamedTuple
 
 from kilauea.api import dynamic as wire
@@ -15,7 +16,6 @@ from kilauea.api.quantity import format_amount
 from kilauea.api.selectors import NODE_NAME_FIELD
 from kilauea.engine.model.claims.extended import (
     ContainerAsk,
-    Offer,
     SpecialDemand,
     offers,
     served_by,
@@ -37,7 +37,7 @@ from kilauea.engine.model.claims.facts import (
     taint_rule_of,
 )
 from kilauea.engine.model.claims.inventory import Inventory, Use
-from kilauea.engine.model.nodes import NodeTable
+from kilauea.engine.model.nodes import NodeTable, Offer
 
 
 class ClaimRef(NamedTuple):
@@ -114,12 +114,14 @@ class ResourceClaimTable:
         """Templates that there are."""
         self.decided: dict[str, Decision] = {}
         """By claim: devices that the running sessions give it."""
-        self.special: dict[str, str] = {}
-        """By pod the key of the claim for its extended resources."""
+        self.special: dict[tuple[str, str], list[str]] = {}
+        """By key and UID of a pod the keys of the claims for its extended resources, mostly one."""
         self.contents: dict[str, SpecialDemand] = {}
         """By special claim: what its pod asks for."""
         self.stale_pods: dict[str, None] = {}
         """Pods whose special claims came or went since `claim_extended` last looked at them."""
+        self._renamed: dict[str, None] = {}
+        """Pods whose special claims have other names than the usual ones, which other claims have."""
         self._served: dict[str, str] | None = {}
         self._readable = True
         self._inventory: Inventory | None = None
@@ -149,28 +151,30 @@ class ResourceClaimTable:
             ValueError: it cannot be read.
         """
         table, read = self._kinds[obj.kind]
-        key = object_label(obj)
-        table[key] = read(obj)
-        self._forget(obj.kind)
-        if obj.kind == "ResourceClaim" and self.claims[key].special:
-            pod = self.claims[key].special
-            if self.special.get(pod) != key:
-                self.release_extended(pod)
-            self.special[pod] = key
-            self.stale_pods[pod] = None
+        key, found = object_label(obj), read(obj)
+        self.drop(obj.kind, key)
+        table[key] = found
+        if obj.kind == "ResourceClaim" and found.special:
+            self.release_extended(found.special, found.owner)
+            self.special.setdefault((found.special, found.owner), []).append(key)
+            self.stale_pods[found.special] = None
 
     def drop(self, kind: str, key: str) -> None:
         """Forget an object."""
         gone = self._kinds[kind][0].pop(key, None)
         self._forget(kind)
-        if kind == "ResourceClaim" and gone is not None and gone.special:
-            self._forget_special(gone.special, key)
+        if kind == "ResourceClaim" and gone is not None:
+            self.stale_pods.update(self._renamed)
+            if gone.special:
+                self._forget_special(gone)
 
-    def _forget_special(self, pod: str, key: str) -> None:
-        self.contents.pop(key, None)
-        if self.special.get(pod) == key:
-            del self.special[pod]
-        self.stale_pods[pod] = None
+    def _forget_special(self, claim: Claim) -> None:
+        self.contents.pop(claim.key, None)
+        of_pod = self.special[claim.special, claim.owner]
+        of_pod.remove(claim.key)
+        if not of_pod:
+            del self.special[claim.special, claim.owner]
+        self.stale_pods[claim.special] = None
 
     def _forget(self, kind: str) -> None:
         if kind == "DeviceClass":
@@ -226,7 +230,7 @@ class ResourceClaimTable:
             self._readable, self._served = known, None
 
     def offers(self, nodes: NodeTable, served: Iterable[tuple[str, str]]) -> dict[str, Offer]:
-        """By extended resource (and class), (N,) what devices serve of it on each node."""
+        """By extended resource (and class), what devices serve of it."""
         return offers(self.inventory(nodes), self.classes, served)
 
     def claim_extended(
@@ -241,33 +245,42 @@ class ResourceClaimTable:
             served: resources, and the classes that serve them.
             waits: it has no node yet.
         """
-        known = self.claims.get(self.special.get(pod, ""))
+        self.release_extended(pod, uid)
+        known = self._special_of(pod, uid)
         names = {name for ask in asks for name, _, _ in ask.amounts}
         content = special_demand(asks, tuple(each for each in served if each[0] in names))
         needed = waits and bool(content.resources)
-        if known is not None and (known.owner != uid or not (needed or known.exists)):
-            self.release_extended(pod)
-            self._forget_special(pod, known.key)
-            known = None
-        if known is None:
-            if not needed:
-                return None
-            namespace, _, name = pod.partition("/")
-            own = special_name(name, uid)
-            key = f"{namespace}/{own}"
-            known = Claim(key, own, "", uid, content.demand, False, (), None, (), False, (), pod, exists=False)
-            self.special[pod] = key
+        if known is None and needed:
+            known = self._claim_to_make(pod, uid, content.demand)
+        elif known is None:
+            return None
         self.claims[known.key] = known if known.allocated else replace(known, demand=content.demand)
         self.contents[known.key] = content
         return ClaimRef("", known.key, "", needed=True, special=True)
 
-    def release_extended(self, pod: str) -> None:
-        """Forget what a pod that is gone would have claimed."""
-        key = self.special.get(pod, "")
-        claim = self.claims.get(key)
-        if claim is not None and not claim.exists:
-            del self.claims[key]
-            self._forget_special(pod, key)
+    def _special_of(self, pod: str, uid: str) -> Claim | None:
+        """The claim for the extended resources of a pod; of several one with devices, then the first by name."""
+        found = [self.claims[key] for key in self.special.get((pod, uid), ())]
+        return min(found, key=lambda claim: (not claim.allocated, claim.key), default=None)
+
+    def _claim_to_make(self, pod: str, uid: str, demand: Demand) -> Claim:
+        """A new claim for the extended resources of a pod, under a name that no other claim has."""
+        namespace, _, name = pod.partition("/")
+        names = (special_name(name, uid, number) for number in count())
+        own = next(each for each in names if f"{namespace}/{each}" not in self.claims)
+        if own != special_name(name, uid):
+            self._renamed[pod] = None
+        key = f"{namespace}/{own}"
+        self.special[pod, uid] = [key]
+        return Claim(key, own, "", uid, demand, False, (), None, (), False, (), pod, exists=False)
+
+    def release_extended(self, pod: str, uid: str) -> None:
+        """Forget what a pod would claim: it is gone, or is looked at again, or has a claim that exists."""
+        self._renamed.pop(pod, None)
+        for claim in [self.claims[key] for key in self.special.get((pod, uid), ())]:
+            if not claim.exists:
+                del self.claims[claim.key]
+                self._forget_special(claim)
 
     # --- what a plan says
 

@@ -48,7 +48,7 @@ from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins.fragmentation.families import Family, SharedCards, WholeCards
-from kilauea.engine.plugins.fragmentation.mix import mix_of
+from kilauea.engine.plugins.fragmentation.mix import as_written, mix_of
 from kilauea.engine.session import Session
 
 CARD_SCORE = 100.0
@@ -94,13 +94,14 @@ class Fragmentation(Plugin):
         """Kinds of cards with the pods that want them; made at the first question, once all plugins have registered."""
         if self._families is None:
             session, nodes = self._session, self._session.nodes
-            mixes = mix_of(session.state.tasks.values(), self._names(), nodes)
+            ledger = session.card_ledger
+            adapt = as_written if ledger is None else ledger.adapt
+            mixes = mix_of(session.state.tasks.values(), self._names(), nodes, adapt)
             self._families = [
                 WholeCards(mix, nodes, session.axis.rows[name])
                 for name, mix in mixes.whole.items()
                 if name in session.axis.rows
             ]
-            ledger = session.card_ledger
             for kind, mix in mixes.shared.items():
                 if ledger is not None and kind in ledger.tables:
                     self._shared[kind] = SharedCards(mix, nodes, kind, ledger)

@@ -178,9 +178,12 @@ class SharedCards(Family):
         _, after = self._ledger.after(shape, nodes, self._kind)
         return self._at(nodes, shape, after)
 
+    def _wish(self, shape: TaskShape) -> DeviceWish | None:
+        return self._ledger.wish_of(shape) if shape.spec.devices is not None else None
+
     def _only_request(self, shape: TaskShape) -> CardRequest | None:
         """The request of a pod that wants one card, and nothing else of this kind."""
-        wish = shape.spec.devices
+        wish = self._wish(shape)
         found = [r for r in wish.requests if r.kind == self._kind] if wish is not None else []
         return found[0] if len(found) == 1 and found[0].number == 1 else None
 
@@ -224,7 +227,7 @@ class SharedCards(Family):
 
     def _read_wish(self, shape: TaskShape) -> Wanted | None:
         """The request of pods with one card of this kind or none; None if more than figures decides which card."""
-        wish = shape.spec.devices
+        wish = self._wish(shape)
         if self._cards.mig is not None:
             return None
         if wish is None or self._kind not in wish.kinds:
@@ -233,7 +236,7 @@ class SharedCards(Family):
         if request is None or wish.ids or wish.not_ids or wish.apart or RULES in shape.traits:
             return None
         number = self._numbers.setdefault(wish, len(self._numbers))
-        fitting = partial(self._table.fitting_at, request, self._ledger.wish_of(shape), now=False)
+        fitting = partial(self._table.fitting_at, request, wish, now=False)
         return Wanted(number, request, fitting)
 
     def _node_cards(self, row: int) -> NodeCards:

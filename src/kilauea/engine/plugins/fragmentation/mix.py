@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.evaluation import matching
-from kilauea.engine.model.devices import UNIT
+from kilauea.engine.model.devices import UNIT, DeviceWish
 from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.resources import CPU, MEMORY
 from kilauea.engine.model.task_specs import TaskSpec
@@ -66,14 +66,37 @@ class Mixes(NamedTuple):
     shared: dict[str, Mix]
 
 
-def mix_of(tasks: Iterable[Task], resources: Sequence[str], nodes: NodeTable) -> Mixes:
-    """The typical pods among some tasks; `resources` count whole cards."""
+Adapt = Callable[[DeviceWish], DeviceWish]
+"""Reads the parts of cards that a pod asks for."""
+
+
+def as_written(wish: DeviceWish) -> DeviceWish:
+    """The parts of cards that a pod asks for, where no configuration says more."""
+    return wish
+
+
+def mix_of(
+    tasks: Iterable[Task],
+    resources: Sequence[str],
+    nodes: NodeTable,
+    adapt: Adapt = as_written,
+) -> Mixes:
+    """The typical pods among some tasks.
+
+    Args:
+        tasks: the tasks.
+        resources: those that count whole cards.
+        nodes: the nodes.
+        adapt: reads the parts of cards that a pod asks for as the configuration of the devices says.
+    """
     whole: dict[str, Counter[Typical]] = {}
     shared: dict[str, Counter[Typical]] = {}
     specs: dict[Typical, TaskSpec] = {}
     total = 0
     for spec, number in Counter(task.spec for task in tasks).items():
-        found = [(whole, *pair) for pair in _whole(spec, resources)] + [(shared, *pair) for pair in _shared(spec)]
+        found = [(whole, *pair) for pair in _whole(spec, resources)] + [
+            (shared, *pair) for pair in _shared(spec, adapt)
+        ]
         total += number if found else 0
         for table, name, typical in found:
             specs.setdefault(typical, spec)
@@ -86,10 +109,10 @@ def _whole(spec: TaskSpec, resources: Sequence[str]) -> list[tuple[str, Typical]
     return [(name, _typical(spec, count, 0, 100, 100)) for name, count in counts.items() if count > 0]
 
 
-def _shared(spec: TaskSpec) -> list[tuple[str, Typical]]:
+def _shared(spec: TaskSpec, adapt: Adapt) -> list[tuple[str, Typical]]:
     """Cards that a pod asks for, by kind: of several containers, the sum of cards and the largest part of one."""
     out = []
-    wish = spec.devices
+    wish = adapt(spec.devices) if spec.devices is not None else None
     for kind in sorted(wish.kinds) if wish is not None else ():
         of_kind = [r for r in wish.requests if r.kind == kind] if wish is not None else []
         most = max(of_kind, key=lambda r: (r.cores, r.percent, r.memory))

@@ -23,13 +23,13 @@ from kilauea.engine.extension import Refusal, Rejection, Scope
 from kilauea.engine.model import status
 from kilauea.engine.model.claims.facts import Claim, Demand
 from kilauea.engine.model.claims.inventory import Rows, Use
+from kilauea.engine.model.claims.served import is_served_everywhere, served_alike, served_at
 from kilauea.engine.model.claims.table import ClaimRef, Decision, Wish
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Release
 from kilauea.engine.plugins.predicates.claim_devices import FITS, LATER, MOST_ALTERNATIVES, Codes, Holdings, Ranks
-from kilauea.engine.plugins.predicates.claim_extended import is_served_everywhere, served_alike, served_at
 from kilauea.engine.session import Session
 
 CODE = "ResourceClaimsNotReady"

@@ -149,10 +149,10 @@ def costly_policies(server: Process) -> None:
     }
     bound = {"policyName": "costly", "validationActions": ["Deny"]}
     for plural, body in (("validatingadmissionpolicies", spec), ("validatingadmissionpolicybindings", bound)):
-        made = json.dumps({"metadata": {"name": "costly"}, "spec": body}).encode()
-        assert server.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", made)[0] in (201, 409)
-    body = {"metadata": {"name": f"costly-{time.monotonic_ns()}"}}
-    assert server.ask("POST", MAPS, json.dumps(body).encode())[0] == 201
+        policy = json.dumps({"metadata": {"name": "costly"}, "spec": body}).encode()
+        assert server.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", policy)[0] in (201, 409)
+    made = json.dumps({"metadata": {"name": f"costly-{time.monotonic_ns()}"}})
+    assert server.ask("POST", MAPS, made.encode())[0] == 201
 
 
 def half_requests(server: Process) -> None:

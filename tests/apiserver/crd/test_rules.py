@@ -292,6 +292,6 @@ def test_all_errors_of_a_rule_are_told_at_once() -> None:
         ({"rule": "true", "messageExpression": "self.y"}, "messageExpression compilation failed: ERROR: <input>:1:5: "),
     ],
 )
-def test_expressions_have_the_type_that_is_wanted_of_them(more: dict[str, str], words: str) -> None:
+def test_expressions_have_the_type_that_is_wanted_of_them(more: dict[str, Any], words: str) -> None:
     (message,) = errors(**more)
     assert words in message

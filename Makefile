@@ -94,6 +94,7 @@ test-kubernetes: install
 test-conformance: install
 	@$(BIN)/python tests/kubernetes/real_binaries.py e2e.test
 	@$(BIN)/python tests/kubernetes/conformance.py $(CONFORMANCE_FLAGS)
+	@$(MAKE) --no-print-directory test-charts
 
 # Fetches Helm and the charts first; what cannot be had is skipped. PYTEST_FLAGS="-k cilium" runs one chart.
 test-charts: install

@@ -37,6 +37,7 @@ class Chart:
         values: what it needs to be installed.
         change: further values of the upgrade.
         pods: fewest pods that it has.
+        tests: it has tests for `helm test`.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Chart:
     values: Mapping[str, Any]
     change: Mapping[str, Any]
     pods: int
+    tests: bool
 
 
 def chart(name: str) -> Chart:
@@ -52,7 +54,8 @@ def chart(name: str) -> Chart:
     given = sources.LIST["charts"][name]
     place = sources.folder(given["source"]) if "source" in given else sources.HERE
     namespace = given.get("namespace", name)
-    return Chart(name, place / given["path"], namespace, given.get("values", {}), given["change"], given.get("pods", 1))
+    values, pods, tests = given.get("values", {}), given.get("pods", 1), given.get("tests", False)
+    return Chart(name, place / given["path"], namespace, values, given["change"], pods, tests)
 
 
 class Helm:
@@ -99,19 +102,24 @@ class Helm:
         words = ["upgrade", chart.name, str(chart.folder), *self._values(chart, chart.values, chart.change)]
         self.helm(chart, *words, *_waiting())
 
+    def test(self, chart: Chart) -> None:
+        """Run the tests of the chart."""
+        self.helm(chart, "test", chart.name, f"--timeout={SECONDS}s")
+
     def roll_back(self, chart: Chart) -> None:
         """Return to the first revision."""
         self.helm(chart, "rollback", chart.name, "1", *_waiting())
 
     def uninstall(self, chart: Chart) -> None:
-        """Delete the release, and then what Helm leaves on purpose: its definitions, and what it is to keep."""
-        objects = filter(None, yaml.safe_load_all(self.manifest(chart)))
-        left = [each for each in objects if (each["metadata"].get("annotations") or {}).get(POLICY) == "keep"]
+        """Delete the release, and then what Helm leaves on purpose: definitions, hooks, and what it is to keep."""
+        left = [each for each in _objects(self.manifest(chart)) if _annotations(each).get(POLICY) == "keep"]
+        left += _objects(self.helm(chart, "get", "hooks", chart.name))
         self.helm(chart, "uninstall", chart.name, "--wait", f"--timeout={SECONDS}s")
         for definitions in sorted((chart.folder / "crds").glob("*.yaml")):
-            left += filter(None, yaml.safe_load_all(definitions.read_text()))
+            left += _objects(definitions.read_text())
         if left:
-            self.run("kubectl", "delete", "--namespace", chart.namespace, "-f", "-", given=yaml.safe_dump_all(left))
+            words = ["delete", "--ignore-not-found", "--namespace", chart.namespace, "-f", "-"]
+            self.run("kubectl", *words, given=yaml.safe_dump_all(left))
 
     def manifest(self, chart: Chart) -> str:
         """The objects of the release without its hooks, as Helm rendered them."""
@@ -154,6 +162,14 @@ class Helm:
                 break
             time.sleep(0.5)
         return left
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def _annotations(manifest: dict[str, Any]) -> dict[str, str]:
+    return manifest["metadata"].get("annotations") or {}
 
 
 def _waiting() -> list[str]:

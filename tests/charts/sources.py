@@ -58,7 +58,11 @@ def fetch(source: str) -> None:
     given = LIST["sources"][source]
     with tempfile.TemporaryDirectory(dir=cache()) as work:
         content = Path(work) / "content"
-        if "module" in given:
+        content.mkdir()
+        if "helm" in given:
+            subprocess.run([helm(), "create", content / "web"], check=True, stdout=subprocess.DEVNULL)
+        elif "module" in given:
+            content.rmdir()
             content.symlink_to(_go_module(given))
         else:
             _unpack(_python_package(given, Path(work)), content)

@@ -47,6 +47,8 @@ def test_a_chart_is_installed_upgraded_rolled_back_and_uninstalled(cluster: Helm
     cluster.install(given)
     first = cluster.manifest(given)
     _assert_runs(cluster, given, 1)
+    if given.tests:
+        cluster.test(given)
     cluster.upgrade(given)
     assert cluster.manifest(given) != first
     _assert_runs(cluster, given, 2)

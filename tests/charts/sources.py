@@ -25,7 +25,7 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 LIST: dict[str, Any] = yaml.safe_load((HERE / "charts.yaml").read_text())
-HELM_VERSION = "v3.22.0"
+HELM_VERSION: str = LIST["helm"]
 
 
 def cache() -> Path:
@@ -46,8 +46,8 @@ def folder(source: str) -> Path:
 def build_helm() -> None:
     """Build Helm; the program appears under its name only when it is complete."""
     with tempfile.TemporaryDirectory(dir=cache()) as work:
-        command = ["go", "install", "-p", "2", "-trimpath", "-ldflags", "-s -w"]
-        environment = os.environ | {"GOBIN": work, "CGO_ENABLED": "0"}
+        command = ["go", "install", "-p", "2", "-ldflags", "-s -w"]
+        environment = os.environ | {"GOBIN": work}
         subprocess.run([*command, f"helm.sh/helm/v3/cmd/helm@{HELM_VERSION}"], check=True, env=environment)
         helm().parent.mkdir(exist_ok=True)
         (Path(work) / "helm").rename(helm())

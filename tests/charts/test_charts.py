@@ -67,3 +67,15 @@ def _assert_runs(cluster: Helm, given: Chart, revision: int) -> None:
     assert len(phases) >= given.pods
     assert set(phases.values()) <= {"Running", "Succeeded"}, phases
     assert cluster.difference(given) == ""
+
+
+@pytest.mark.parametrize("given", ["web"], indirect=True)
+def test_an_atomic_upgrade_whose_pods_find_no_node_is_rolled_back(cluster: Helm, given: Chart) -> None:
+    cluster.install(given)
+    first = cluster.manifest(given)
+    words = ["--reuse-values", "--set", "resources.requests.cpu=1000", "--atomic", "--timeout=8s"]
+    with pytest.raises(AssertionError, match="has been rolled back"):
+        cluster.helm(given, "upgrade", given.name, str(given.folder), *words)
+    assert cluster.manifest(given) == first
+    _assert_runs(cluster, given, 3)
+    cluster.uninstall(given)

@@ -18,7 +18,7 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 	--no-header --no-emit-options --annotation-style=line
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage test-matrix test-cluster test-kubernetes test-conformance kubernetes-binaries bench docs lock clean
+.PHONY: help install demo test coverage test-matrix test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
@@ -29,6 +29,7 @@ help:
 	@echo "make test-cluster     longer tests against the embedded cluster"
 	@echo "make test-kubernetes  our API server against the real one, and our scheduler at the real one (needs Go)"
 	@echo "make test-conformance conformance specs of Kubernetes' own e2e suite on \`kilauea up\` (needs Go and kubectl)"
+	@echo "make test-charts      well-known charts on \`kilauea up\` with Helm (needs Go and kubectl)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
 	@echo "make bench            run every benchmark once; BENCH_FLAGS=--smoke for a quick run"
 	@echo "make docs             build the documentation site in build/site"
@@ -71,11 +72,11 @@ test: install $(CLIENT_STAMPS)
 	@echo "test: layers"
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: tests"
-	@$(BIN)/pytest -n 2 --ignore=tests/cluster --ignore=tests/adversary $(PYTEST_FLAGS)
+	@$(BIN)/pytest -n 2 --ignore=tests/cluster --ignore=tests/adversary --ignore=tests/charts $(PYTEST_FLAGS)
 
 # COVERAGE_TESTS=tests/api measures a part. Tests of speed are left out: measuring slows what they time.
 coverage: install
-	@$(BIN)/pytest -n 2 --ignore=tests/cluster --ignore=tests/adversary --cov --cov-report=html --cov-report=term \
+	@$(BIN)/pytest -n 2 --ignore=tests/cluster --ignore=tests/adversary --ignore=tests/charts --cov --cov-report=html --cov-report=term \
 		--deselect tests/api/test_validate.py::test_plain_pods_cost_little $(PYTEST_FLAGS) $(COVERAGE_TESTS)
 	@echo "coverage: open build/coverage/index.html"
 
@@ -93,6 +94,12 @@ test-kubernetes: install
 test-conformance: install
 	@$(BIN)/python tests/kubernetes/real_binaries.py e2e.test
 	@$(BIN)/python tests/kubernetes/conformance.py $(CONFORMANCE_FLAGS)
+	@$(MAKE) --no-print-directory test-charts
+
+# Fetches Helm and the charts first; what cannot be had is skipped. PYTEST_FLAGS="-k cilium" runs one chart.
+test-charts: install
+	@$(BIN)/python tests/charts/sources.py
+	@$(BIN)/pytest -n 2 tests/charts $(PYTEST_FLAGS)
 
 kubernetes-binaries:
 	@$(PYTHON) tests/kubernetes/real_binaries.py

@@ -30,6 +30,7 @@ from kilauea.client.view import Cache
 from kilauea.controllers.autoscalers import AutoscalerController
 from kilauea.controllers.configuration import ConfigurationController
 from kilauea.controllers.hypernodes.discovery import CONFIGURATION
+from kilauea.controllers.load_balancers import LoadBalancerController
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
 from kilauea.controllers.unserved import UnservedPodController
 from kilauea.nodes.heartbeats import Heartbeats
@@ -129,7 +130,8 @@ async def _components(
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
     kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign)
-    controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, AutoscalerController(), *_nodes(up), *_scheduling(up)]
+    simulated: list[Controller] = [AutoscalerController(), LoadBalancerController(), *_nodes(up)]
+    controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
     fabric = FabricDiscovery(controllers, cache, clock, recorder.record, CONFIGURATION)
     api.backend.logs = PodLogs(cache, up.run_time)

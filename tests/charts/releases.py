@@ -1,0 +1,185 @@
+"""A cluster with Helm: releases of charts, and what is in the cluster before and after them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from charts import sources
+from cluster.api_process import Server
+
+SECONDS = 90
+MOVING = ("events", "events.events.k8s.io", "leases.coordination.k8s.io")
+"""Kinds whose objects come and go by themselves."""
+POLICY = "helm.sh/resource-policy"
+COLUMNS = "-o=custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name"
+
+Seen = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart of charts.yaml.
+
+    Attributes:
+        name: of the chart, and of its release.
+        folder: where it is.
+        namespace: of its release.
+        values: what it needs to be installed.
+        change: further values of the upgrade.
+        pods: fewest pods that it has.
+        tests: it has tests for `helm test`.
+    """
+
+    name: str
+    folder: Path
+    namespace: str
+    values: Mapping[str, Any]
+    change: Mapping[str, Any]
+    pods: int
+    tests: bool
+
+
+def chart(name: str) -> Chart:
+    """The chart of that name, fetched or not."""
+    given = sources.LIST["charts"][name]
+    place = sources.folder(given["source"]) if "source" in given else sources.HERE
+    namespace = given.get("namespace", name)
+    values, pods, tests = given.get("values", {}), given.get("pods", 1), given.get("tests", False)
+    return Chart(name, place / given["path"], namespace, values, given["change"], pods, tests)
+
+
+class Helm:
+    """Helm and kubectl at a cluster.
+
+    Args:
+        server: of the cluster.
+        work: folder for values and for what Helm keeps.
+    """
+
+    def __init__(self, server: Server, work: Path) -> None:
+        self._work = work
+        own = {f"HELM_{name}_HOME": str(work / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
+        self._environment = os.environ | own | {"KUBECONFIG": str(server.kubeconfig), "HOME": str(work)}
+
+    def run(self, program: str | Path, *words: str, given: str = "", good: Iterable[int] = (0,)) -> str:
+        """What a program prints; it must end with one of the codes."""
+        done = subprocess.run(
+            [program, *words], input=given, capture_output=True, text=True, timeout=3 * SECONDS, env=self._environment,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode in good, f"{Path(program).name} {' '.join(words)}: {done.stderr}{done.stdout[:4000]}"
+        return done.stdout
+
+    def helm(self, chart: Chart, *words: str) -> str:
+        """What Helm says about a release."""
+        return self.run(sources.helm(), *words, "--namespace", chart.namespace)
+
+    def _values(self, chart: Chart, *values: Mapping[str, Any]) -> list[str]:
+        words = []
+        for number, each in enumerate(values):
+            path = self._work / f"{chart.name}-{number}.yaml"
+            path.write_text(yaml.safe_dump(dict(each)))
+            words += ["--values", str(path)]
+        return words
+
+    def install(self, chart: Chart) -> None:
+        """Install a chart and wait for its pods and hooks."""
+        words = ["install", chart.name, str(chart.folder), "--create-namespace", *self._values(chart, chart.values)]
+        self.helm(chart, *words, *_waiting())
+
+    def upgrade(self, chart: Chart) -> None:
+        """Install it with the change."""
+        words = ["upgrade", chart.name, str(chart.folder), *self._values(chart, chart.values, chart.change)]
+        self.helm(chart, *words, *_waiting())
+
+    def test(self, chart: Chart) -> None:
+        """Run the tests of the chart."""
+        self.helm(chart, "test", chart.name, f"--timeout={SECONDS}s")
+
+    def roll_back(self, chart: Chart) -> None:
+        """Return to the first revision."""
+        self.helm(chart, "rollback", chart.name, "1", *_waiting())
+
+    def uninstall(self, chart: Chart) -> None:
+        """Delete the release, and then what Helm leaves on purpose: definitions, hooks, and what it is to keep."""
+        left = [each for each in _objects(self.manifest(chart)) if _annotations(each).get(POLICY) == "keep"]
+        left += _objects(self.helm(chart, "get", "hooks", chart.name))
+        self.helm(chart, "uninstall", chart.name, "--wait", f"--timeout={SECONDS}s")
+        for definitions in sorted((chart.folder / "crds").glob("*.yaml")):
+            left += _objects(definitions.read_text())
+        if left:
+            words = ["delete", "--ignore-not-found", "--namespace", chart.namespace, "-f", "-"]
+            self.run("kubectl", *words, given=yaml.safe_dump_all(left))
+
+    def manifest(self, chart: Chart) -> str:
+        """The objects of the release without its hooks, as Helm rendered them."""
+        return self.helm(chart, "get", "manifest", chart.name)
+
+    def state(self, chart: Chart) -> tuple[int, str]:
+        """Revision and status of the release."""
+        found = json.loads(self.helm(chart, "status", chart.name, "-o", "json"))
+        return found["version"], found["info"]["status"]
+
+    def unfinished_hooks(self, chart: Chart) -> list[str]:
+        """Hooks that ran and did not succeed."""
+        found = json.loads(self.helm(chart, "status", chart.name, "-o", "json"))
+        last = {each["name"]: each["last_run"].get("phase", "") for each in found.get("hooks", [])}
+        return sorted(name for name, phase in last.items() if phase not in ("", "Succeeded"))
+
+    def difference(self, chart: Chart) -> str:
+        """How the objects in the cluster differ from the manifest; empty if they do not."""
+        words = ["diff", "--namespace", chart.namespace, "-f", "-"]
+        return self.run("kubectl", *words, given=self.manifest(chart), good=(0, 1))
+
+    def pods(self, chart: Chart) -> dict[str, str]:
+        """Phases of the pods in the namespace of a release that do not terminate."""
+        found = json.loads(self.run("kubectl", "get", "pods", "--namespace", chart.namespace, "-o", "json"))["items"]
+        alive = [each for each in found if "deletionTimestamp" not in each["metadata"]]
+        return {each["metadata"]["name"]: each["status"]["phase"] for each in alive}
+
+    def everything(self) -> set[Seen]:
+        """All objects of the cluster but those that come and go by themselves."""
+        kinds = self.run("kubectl", "api-resources", "--verbs=list", "-o", "name").split()
+        listed = ",".join(sorted(set(kinds) - set(MOVING)))
+        rows = self.run("kubectl", "get", listed, "-A", COLUMNS, "--no-headers", "--ignore-not-found")
+        return {(kind, namespace, name) for kind, namespace, name in map(str.split, rows.splitlines())}
+
+    def left(self, before: set[Seen], chart: Chart) -> set[Seen]:
+        """Objects that are more than before, once garbage collection had its time; not the namespace itself."""
+        end = time.monotonic() + 30
+        while left := {each for each in self.everything() - before if not _of_namespace(each, chart.namespace)}:
+            if time.monotonic() > end:
+                break
+            time.sleep(0.5)
+        return left
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def _annotations(manifest: dict[str, Any]) -> dict[str, str]:
+    return manifest["metadata"].get("annotations") or {}
+
+
+def _waiting() -> list[str]:
+    return ["--wait", "--wait-for-jobs", f"--timeout={SECONDS}s"]
+
+
+def _of_namespace(seen: Seen, namespace: str) -> bool:
+    """Return True for the namespace itself and for what every namespace has."""
+    return seen in {
+        ("Namespace", "<none>", namespace),
+        ("ServiceAccount", namespace, "default"),
+        ("ConfigMap", namespace, "kube-root-ca.crt"),
+    }

@@ -45,7 +45,7 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.wishes import TASK_TOPOLOGY_BIT
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins.task_topology.buckets import Background, Buckets
-from kilauea.engine.plugins.task_topology.fitting import Room
+from kilauea.engine.plugins.task_topology.fitting import Requests, Room
 from kilauea.engine.plugins.task_topology.relations import relations_of
 from kilauea.engine.session import Session
 
@@ -78,7 +78,7 @@ class TaskTopology(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._jobs: dict[str, Buckets] = {}
-        self._background = Background(session.nodes.row_of, Room(session.nodes), session.axis)
+        self._background = Background(session.nodes.row_of, Room(session.nodes), Requests(session.axis))
         table, size = session.table, len(session.table)
         for job in session.jobs_where(
             (table.wishes[:size] & TASK_TOPOLOGY_BIT != 0) & (table.counts[PENDING, :size] > 0)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.model.nodes import NodeRows
-from kilauea.engine.model.resources import ResourceAxis
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.status import HOLDING, PENDING
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.plugins.task_topology.fitting import Needed, Room, Sizes, WaitingRequests, needed
+from kilauea.engine.plugins.task_topology.fitting import Requests, Room, Sums, WaitingRequests
 from kilauea.engine.plugins.task_topology.relations import Relations
 
 IntArray = NDArray[np.int64]
@@ -26,8 +25,7 @@ class Background:
 
     row_of: Mapping[str, int]
     room: Room
-    axis: ResourceAxis
-    sizes: Sizes = field(default_factory=Sizes)
+    requests: Requests
 
 
 class Bucket:
@@ -45,7 +43,7 @@ class Bucket:
         self.bound: dict[int, int] = {}
         self._specs: dict[TaskSpec, int] = {}
         """Number of the waiting tasks by spec."""
-        self._sums: dict[TaskSpec, tuple[tuple[Needed, ...], int]] = {}
+        self._sums: dict[TaskSpec, Sums] = {}
         self._order: WaitingRequests | None = None
 
     @property
@@ -88,17 +86,16 @@ class Bucket:
         """
         known = self._sums.get(shape.spec)
         if known is None:
-            sums = self._add_up(shape, background)
-            known = self._sums[shape.spec] = needed(sums), sums.shape[1]
-        return background.room.fitting(*known, nodes)
+            known = self._sums[shape.spec] = self._add_up(shape, background)
+        return background.room.fitting(known, nodes)
 
-    def _add_up(self, shape: TaskShape, background: Background) -> IntArray:
-        """(R, k) requests of the first, the first two, ... of the waiting tasks, beginning with one of the shape."""
+    def _add_up(self, shape: TaskShape, background: Background) -> Sums:
+        """Requests of the first, the first two, ... of the waiting tasks, beginning with one of the shape."""
         if not self._specs or (len(self._specs) == 1 and shape.spec in self._specs):
-            return shape.request[:, None] * np.arange(1, max(len(self.waiting), 1) + 1)
+            return background.requests.alike(shape.spec, max(len(self.waiting), 1))
         if self._order is None:
-            self._order = WaitingRequests(self.waiting.values(), background.axis, background.sizes)
-        return self._order.sums(shape)
+            self._order = WaitingRequests(self.waiting.values(), background.requests)
+        return self._order.sums(shape.spec)
 
 
 class Buckets:
@@ -123,15 +120,14 @@ class Buckets:
             self._apart_from.setdefault(b, []).append(a)
         self._shunned: dict[str, IntArray] = {}
         """By name of a task: (N,) pods on each node from which it belongs apart."""
-        self._names = {name: i for i, name in enumerate(self.ranks)}
-        size = len(self._names)
-        self._weights = np.zeros((size, size), dtype=np.int64)
+        self._weights: dict[str, list[tuple[str, int]]] = {name: [] for name in self.ranks}
+        """By name of a task: those that it belongs together with (1) or apart from (-1), in both lists if both."""
         for pairs, weight in ((relations.together, 1), (relations.apart, -1)):
-            for a, b in pairs:
-                if a in self._names and b in self._names:
-                    self._weights[self._names[a], self._names[b]] += weight
-        self._suits = np.zeros((size, 16), dtype=np.int64)
-        """(names, buckets) how well the tasks of a bucket suit a task; columns in excess are for buckets to come."""
+            for a, b in sorted(pairs):
+                if a in self.ranks and b in self.ranks:
+                    self._weights[b].append((a, weight))
+        self._suits: dict[str, list[int]] = {name: [] for name in self.ranks}
+        """By name of a task: how well the tasks of each bucket suit it."""
         self._loads: list[float] = []
         self._fill([task for task in tasks if self.ranks[task.role]])
         self.largest = max((bucket.size for bucket in self._buckets), default=0)
@@ -152,30 +148,29 @@ class Buckets:
             bucket = self._choose(task)
             self._join(bucket, task)
             bucket.waits(task)
-            self._loads[bucket.index] += self._background.sizes.of(task.spec)
+            self._loads[bucket.index] += self._background.requests.of(task.spec).size
 
     def _choose(self, task: Task) -> Bucket:
         """The bucket whose tasks suit a task best, of equal ones the one with the least to place; else a new one."""
-        count = len(self._buckets)
-        if count:
-            suits = self._suits[self._names[task.role], :count]
-            most = suits[suits.argmax()]
-            if most >= 0:
-                best = min((suits == most).nonzero()[0].tolist(), key=self._loads.__getitem__)
-                return self._buckets[best]
+        suits = self._suits[task.role]
+        most = max(suits, default=-1)
+        if most >= 0:
+            best = min((index for index, suit in enumerate(suits) if suit == most), key=self._loads.__getitem__)
+            return self._buckets[best]
         return self._add_bucket()
 
     def _add_bucket(self) -> Bucket:
         bucket = Bucket(len(self._buckets))
         self._buckets.append(bucket)
         self._loads.append(0.0)
-        if len(self._buckets) > self._suits.shape[1]:
-            self._suits = np.concatenate([self._suits, np.zeros_like(self._suits)], axis=1)
+        for suits in self._suits.values():
+            suits.append(0)
         return bucket
 
     def _join(self, bucket: Bucket, task: Task) -> None:
         self.of_task[task.key] = bucket
-        self._suits[:, bucket.index] += self._weights[:, self._names[task.role]]
+        for name, weight in self._weights[task.role]:
+            self._suits[name][bucket.index] += weight
 
     # --- following the session
 
@@ -219,7 +214,7 @@ class Buckets:
             total = total - self._of(nodes, shunned)
         part: NDArray[np.float64] = total / max(self.largest, 1)
         # Nodes without room for the task itself are seldom asked about.
-        return part if fitting.all() else np.where(fitting > 0, part, 0.0)
+        return part if np.count_nonzero(fitting) == len(fitting) else np.where(fitting > 0, part, 0.0)
 
     def _of(self, nodes: NodeRows, column: IntArray) -> IntArray:
         """The part of a column (N,) that belongs to some nodes, without a copy if they are all."""

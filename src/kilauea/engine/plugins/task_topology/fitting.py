@@ -1,9 +1,11 @@
-"""How many waiting tasks of a bucket fit on each node: the room there, followed while the session lasts, and requests."""
+"""How many waiting tasks of a bucket fit on each node: the room there, and the requests added up."""
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,108 +13,165 @@ from numpy.typing import NDArray
 
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.resources import CPU, MEMORY, PODS, ResourceAxis
-from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 
 MEBIBYTE = 1 << 20
+FEW = 16
+"""Tasks up to which the sums of equal requests are remembered."""
 IntArray = NDArray[np.int64]
 
 
-class Needed(NamedTuple):
-    """One resource of tasks that are added up: its row, the sums (k,) of the first one, two, ..., and the last sum."""
+class Needed:
+    """One resource of tasks that are added up.
 
-    row: int
-    sums: IntArray
-    most: int
+    Attributes:
+        row: row of the resource.
+        most: what all of them ask for.
+    """
+
+    def __init__(self, row: int, requests: array[int], most: int) -> None:
+        self.row = row
+        self.most = most
+        self._requests = requests
+
+    @cached_property
+    def steps(self) -> IntArray:
+        """(k,) requests of the first task, the first two, and so on; most resources are never short, and need none."""
+        steps: IntArray = np.frombuffer(self._requests, dtype=np.int64).cumsum()
+        return steps
 
 
-def needed(sums: IntArray) -> tuple[Needed, ...]:
-    """The resources that count of sums (R, k) of requests."""
-    return tuple(Needed(row, sums[row], most) for row, most in enumerate(sums[:, -1].tolist()) if most)
+class Sums(NamedTuple):
+    """The requests of tasks, added up: the resources that count, and the number of tasks."""
+
+    needed: tuple[Needed, ...]
+    tasks: int
 
 
 class Room:
-    """The room that nodes have once everything that ends has ended. Nodes that changed are looked at again."""
+    """The room that nodes have once everything that ends has ended."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._seen = -1
-        """The part of the list of changes that is processed; -1 before the first look."""
-        self._left: IntArray
-        """(R, N)"""
-        self._least: list[int]
-        """(R,) amounts that no node has less of, though each may have more."""
+        self._least: dict[int, tuple[int, int]] = {}
+        """By row of a resource: an amount that no node had less of, and the part of the list of changes that it saw."""
 
-    def fitting(self, tasks: tuple[Needed, ...], most: int, nodes: NodeRows) -> IntArray:
-        """(n,) how many of the first tasks fit on nodes; `most` where all of them do."""
-        self._follow()
+    def fitting(self, sums: Sums, nodes: NodeRows) -> IntArray:
+        """(n,) how many of the first tasks fit on nodes."""
         count: IntArray | None = None
-        for row, sums, whole in tasks:
+        for needed in sums.needed:
             # Often all nodes have room for all, as with memory; to see that is quicker than to count.
-            if whole > self._least[row]:
-                left = self._left[row]
-                fit = sums.searchsorted(left if len(nodes) == len(left) else nodes.take(left), side="right")
-                count = fit if count is None else np.minimum(count, fit)
-        return np.full(len(nodes), most, dtype=np.int64) if count is None else count
+            if self._at_least(needed.row, needed.most):
+                continue
+            left = self._left(needed.row)
+            if len(nodes) < len(left):
+                left = nodes.take(left)
+            if sums.tasks == 1:
+                fit = (left >= needed.most).astype(np.int64)
+            else:
+                fit = needed.steps.searchsorted(left, side="right")
+            count = fit if count is None else np.minimum(count, fit)
+        return np.full(len(nodes), sums.tasks, dtype=np.int64) if count is None else count
 
-    def _follow(self) -> None:
+    def _left(self, row: int) -> IntArray:
+        """(N,) room of one resource."""
         nodes = self._nodes
-        if self._seen < 0:
-            self._left = nodes.allocatable - nodes.used + nodes.releasing
-            self._least = np.minimum.reduce(self._left, axis=1, initial=np.iinfo(np.int64).max).tolist()
-        elif self._seen < len(nodes.changed):
-            for row in dict.fromkeys(nodes.changed[self._seen :]):
-                left = nodes.allocatable[:, row] - nodes.used[:, row] + nodes.releasing[:, row]
-                self._left[:, row] = left
-                self._least = list(map(min, self._least, left.tolist()))
-        self._seen = len(nodes.changed)
+        left: IntArray = nodes.allocatable[row] - nodes.used[row]
+        return left + nodes.releasing[row] if nodes.future else left
+
+    def _at_least(self, row: int, amount: int) -> bool:
+        """Return True if all nodes are known to have so much room of a resource."""
+        nodes, known = self._nodes, self._least.get(row)
+        if known is None:
+            least = int(self._left(row).min(initial=np.iinfo(np.int64).max))
+            known = self._least[row] = (least, len(nodes.changed))
+        least, seen = known
+        # Where a node has more again the amount is too low, which costs a look at all of them and nothing else.
+        if least >= amount and seen < len(nodes.changed):
+            for node in nodes.changed[seen:]:
+                used = nodes.used.item(row, node) - nodes.releasing.item(row, node)
+                least = min(least, nodes.allocatable.item(row, node) - used)
+            self._least[row] = (least, len(nodes.changed))
+        return least >= amount
 
 
-class Sizes:
-    """One number for the size of each request: milli-cores, mebibytes and thousandths of the rest, added up."""
+class Request(NamedTuple):
+    """The request of a spec: (R) amounts, and one number for its size.
 
-    def __init__(self) -> None:
-        self._known: dict[TaskSpec, float] = {}
+    The size is the sum of milli-cores, mebibytes and thousandths of the rest.
+    """
 
-    def of(self, spec: TaskSpec) -> float:
-        """The size of the request of a spec."""
-        size = self._known.get(spec)
-        if size is None:
+    amounts: list[int]
+    size: float
+
+
+class Requests:
+    """The requests of specs, and of several tasks that ask for the same, which jobs of one form have in common."""
+
+    def __init__(self, axis: ResourceAxis) -> None:
+        self._axis = axis
+        self._known: dict[TaskSpec, Request] = {}
+        self._alike: dict[tuple[TaskSpec, int], Sums] = {}
+
+    def of(self, spec: TaskSpec) -> Request:
+        """The request of a spec."""
+        found = self._known.get(spec)
+        if found is None:
             asked = spec.requests
             rest = sum(amount for name, amount in asked.items() if name not in (CPU, MEMORY, PODS))
-            size = self._known[spec] = asked.get(CPU, 0) + asked.get(MEMORY, 0) / MEBIBYTE + rest
-        return size
+            size = asked.get(CPU, 0) + asked.get(MEMORY, 0) / MEBIBYTE + rest
+            found = self._known[spec] = Request(self._axis.listed(asked), size)
+        return found
+
+    def alike(self, spec: TaskSpec, count: int) -> Sums:
+        """Requests of one task of a spec, of two, and so on."""
+        sums = self._alike.get((spec, count))
+        if sums is None:
+            amounts = enumerate(self.of(spec).amounts)
+            needed = tuple(Needed(row, array("q", [asked]) * count, asked * count) for row, asked in amounts if asked)
+            sums = Sums(needed, count)
+            if count <= FEW:
+                self._alike[spec, count] = sums
+        return sums
 
 
 class WaitingRequests:
     """The requests of waiting tasks, the smallest first."""
 
-    def __init__(self, tasks: Iterable[Task], axis: ResourceAxis, sizes: Sizes) -> None:
-        self._sizes = sizes
-        sized = [(sizes.of(task.spec), number, task) for number, task in enumerate(tasks)]
-        order = sorted(sized, key=lambda entry: entry[:2])
-        self._keys = [(size, number) for size, number, _ in order]
-        self._specs = [task.spec for _, _, task in order]
-        self._key_of = {task.key: (size, number) for size, number, task in order}
-        requests = np.array([[0] * len(axis), *(axis.listed(spec.requests) for spec in self._specs)], dtype=np.int64)
-        self._sums: IntArray = np.ascontiguousarray(requests.cumsum(axis=0).T)
-        """(R, k + 1) requests of the first, the first two, ... of the tasks, after a column for none of them."""
+    def __init__(self, tasks: Iterable[Task], requests: Requests) -> None:
+        self._of = requests.of
+        sized = [(requests.of(task.spec).size, number, task) for number, task in enumerate(tasks)]
+        sized.sort(key=lambda entry: entry[:2])
+        self._keys = [(size, number) for size, number, _ in sized]
+        self._specs = [task.spec for _, _, task in sized]
+        self._key_of = {task.key: (size, number) for size, number, task in sized}
+        amounts = zip(*(requests.of(spec).amounts for spec in self._specs), strict=True)
+        self._amounts = [array("q", of_resource) for of_resource in amounts]
+        """By resource, those of the tasks."""
+        self._totals = [sum(of_resource) for of_resource in self._amounts]
 
     def remove(self, task: Task) -> None:
         """A task waits no longer."""
         at = bisect_left(self._keys, self._key_of.pop(task.key))
         del self._keys[at], self._specs[at]
-        sums = self._sums
-        request = sums[:, at + 1 : at + 2] - sums[:, at : at + 1]
-        self._sums = np.concatenate([sums[:, : at + 1], sums[:, at + 2 :] - request], axis=1)
+        for row, amounts in enumerate(self._amounts):
+            self._totals[row] -= amounts.pop(at)
 
-    def sums(self, shape: TaskShape) -> IntArray:
-        """(R, k) requests of the first, the first two, ... of the tasks, beginning with one of a shape."""
-        at = bisect_left(self._keys, (self._sizes.of(shape.spec), -1))
+    def sums(self, spec: TaskSpec) -> Sums:
+        """Requests of the first, the first two, ... of the tasks, beginning with one of a spec."""
+        request = self._of(spec)
+        at = bisect_left(self._keys, (request.size, -1))
         # Tasks of other specs may be as large.
-        while at < len(self._specs) and self._specs[at] is not shape.spec:
+        while at < len(self._specs) and self._specs[at] is not spec:
             at += 1
-        # Those after the task of this shape are added up with it already.
-        with_it = self._sums[:, : at + 1] + shape.request[:, None]
-        return np.concatenate([with_it, self._sums[:, at + 2 :]], axis=1)
+        waits = at < len(self._specs)
+        needed = []
+        for row, (asked, amounts, total) in enumerate(zip(request.amounts, self._amounts, self._totals, strict=True)):
+            most = total if waits else total + asked
+            if most:
+                ordered = array("q", [asked])
+                ordered += amounts[:at]
+                ordered += amounts[at + 1 :]
+                needed.append(Needed(row, ordered, most))
+        return Sums(tuple(needed), len(self._specs) + (not waits))

@@ -88,6 +88,8 @@ class Counted(NamedTuple):
     """(r, 1)"""
     whole: float
     """Sum of the weights."""
+    offered: NDArray[np.int64]
+    """(r, H)"""
     everywhere: bool
     """All domains offer all of them."""
 
@@ -125,7 +127,7 @@ class NetworkTopologyAware(Plugin):
         self._alone = len(self._tree.names) == 1
         if not self._alone and any(self._session.domains.wishes(job) for job in session.waiting_jobs()):
             session.add_event_handler(
-                self.name, lambda t, row: self._hold(t, row, 1), lambda t, row: self._hold(t, row, -1)
+                self.name, lambda t, row: self._hold(t, row, 1), lambda t, row: self._hold(t, row, -1), counts=True
             )
 
     def _settle_weights(self) -> None:
@@ -150,17 +152,17 @@ class NetworkTopologyAware(Plugin):
             self._seen = self._figures().copy()
         elif self._changed < len(nodes.changed):
             figures, resources = self._figures(), len(nodes.axis)
-            for row in sorted(set(nodes.changed[self._changed :])):
+            for row in dict.fromkeys(nodes.changed[self._changed :]):
                 grown = figures[:, row] - self._seen[:, row]
                 # Attempts that were given up have changed nodes and changed them back.
                 if not grown.any():
                     continue
                 self._seen[:, row] += grown
-                holders = self._tree.of_node[row]
-                self._used[:, holders] += grown[:resources, None]
-                if nodes.future:
-                    moving = grown[2 * resources :] - grown[resources : 2 * resources]
-                    self._moving[:, holders] += moving[:, None]
+                used, moving = grown[:resources], grown[2 * resources :] - grown[resources : 2 * resources]
+                for holder in self._tree.of_node[row]:
+                    self._used[:, holder] += used
+                    if nodes.future:
+                        self._moving[:, holder] += moving
         self._changed = len(nodes.changed)
 
     def _figures(self) -> NDArray[np.int64]:
@@ -276,7 +278,12 @@ class NetworkTopologyAware(Plugin):
         Among the best nodes: more where more of the part's tasks are in the closest domain.
         """
         lowest = nodes.take(self._closest)
-        scores: NDArray[np.float64] = self._near_to(self._session.domains.chosen[shape.owner]).take(lowest)
+        near = self._near_to(self._session.domains.chosen[shape.owner])
+        if len(lowest) > 1 and np.count_nonzero(lowest == lowest[0]) == len(lowest):
+            # The usual case in a gang that has to be in one of the closest domains: all nodes are equally near.
+            at = lowest[0]
+            return np.full(len(lowest), self._held_by(shape.owner)[at] / self._size(shape.owner) + near[at])
+        scores: NDArray[np.float64] = near.take(lowest)
         tied = scores == np.maximum.reduce(scores)
         if np.count_nonzero(tied) < 2:
             return scores
@@ -353,7 +360,8 @@ class NetworkTopologyAware(Plugin):
         total = np.full(domains.shape[1], weights - sum(tiers.values()))
         for weight, at_tier in zip(tiers.values(), domains, strict=True):
             total += weight * by_domain.take(at_tier)
-        return (total / weights).take(nodes.take(place))
+        total /= weights
+        return total.take(place if len(nodes) == len(place) else nodes.take(place))
 
     @cached_property
     def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -397,8 +405,8 @@ class NetworkTopologyAware(Plugin):
         out = np.zeros(len(self._tree.names) + 1)
         out[-1] = 1.0
         if counted.whole:
-            used, offered = self._used.take(counted.rows, axis=0), self._offered.take(counted.rows, axis=0)
-            full = kernels.fullness(used, counted.asked, offered, counted.weights, counted.everywhere)
+            used = self._used.take(counted.rows, axis=0)
+            full = kernels.fullness(used, counted.asked, counted.offered, counted.weights, counted.everywhere)
             np.divide(full, counted.whole, out=out[:-1])
         return out
 
@@ -408,5 +416,6 @@ class NetworkTopologyAware(Plugin):
         rows = np.array([self._session.axis.rows[n] for n in names], dtype=np.intp)
         asked = np.array([[requests[n]] for n in names], dtype=np.int64)
         weights = np.array([[self._weights[n]] for n in names], dtype=np.float64)
-        everywhere = bool((self._offered[rows] != 0).all())
-        return Counted(rows, asked, weights, float(sum(self._weights[n] for n in names)), everywhere)
+        offered = self._offered[rows]
+        everywhere = bool((offered != 0).all())
+        return Counted(rows, asked, weights, float(sum(self._weights[n] for n in names)), offered, everywhere)

@@ -208,14 +208,21 @@ class NetworkTopologyAware(Plugin):
     def _with_room(self, domains: Sequence[int], needed: Amounts, purpose: str) -> list[int]:
         """Domains whose sum of free room (of what they offer at all, to evict) is enough."""
         self._follow()
-        axis = self._session.axis
-        limit = self._offered if purpose == "Evict" else self._offered - self._used - np.minimum(self._moving, 0)
-        rows = np.array(domains, dtype=np.intp)
-        enough = np.ones(len(rows), dtype=bool)
-        for name in (*ALWAYS, *needed):
-            left = limit[axis.rows[name], rows] if name in axis.rows else 0
+        rows, enough = self._session.axis.rows, np.ones(len(self._tree.names), dtype=bool)
+        for name in {**dict.fromkeys(ALWAYS), **needed}:
+            left = self._left(rows[name], purpose) if name in rows else 0
             enough &= needed.get(name, 0) - left < EPSILON
-        return [domain for domain, has_room in zip(domains, enough.tolist(), strict=True) if has_room]
+        has_room = enough.tolist()
+        return [domain for domain in domains if has_room[domain]]
+
+    def _left(self, row: int, purpose: str) -> NDArray[np.int64]:
+        """(H,) what the domains have left of a resource; what they offer at all, to evict."""
+        left: NDArray[np.int64] = self._offered[row]
+        if purpose != "Evict":
+            left = left - self._used[row]
+            if self._session.nodes.future:
+                left -= np.minimum(self._moving[row], 0)
+        return left
 
     def _widest(self, gradient: list[list[int]]) -> list[list[int]]:
         """The widest tiers first, up to the number of domains to make room in; of the last tier the last ones."""
@@ -268,9 +275,8 @@ class NetworkTopologyAware(Plugin):
         return bool(self.arguments.normal_pods)
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
-        raw = self._nearness(shape, nodes) if shape.owner else self._domain_fullness(shape, nodes)
         factor: float = 100.0 * self.arguments.weight
-        return raw * factor
+        return self._nearness(shape, nodes) * factor if shape.owner else self._domain_fullness(shape, nodes, factor)
 
     def _nearness(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         """(n,) 1 in the domain where the part is, less the wider the domain that holds both (spec 10.5).
@@ -346,7 +352,7 @@ class NetworkTopologyAware(Plugin):
             sub_job = job.sub_jobs.get(owner)
             yield from (sub_job.tasks if sub_job else job.tasks).values()
 
-    def _domain_fullness(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+    def _domain_fullness(self, shape: TaskShape, nodes: NodeRows, factor: float) -> NDArray[np.float64]:
         """(n,) how full the domains of a node would be with the task, nearer tiers counting more (spec 10.6)."""
         self._follow()
         by_domain = self._fullness_of_all(shape)
@@ -356,11 +362,13 @@ class NetworkTopologyAware(Plugin):
             # Absurdly deep trees cost one look at a table instead of one at each tier.
             table = nodes.take(self._domains_by_tier)
             deep = np.full(len(nodes), weights - sum(tiers.values()))
-            return (deep + np.array(list(tiers.values())) @ by_domain[table]) / weights
+            return (deep + np.array(list(tiers.values())) @ by_domain[table]) / weights * factor
+        full = by_domain.take(domains)
         total = np.full(domains.shape[1], weights - sum(tiers.values()))
-        for weight, at_tier in zip(tiers.values(), domains, strict=True):
-            total += weight * by_domain.take(at_tier)
+        for weight, at_tier in zip(tiers.values(), full, strict=True):
+            total += weight * at_tier
         total /= weights
+        total *= factor
         return total.take(place if len(nodes) == len(place) else nodes.take(place))
 
     @cached_property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kilauea.api.meta import Object
 from kilauea.engine.plan import Plan
@@ -323,3 +325,49 @@ def test_the_smallest_of_a_bucket_count_first_after_some_have_come_and_gone(gone
     expected = [4, 3, 2, 2][gone]
     found = inside(objects, do=act, conf={**topology_conf(), "actions": ""})
     assert found[0] == expected / 5 * 100
+
+
+@given(
+    free=st.lists(st.integers(0, 9), min_size=2, max_size=4),
+    cpus=st.lists(st.integers(1, 4), min_size=2, max_size=6),
+    moves=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()), max_size=5),
+)
+def test_the_score_counts_tasks_one_by_one_whatever_was_placed_and_taken_back(
+    free: list[int], cpus: list[int], moves: list[tuple[int, int, bool]]
+) -> None:
+    pods = [pod(f"g-w-{i}", role="w", cpu=cpu) for i, cpu in enumerate(cpus)]
+    nodes = [node(f"n{i}", cpu) for i, cpu in enumerate(free)]
+
+    def expected(placed: dict[int, int], first: int) -> list[float]:
+        out = []
+        others = sorted(cpu for i, cpu in enumerate(cpus) if i != first and i not in placed)
+        for row, cpu in enumerate(free):
+            mates = [i for i, at in placed.items() if at == row]
+            room, count = cpu - sum(cpus[i] for i in mates), 0
+            for asked in (cpus[first], *others):
+                room -= asked
+                if room < 0:
+                    break
+                count += 1
+            out.append(100 * (count + len(mates)) / len(cpus) if count else 0.0)
+        return out
+
+    def act(session: Session) -> None:
+        placed: dict[int, int] = {}
+        for number, row, undone in (*moves, (0, 0, True)):
+            first = next((i for i in range(len(cpus)) if i not in placed), None)
+            if first is None:
+                return
+            assert all_scores(session, f"g-w-{first}") == pytest.approx(expected(placed, first))
+            task = session.state.tasks[f"ns/g-w-{number % len(cpus)}"]
+            at = row % len(free)
+            if number % len(cpus) in placed or not session.fits(task, at):
+                continue
+            statement = session.statement()
+            statement.allocate(task, at)
+            if undone:
+                statement.discard()
+            else:
+                placed[number % len(cpus)] = at
+
+    inside(*nodes, job(affinity="w"), pods, do=act, conf={**topology_conf(), "actions": ""})

@@ -16,6 +16,7 @@ from kilauea.api.topology import HyperNode
 from kilauea.engine.conf import DEFAULT_CONF
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed
+from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
 from support.builders import NOW, Data, Objects, binds, conf, flat, node, parsed, plan_of, plugin, pod, queue, state_of
@@ -238,6 +239,30 @@ def test_neighbours_in_rank_are_neighbours_on_the_wire() -> None:
     found = binds(plan)
     order = [int(found[f"g-w-{i}"][1:]) // 2 for i in range(8)]
     assert order == sorted(order)
+
+
+def test_a_plugin_that_tells_tasks_apart_is_told_where_the_order_of_ranks_puts_them() -> None:
+    told: dict[str, int] = {}
+    left: list[str] = []
+
+    def watch(session: Session) -> None:
+        def came(task: Task, row: int) -> None:
+            told[task.key] = row
+
+        session.add_event_handler("watch", came, lambda task, row: left.append(task.key))
+
+    taken = [pod(f"t{i}", cpu=i, node=f"n{i}", phase="Running") for i in range(1, 4)]
+    objects: list[Objects] = [tree(), close("g", 8, HARD2), workers("g", 8, cpu=1), taken]
+    watched = conf(
+        "allocate",
+        ["priority", "gang", "watch"],
+        ["predicates", ("network-topology-aware", {"weight": 10}), "nodeorder"],
+    )
+    plan = plan_of(*objects, conf=watched, plugins=[plugin_called("watch", watch)])
+    assert left, "the ranks were in order at once"
+    assert {key.partition("/")[2]: f"n{row}" for key, row in told.items()} == binds(plan)
+    assert binds(plan) == binds(planned(*objects))
+    assert plan.binds == planned(*objects).binds
 
 
 @pytest.mark.parametrize(

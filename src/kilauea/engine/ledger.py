@@ -107,6 +107,16 @@ class Ledger:
             self.nodes.future = True
         self._move(task, row, shape.promised if to == status.PIPELINED else shape.held, 1)
 
+    def swaps(self) -> bool:
+        """Return True if tasks of one gang and one shape may change places without anything else changing."""
+        return not (self._points.tells_tasks_apart or self._neighbours.needed)
+
+    def relocate(self, task: Task, row: int) -> None:
+        """A placed task changes places with another one that is like it (`swaps`), which is relocated too."""
+        self._note(task)
+        task.node = self.nodes.names[row]
+        self.state.placements.node[task.row] = row
+
     def objection(self, task: Task) -> Refusal | None:
         """The refusal of a plugin that has nothing for a task on the node where it was placed; None if none objects."""
         return self._points.objections.get(task.key)

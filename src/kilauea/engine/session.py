@@ -237,10 +237,9 @@ class Session:
         if not self.points.tiers_of(point):
             gradient = self.domains.gradient(subject.key, wish.tier, domain)
             return gradient[::-1] if purpose == "Evict" else gradient
-        tree, start = self.domains.tree, self.domains.search_root(subject.key, wish.tier, domain)
-        said = self.points.hyper_node_gradient(point, subject, domain, purpose) if start >= 0 else []
-        allowed = ([d for d in group if tree.tiers[d] <= wish.tier and tree.inside(d, start)] for group in said)
-        return [group for group in allowed if group]
+        allowed = self.domains.allowed(subject.key, wish.tier, domain)
+        said = self.points.hyper_node_gradient(point, subject, domain, purpose) if allowed else []
+        return [kept for group in said if (kept := [number for number in group if number in allowed])]
 
     # --- jobs and tasks
 

@@ -12,6 +12,7 @@ task, such as parts of cards, may refuse. An action that does not catch the erro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -119,6 +120,21 @@ class Statement:
         """Undo everything since the checkpoint; tasks that had found room are remembered, for the plan's reasons."""
         self._ledger.report.had_room.update(op.task.key for op in self.operations[checkpoint:] if op.kind == ALLOCATE)
         self.roll_back(checkpoint)
+
+    def rearrange(self, places: Sequence[tuple[Task, int]]) -> bool:
+        """Give the placed tasks these places, in this order: each to a task of the gang and shape of the one there.
+
+        Returns:
+            False, with nothing changed, if something would have to be told of it.
+        """
+        if not self._ledger.swaps():
+            return False
+        self._ledger.report.had_room.update(op.task.key for op in self.operations if op.kind == ALLOCATE)
+        for index, (task, row) in enumerate(places):
+            if self._ledger.nodes.names[row] != task.node:
+                self._ledger.relocate(task, row)
+            self.operations[index] = self.operations[index]._replace(task=task, row=row)
+        return True
 
     def commit(self) -> None:
         """Put everything into the plan."""

@@ -10,7 +10,6 @@ a plugin that tells gangs apart would have all nodes examined for every gang.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -147,7 +146,9 @@ class Evaluation:
 
     def twin(self, shape: TaskShape) -> Evaluation:
         """The evaluation of a shape that differs only in what is looked at when it is asked about, at each choice."""
-        out = copy(self)
+        # As `copy.copy` does, which takes longer to find out how.
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
         out._shape, out._unfit = shape, None
         return out
 
@@ -177,10 +178,10 @@ class Evaluation:
         """The best of some nodes."""
         # What depends on other nodes is never kept: a pod placed anywhere may change it everywhere, so there is no row
         # to look at again. Most shapes have none of it and take the short way.
-        cluster, at_once = self._cluster_fit()
+        cluster, at_once = self._cluster_fit() if self._cluster else (None, None)
         batch = [s for s in self._batch if s.applies is None or s.applies(self._shape)]
-        if cluster is None and at_once is None and not batch and not self._picks:
-            return self._choose_by_score(within)
+        if cluster is None and at_once is None:
+            return self._choose_free(within, batch) if batch or self._picks else self._choose_by_score(within)
         free, later = self._now > kernels.NEVER, self._later
         if at_once is not None:
             free, later = free & at_once, later | (free & ~at_once)
@@ -188,10 +189,25 @@ class Evaluation:
             if cluster is not None:
                 fit = fit & cluster
             rows = np.flatnonzero(fit) if within is None else within[fit[within]]
-            row = self._best_of(rows, batch)
+            row = self._best_of(rows, self._score[rows], batch)
             if row >= 0:
                 return NodeChoice(row, now)
         return None
+
+    def _choose_free(self, within: NDArray[np.intp] | None, batch: list[NodeScorer]) -> NodeChoice | None:
+        """The best of some nodes by all scores, where no predicate looks at other nodes."""
+        scores = self._now if within is None else self._now.take(within)
+        places = (scores > kernels.NEVER).nonzero()[0]
+        if len(places):
+            # Often all are free: then nothing has to be gathered.
+            rows = places if within is None else within if len(places) == len(within) else within.take(places)
+            known = scores if len(places) == len(scores) else scores.take(places)
+            return NodeChoice(self._best_of(rows, known, batch), True)
+        if not self._later_any:
+            return None
+        rows = self._later.nonzero()[0] if within is None else within[self._later[within]]
+        row = self._best_of(rows, self._score[rows], batch)
+        return NodeChoice(row, False) if row >= 0 else None
 
     def _choose_by_score(self, within: NDArray[np.intp] | None) -> NodeChoice | None:
         """The usual case: nothing but the scores by node decides."""
@@ -207,13 +223,15 @@ class Evaluation:
             return None
         return NodeChoice(index if within is None else int(within[index]), False)
 
-    def _best_of(self, rows: NDArray[np.intp], batch: list[NodeScorer]) -> int:
-        """Row of the best of the candidates, -1 if there are none."""
+    def _best_of(self, rows: NDArray[np.intp], scores: NDArray[np.float64], batch: list[NodeScorer]) -> int:
+        """Row of the best of the candidates with their scores by node, -1 if there are none."""
         if len(rows) < 2:
             return int(rows[0]) if len(rows) else -1
-        scores, candidates = self._score[rows], self._nodes.ascending(rows)
+        candidates = self._nodes.ascending(rows)
         if batch:
             scores = scores + self._scores(batch, candidates)
+        if not self._picks:
+            return int(rows[kernels.best(scores)])
         return int(rows[self._picker.pick(self._shape, candidates, scores)])
 
     def hopeful(self) -> NDArray[np.bool_]:

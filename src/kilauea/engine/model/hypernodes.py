@@ -151,7 +151,7 @@ class HyperNodeTree:
 
     def common(self, a: int, b: int) -> int:
         """The smallest domain around both; one that is -1 gives the other."""
-        if a < 0 or b < 0:
+        if a == b or a < 0 or b < 0:
             return max(a, b)
         around = set(self.ancestors(a))
         return next((n for n in self.ancestors(b) if n in around), -1)

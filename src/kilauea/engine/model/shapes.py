@@ -85,8 +85,10 @@ class TaskShape:
 
     def variant(self, owner: str, claims: tuple[Wish, ...], traits: tuple[tuple[str, Hashable], ...]) -> TaskShape:
         """The shape of tasks that are told apart from those of this one by owner, claims and traits alone."""
+        # Written out, because a plugin that tells gangs apart has one made for every gang, or for every task.
         out = TaskShape.__new__(TaskShape)
-        for name in TaskShape.__slots__:
-            setattr(out, name, getattr(self, name))
+        out.spec, out.label_class, out.images, out.queue = self.spec, self.label_class, self.images, self.queue
+        out.request, out.need = self.request, self.need
+        out.held, out.promised, out.freed = self.held, self.promised, self.freed
         out.owner, out.claims, out.traits, out.plain = owner, claims, dict(traits), self
         return out

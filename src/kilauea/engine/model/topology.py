@@ -49,6 +49,8 @@ class Domains:
         self._row_of = row_of
         self._order = {number: index for index, number in enumerate(_depth_first(tree, 0))}
         self._closeness: dict[str, Closeness | None] = {}
+        self._known: dict[tuple[int, int], tuple[list[list[int]], frozenset[int]]] = {}
+        self._positions: dict[int, tuple[int, int]] = {}
         self.chosen: dict[str, int] = {}
         """By job or sub-gang: the domain that its placed tasks are in."""
 
@@ -104,12 +106,23 @@ class Domains:
             tier: the highest that it allows.
             domain: where to search; what holds the part's placed tasks bounds the search too.
         """
-        start = self.search_root(key, tier, domain)
-        by_tier: dict[int, list[int]] = {}
-        for number in self.tree.within(start) if start >= 0 else ():
-            if self.tree.tiers[number] <= tier:
-                by_tier.setdefault(self.tree.tiers[number], []).append(number)
-        return [by_tier[tier] for tier in sorted(by_tier)]
+        return [list(group) for group in self._allowed(self.search_root(key, tier, domain), tier)[0]]
+
+    def allowed(self, key: str, tier: int, domain: int) -> frozenset[int]:
+        """Return the domains of all tiers of the gradient."""
+        return self._allowed(self.search_root(key, tier, domain), tier)[1]
+
+    def _allowed(self, start: int, tier: int) -> tuple[list[list[int]], frozenset[int]]:
+        """The domains inside one up to a tier, by tier from the closest and together; many gangs ask for the same."""
+        known = self._known.get((start, tier))
+        if known is None:
+            by_tier: dict[int, list[int]] = {}
+            for number in self.tree.within(start) if start >= 0 else ():
+                if self.tree.tiers[number] <= tier:
+                    by_tier.setdefault(self.tree.tiers[number], []).append(number)
+            found = frozenset(number for group in by_tier.values() for number in group)
+            known = self._known[start, tier] = ([by_tier[tier] for tier in sorted(by_tier)], found)
+        return known
 
     def search_root(self, key: str, tier: int, domain: int) -> int:
         """Return the domain where the search starts: the one given, cut down to the part's placed tasks; -1 if none."""
@@ -144,8 +157,11 @@ class Domains:
 
     def position(self, row: int) -> tuple[int, int]:
         """Sort key of nodes along the network: domain by domain, from the widest to the closest, then by row."""
-        inner = max(self.tree.of_node[row], key=lambda number: (-self.tree.tiers[number], -number))
-        return self._order[inner], row
+        known = self._positions.get(row)
+        if known is None:
+            inner = max(self.tree.of_node[row], key=lambda number: (-self.tree.tiers[number], -number))
+            known = self._positions[row] = self._order[inner], row
+        return known
 
     def _set(self, key: str, domain: int) -> None:
         if domain >= 0:

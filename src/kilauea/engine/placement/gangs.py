@@ -197,13 +197,15 @@ def _place_part(session: Session, statement: Statement, part: Part, tasks: list[
 def _place_in_first(
     session: Session, statement: Statement, part: Part, tasks: list[Task], gradient: list[int]
 ) -> tuple[int, float] | None:
-    """Place a gang in one part in the best domain that holds it: as the best come first, it is placed once."""
+    """Place a gang in one part in the best domain that holds it: as the best come first, it is placed once.
+
+    The score does not matter, since no other trial is compared with this one.
+    """
     for inner in _best_first(session, part, gradient):
-        score = session.hyper_node_scores(part, [inner])[inner]
         trial, checkpoint = list(tasks), statement.checkpoint()
         if _place_inside(session, statement, part, trial, inner):
             tasks[:] = trial
-            return inner, score
+            return inner, 0.0
         statement.roll_back(checkpoint)
     return None
 
@@ -256,7 +258,8 @@ def _take(statement: Statement, steps: list[tuple[Task, int, bool]]) -> None:
 
 def _keep(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
     """Keep a trial as it stands, unless the order of ranks along the network asks for other places."""
-    if in_rank_order(session, trial.steps) != trial.steps:
+    ordered = in_rank_order(session, trial.steps)
+    if ordered != trial.steps and not trial.statement.rearrange([(task, row) for task, row, _ in ordered]):
         trial.statement.discard()
         return _repeat(session, sheet, trial)
     _settle(session, sheet, trial)

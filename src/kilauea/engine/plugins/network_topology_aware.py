@@ -88,6 +88,8 @@ class Counted(NamedTuple):
     """(r, 1)"""
     whole: float
     """Sum of the weights."""
+    offered: NDArray[np.int64]
+    """(r, H)"""
     everywhere: bool
     """All domains offer all of them."""
 
@@ -125,7 +127,7 @@ class NetworkTopologyAware(Plugin):
         self._alone = len(self._tree.names) == 1
         if not self._alone and any(self._session.domains.wishes(job) for job in session.waiting_jobs()):
             session.add_event_handler(
-                self.name, lambda t, row: self._hold(t, row, 1), lambda t, row: self._hold(t, row, -1)
+                self.name, lambda t, row: self._hold(t, row, 1), lambda t, row: self._hold(t, row, -1), counts=True
             )
 
     def _settle_weights(self) -> None:
@@ -150,17 +152,17 @@ class NetworkTopologyAware(Plugin):
             self._seen = self._figures().copy()
         elif self._changed < len(nodes.changed):
             figures, resources = self._figures(), len(nodes.axis)
-            for row in sorted(set(nodes.changed[self._changed :])):
+            for row in dict.fromkeys(nodes.changed[self._changed :]):
                 grown = figures[:, row] - self._seen[:, row]
                 # Attempts that were given up have changed nodes and changed them back.
                 if not grown.any():
                     continue
                 self._seen[:, row] += grown
-                holders = self._tree.of_node[row]
-                self._used[:, holders] += grown[:resources, None]
-                if nodes.future:
-                    moving = grown[2 * resources :] - grown[resources : 2 * resources]
-                    self._moving[:, holders] += moving[:, None]
+                used, moving = grown[:resources], grown[2 * resources :] - grown[resources : 2 * resources]
+                for holder in self._tree.of_node[row]:
+                    self._used[:, holder] += used
+                    if nodes.future:
+                        self._moving[:, holder] += moving
         self._changed = len(nodes.changed)
 
     def _figures(self) -> NDArray[np.int64]:
@@ -206,14 +208,21 @@ class NetworkTopologyAware(Plugin):
     def _with_room(self, domains: Sequence[int], needed: Amounts, purpose: str) -> list[int]:
         """Domains whose sum of free room (of what they offer at all, to evict) is enough."""
         self._follow()
-        axis = self._session.axis
-        limit = self._offered if purpose == "Evict" else self._offered - self._used - np.minimum(self._moving, 0)
-        rows = np.array(domains, dtype=np.intp)
-        enough = np.ones(len(rows), dtype=bool)
-        for name in (*ALWAYS, *needed):
-            left = limit[axis.rows[name], rows] if name in axis.rows else 0
+        rows, enough = self._session.axis.rows, np.ones(len(self._tree.names), dtype=bool)
+        for name in {**dict.fromkeys(ALWAYS), **needed}:
+            left = self._left(rows[name], purpose) if name in rows else 0
             enough &= needed.get(name, 0) - left < EPSILON
-        return [domain for domain, has_room in zip(domains, enough.tolist(), strict=True) if has_room]
+        has_room = enough.tolist()
+        return [domain for domain in domains if has_room[domain]]
+
+    def _left(self, row: int, purpose: str) -> NDArray[np.int64]:
+        """(H,) what the domains have left of a resource; what they offer at all, to evict."""
+        left: NDArray[np.int64] = self._offered[row]
+        if purpose != "Evict":
+            left = left - self._used[row]
+            if self._session.nodes.future:
+                left -= np.minimum(self._moving[row], 0)
+        return left
 
     def _widest(self, gradient: list[list[int]]) -> list[list[int]]:
         """The widest tiers first, up to the number of domains to make room in; of the last tier the last ones."""
@@ -266,9 +275,8 @@ class NetworkTopologyAware(Plugin):
         return bool(self.arguments.normal_pods)
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
-        raw = self._nearness(shape, nodes) if shape.owner else self._domain_fullness(shape, nodes)
         factor: float = 100.0 * self.arguments.weight
-        return raw * factor
+        return self._nearness(shape, nodes) * factor if shape.owner else self._domain_fullness(shape, nodes, factor)
 
     def _nearness(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         """(n,) 1 in the domain where the part is, less the wider the domain that holds both (spec 10.5).
@@ -276,7 +284,12 @@ class NetworkTopologyAware(Plugin):
         Among the best nodes: more where more of the part's tasks are in the closest domain.
         """
         lowest = nodes.take(self._closest)
-        scores: NDArray[np.float64] = self._near_to(self._session.domains.chosen[shape.owner]).take(lowest)
+        near = self._near_to(self._session.domains.chosen[shape.owner])
+        if len(lowest) > 1 and np.count_nonzero(lowest == lowest[0]) == len(lowest):
+            # The usual case in a gang that has to be in one of the closest domains: all nodes are equally near.
+            at = lowest[0]
+            return np.full(len(lowest), self._held_by(shape.owner)[at] / self._size(shape.owner) + near[at])
+        scores: NDArray[np.float64] = near.take(lowest)
         tied = scores == np.maximum.reduce(scores)
         if np.count_nonzero(tied) < 2:
             return scores
@@ -339,7 +352,7 @@ class NetworkTopologyAware(Plugin):
             sub_job = job.sub_jobs.get(owner)
             yield from (sub_job.tasks if sub_job else job.tasks).values()
 
-    def _domain_fullness(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+    def _domain_fullness(self, shape: TaskShape, nodes: NodeRows, factor: float) -> NDArray[np.float64]:
         """(n,) how full the domains of a node would be with the task, nearer tiers counting more (spec 10.6)."""
         self._follow()
         by_domain = self._fullness_of_all(shape)
@@ -349,11 +362,14 @@ class NetworkTopologyAware(Plugin):
             # Absurdly deep trees cost one look at a table instead of one at each tier.
             table = nodes.take(self._domains_by_tier)
             deep = np.full(len(nodes), weights - sum(tiers.values()))
-            return (deep + np.array(list(tiers.values())) @ by_domain[table]) / weights
+            return (deep + np.array(list(tiers.values())) @ by_domain[table]) / weights * factor
+        full = by_domain.take(domains)
         total = np.full(domains.shape[1], weights - sum(tiers.values()))
-        for weight, at_tier in zip(tiers.values(), domains, strict=True):
-            total += weight * by_domain.take(at_tier)
-        return (total / weights).take(nodes.take(place))
+        for weight, at_tier in zip(tiers.values(), full, strict=True):
+            total += weight * at_tier
+        total /= weights
+        total *= factor
+        return total.take(place if len(nodes) == len(place) else nodes.take(place))
 
     @cached_property
     def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -397,8 +413,8 @@ class NetworkTopologyAware(Plugin):
         out = np.zeros(len(self._tree.names) + 1)
         out[-1] = 1.0
         if counted.whole:
-            used, offered = self._used.take(counted.rows, axis=0), self._offered.take(counted.rows, axis=0)
-            full = kernels.fullness(used, counted.asked, offered, counted.weights, counted.everywhere)
+            used = self._used.take(counted.rows, axis=0)
+            full = kernels.fullness(used, counted.asked, counted.offered, counted.weights, counted.everywhere)
             np.divide(full, counted.whole, out=out[:-1])
         return out
 
@@ -408,5 +424,6 @@ class NetworkTopologyAware(Plugin):
         rows = np.array([self._session.axis.rows[n] for n in names], dtype=np.intp)
         asked = np.array([[requests[n]] for n in names], dtype=np.int64)
         weights = np.array([[self._weights[n]] for n in names], dtype=np.float64)
-        everywhere = bool((self._offered[rows] != 0).all())
-        return Counted(rows, asked, weights, float(sum(self._weights[n] for n in names)), everywhere)
+        offered = self._offered[rows]
+        everywhere = bool((offered != 0).all())
+        return Counted(rows, asked, weights, float(sum(self._weights[n] for n in names)), offered, everywhere)

@@ -135,11 +135,16 @@ class NodePoints(Registry):
         told = ((plugin, self.ask("task_trait", plugin, trait, task)) for plugin, trait in self.task_traits)
         return tuple((plugin, value) for plugin, value in told if value is not None)
 
-    def add_event_handler(self, plugin: str, on_allocate: EventHandler, on_deallocate: EventHandler) -> None:
+    def add_event_handler(
+        self, plugin: str, on_allocate: EventHandler, on_deallocate: EventHandler, *, counts: bool = False
+    ) -> None:
         """To be told (task, row of the node) when a task comes to a node's view and when it leaves it.
 
         A refusal that `on_allocate` returns takes the task from the node again, if an action has just placed it there.
+        With `counts` the handler only counts tasks by gang and shape: it is not told when two that are alike in both
+        change places.
         """
+        self.tells_tasks_apart |= not counts
         self.on_allocate.append((plugin, self.guarded("on_allocate", plugin, on_allocate)))
         self.on_deallocate.append((plugin, self.guarded("on_deallocate", plugin, on_deallocate)))
 

@@ -69,6 +69,8 @@ class Registry:
         self.task_traits: list[tuple[str, Callable[[Any], Hashable]]] = []
         self.on_allocate: list[tuple[str, EventHandler]] = []
         self.on_deallocate: list[tuple[str, EventHandler]] = []
+        self.tells_tasks_apart = False
+        """True if an event handler may note more of a task than its gang and its shape."""
         self.objections: dict[str, Refusal] = {}
         """By task that has come to a node: the reason why a plugin refuses that."""
 

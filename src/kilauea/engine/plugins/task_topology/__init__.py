@@ -44,7 +44,8 @@ from kilauea.engine.model.status import PENDING
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.wishes import TASK_TOPOLOGY_BIT
 from kilauea.engine.plugin import Plugin
-from kilauea.engine.plugins.task_topology.buckets import Buckets
+from kilauea.engine.plugins.task_topology.buckets import Background, Buckets
+from kilauea.engine.plugins.task_topology.fitting import Requests, Room
 from kilauea.engine.plugins.task_topology.relations import relations_of
 from kilauea.engine.session import Session
 
@@ -77,6 +78,7 @@ class TaskTopology(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._jobs: dict[str, Buckets] = {}
+        self._background = Background(session.nodes.row_of, Room(session.nodes), Requests(session.axis))
         table, size = session.table, len(session.table)
         for job in session.jobs_where(
             (table.wishes[:size] & TASK_TOPOLOGY_BIT != 0) & (table.counts[PENDING, :size] > 0)
@@ -100,8 +102,7 @@ class TaskTopology(Plugin):
             message = f"its annotations for task topology are ignored: {error}"
             self._session.findings.append(Finding(f"pod group {job.key}", message, code="InvalidTaskTopology"))
             return
-        nodes = self._session.nodes
-        self._jobs[job.key] = Buckets(tasks, relations, nodes.row_of, len(nodes))
+        self._jobs[job.key] = Buckets(tasks, relations, self._background)
 
     # --- tasks
 
@@ -130,5 +131,4 @@ class TaskTopology(Plugin):
         place = shape.traits[self.name]
         assert isinstance(place, Place)
         buckets = self._jobs[place.group]
-        part = buckets.score(place.bucket, place.role, shape, nodes, self._session.axis)
-        return part * float(100 * self.arguments.weight)
+        return buckets.score(place.bucket, place.role, shape, nodes) * float(100 * self.arguments.weight)

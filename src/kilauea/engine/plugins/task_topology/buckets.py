@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.model.nodes import NodeRows, NodeTable
-from kilauea.engine.model.resources import CPU, MEMORY, PODS, ResourceAxis
+from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.status import HOLDING, PENDING
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.plugins.task_topology.fitting import Requests, Room, Sums, WaitingRequests
 from kilauea.engine.plugins.task_topology.relations import Relations
 
-MEBIBYTE = 1 << 20
 IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Background:
+    """The nodes and resources of a session, shared by the buckets of all jobs."""
+
+    row_of: Mapping[str, int]
+    room: Room
+    requests: Requests
 
 
 class Bucket:
@@ -33,7 +41,9 @@ class Bucket:
         self.index = index
         self.waiting: dict[str, Task] = {}
         self.bound: dict[int, int] = {}
-        self._sums: dict[TaskSpec, IntArray] = {}
+        self._specs: dict[TaskSpec, int] = {}
+        """Number of the waiting tasks by spec."""
+        self._sums: dict[TaskSpec, Sums] = {}
         self._order: WaitingRequests | None = None
 
     @property
@@ -41,91 +51,51 @@ class Bucket:
         """Number of its tasks."""
         return len(self.waiting) + sum(self.bound.values())
 
+    def waits(self, task: Task) -> None:
+        """A task waits for a node."""
+        self.waiting[task.key] = task
+        self._specs[task.spec] = self._specs.get(task.spec, 0) + 1
+
     def arrived(self, task: Task, row: int) -> None:
         """A task came to a node."""
         known = self.waiting.pop(task.key, None)
-        if known is not None and self._order is not None:
-            self._order.remove(task)
+        if known is not None:
+            self._specs[task.spec] -= 1
+            if not self._specs[task.spec]:
+                del self._specs[task.spec]
+            if self._order is not None:
+                self._order.remove(task)
         self.bound[row] = self.bound.get(row, 0) + 1
         self._sums.clear()
 
     def departed(self, task: Task, row: int) -> None:
         """A task left its node: it waits again, or has been evicted."""
         self.bound[row] = self.bound.get(row, 0) - 1
+        if not self.bound[row]:
+            del self.bound[row]
         if task.status == PENDING:
-            self.waiting[task.key] = task
+            self.waits(task)
             # The order of equal requests is that in which they came to wait.
             self._order = None
         self._sums.clear()
 
-    def fitting(self, shape: TaskShape, nodes: NodeRows, axis: ResourceAxis) -> IntArray:
+    def fitting(self, shape: TaskShape, nodes: NodeRows, background: Background) -> IntArray:
         """(n,) how many of the waiting tasks fit on nodes, one of this shape among them; 0 if that does not.
 
         The smallest of the others come first, so that as many as possible fit.
         """
-        sums = self._sums.get(shape.spec)
-        if sums is None:
-            sums = self._sums[shape.spec] = self._add_up(shape, axis)
-        if 2 * len(nodes) > len(nodes.table):
-            # To look at all nodes is quicker than to gather the figures of most.
-            return nodes.take(_fitting(sums, nodes.table, nodes.table.future))
-        return _fitting(sums, nodes, nodes.table.future)
+        known = self._sums.get(shape.spec)
+        if known is None:
+            known = self._sums[shape.spec] = self._add_up(shape, background)
+        return background.room.fitting(known, nodes)
 
-    def _add_up(self, shape: TaskShape, axis: ResourceAxis) -> IntArray:
-        """(R, k) requests of the first, the first two, ... of the waiting tasks, beginning with one of the shape."""
-        if all(task.spec is shape.spec for task in self.waiting.values()):
-            return shape.request[:, None] * np.arange(1, max(len(self.waiting), 1) + 1)
+    def _add_up(self, shape: TaskShape, background: Background) -> Sums:
+        """Requests of the first, the first two, ... of the waiting tasks, beginning with one of the shape."""
+        if not self._specs or (len(self._specs) == 1 and shape.spec in self._specs):
+            return background.requests.alike(shape.spec, max(len(self.waiting), 1))
         if self._order is None:
-            self._order = WaitingRequests(self.waiting.values(), axis)
-        return self._order.sums(shape)
-
-
-def _fitting(sums: IntArray, nodes: NodeRows | NodeTable, future: bool) -> IntArray:
-    """(n,) how many of the sums (R, k) of requests fit on nodes; `future` if anything is being freed."""
-    count = np.full(len(nodes), sums.shape[1], dtype=np.int64)
-    for row, most in enumerate(sums[:, -1].tolist()):
-        if not most:
-            continue
-        room = nodes.allocatable[row] - nodes.used[row]
-        if future:
-            room += nodes.releasing[row]
-        # Often all nodes have room for all, as with memory; to see that is quicker than to count.
-        if np.minimum.reduce(room, initial=most) < most:
-            np.minimum(count, sums[row].searchsorted(room, side="right"), out=count)
-    return count
-
-
-class WaitingRequests:
-    """The requests of waiting tasks, the smallest first."""
-
-    def __init__(self, tasks: Iterable[Task], axis: ResourceAxis) -> None:
-        sized = [(resource_score(task.spec), number, task) for number, task in enumerate(tasks)]
-        order = sorted(sized, key=lambda entry: entry[:2])
-        self._keys = [(score, number) for score, number, _ in order]
-        self._specs = [task.spec for _, _, task in order]
-        self._key_of = {task.key: (score, number) for score, number, task in order}
-        self._requests: IntArray = np.array([axis.listed(spec.requests) for spec in self._specs], dtype=np.int64)
-        self._requests = np.ascontiguousarray(self._requests.reshape(-1, len(axis)).T)
-        """(R, k)"""
-
-    def remove(self, task: Task) -> None:
-        """A task waits no longer."""
-        at = bisect_left(self._keys, self._key_of.pop(task.key))
-        del self._keys[at], self._specs[at]
-        self._requests = self._without(at)
-
-    def sums(self, shape: TaskShape) -> IntArray:
-        """(R, k) requests of the first, the first two, ... of the tasks, beginning with one of a shape."""
-        at = bisect_left(self._keys, (resource_score(shape.spec), -1))
-        # Tasks of other specs may be as large.
-        while at < len(self._specs) and self._specs[at] is not shape.spec:
-            at += 1
-        others = self._without(at) if at < len(self._specs) else self._requests
-        out: IntArray = np.concatenate([shape.request[:, None], others], axis=1).cumsum(axis=1)
-        return out
-
-    def _without(self, at: int) -> IntArray:
-        return np.concatenate([self._requests[:, :at], self._requests[:, at + 1 :]], axis=1)
+            self._order = WaitingRequests(self.waiting.values(), background.requests)
+        return self._order.sums(shape.spec)
 
 
 class Buckets:
@@ -137,34 +107,35 @@ class Buckets:
         relations: the relations of its tasks.
     """
 
-    def __init__(self, tasks: Iterable[Task], relations: Relations, row_of: Mapping[str, int], nodes: int) -> None:
+    def __init__(self, tasks: Iterable[Task], relations: Relations, background: Background) -> None:
         self.relations = relations
+        self._background = background
         self.of_task: dict[str, Bucket] = {}
         self.ranks = {name: relations.rank(name) for name in sorted({task.role for task in tasks})}
         self._buckets: list[Bucket] = []
-        self._nodes = nodes
+        self._nodes = len(background.row_of)
         self._apart_from: dict[str, list[str]] = {}
         """By name of a task: those that belong apart from it."""
         for a, b in sorted(relations.apart):
             self._apart_from.setdefault(b, []).append(a)
         self._shunned: dict[str, IntArray] = {}
         """By name of a task: (N,) pods on each node from which it belongs apart."""
-        self._names = {name: i for i, name in enumerate(self.ranks)}
-        size = len(self._names)
-        self._weights = np.zeros((size, size), dtype=np.int64)
+        self._weights: dict[str, list[tuple[str, int]]] = {name: [] for name in self.ranks}
+        """By name of a task: those that it belongs together with (1) or apart from (-1), in both lists if both."""
         for pairs, weight in ((relations.together, 1), (relations.apart, -1)):
-            for a, b in pairs:
-                if a in self._names and b in self._names:
-                    self._weights[self._names[a], self._names[b]] += weight
-        self._counts = np.zeros((16, size), dtype=np.int64)
-        """(buckets, names) number of tasks; rows in excess are for buckets to come."""
+            for a, b in sorted(pairs):
+                if a in self.ranks and b in self.ranks:
+                    self._weights[b].append((a, weight))
+        self._suits: dict[str, list[int]] = {name: [] for name in self.ranks}
+        """By name of a task: how well the tasks of each bucket suit it."""
         self._loads: list[float] = []
-        self._fill([task for task in tasks if self.ranks[task.role]], row_of)
+        self._fill([task for task in tasks if self.ranks[task.role]])
         self.largest = max((bucket.size for bucket in self._buckets), default=0)
 
     # --- making buckets
 
-    def _fill(self, tasks: list[Task], row_of: Mapping[str, int]) -> None:
+    def _fill(self, tasks: list[Task]) -> None:
+        row_of = self._background.row_of
         bound = [task for task in tasks if task.status in HOLDING and task.node in row_of]
         by_node: dict[str, Bucket] = {}
         for task in sorted(bound, key=lambda task: (row_of[task.node], task.order)):
@@ -176,31 +147,30 @@ class Buckets:
         for task in sorted(waiting, key=lambda task: (-order.get(task.role, 0), -ranks[task.role], task.order)):
             bucket = self._choose(task)
             self._join(bucket, task)
-            bucket.waiting[task.key] = task
-            self._loads[bucket.index] += resource_score(task.spec)
+            bucket.waits(task)
+            self._loads[bucket.index] += self._background.requests.of(task.spec).size
 
     def _choose(self, task: Task) -> Bucket:
         """The bucket whose tasks suit a task best, of equal ones the one with the least to place; else a new one."""
-        count = len(self._buckets)
-        if count:
-            suits = self._counts[:count] @ self._weights[self._names[task.role]]
-            most = suits.max()
-            if most >= 0:
-                best = min(np.flatnonzero(suits == most).tolist(), key=self._loads.__getitem__)
-                return self._buckets[best]
+        suits = self._suits[task.role]
+        most = max(suits, default=-1)
+        if most >= 0:
+            best = min((index for index, suit in enumerate(suits) if suit == most), key=self._loads.__getitem__)
+            return self._buckets[best]
         return self._add_bucket()
 
     def _add_bucket(self) -> Bucket:
         bucket = Bucket(len(self._buckets))
         self._buckets.append(bucket)
         self._loads.append(0.0)
-        if len(self._buckets) > len(self._counts):
-            self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
+        for suits in self._suits.values():
+            suits.append(0)
         return bucket
 
     def _join(self, bucket: Bucket, task: Task) -> None:
         self.of_task[task.key] = bucket
-        self._counts[bucket.index, self._names[task.role]] += 1
+        for name, weight in self._weights[task.role]:
+            self._suits[name][bucket.index] += weight
 
     # --- following the session
 
@@ -231,24 +201,21 @@ class Buckets:
             return (1, 0, 0, order, 0)
         return (0, -len(bucket.waiting), bucket.index, order, -self.ranks[task.role])
 
-    def score(
-        self, index: int, role: str, shape: TaskShape, nodes: NodeRows, axis: ResourceAxis
-    ) -> NDArray[np.float64]:
+    def score(self, index: int, role: str, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         """(n,) the part of its bucket that a node holds or can take with a task; of the largest bucket, at most 1."""
         bucket = self._buckets[index]
-        fitting = bucket.fitting(shape, nodes, axis)
+        fitting = bucket.fitting(shape, nodes, self._background)
         total, shunned = fitting, self._shunned.get(role)
-        if any(bucket.bound.values()):
+        if bucket.bound:
             held = np.zeros(self._nodes, dtype=np.int64)
             held[list(bucket.bound)] = list(bucket.bound.values())
-            total = total + nodes.take(held)
+            total = total + self._of(nodes, held)
         if shunned is not None:
-            total = total - nodes.take(shunned)
-        return np.where(fitting > 0, total / max(self.largest, 1), 0.0)
+            total = total - self._of(nodes, shunned)
+        part: NDArray[np.float64] = total / max(self.largest, 1)
+        # Nodes without room for the task itself are seldom asked about.
+        return part if np.count_nonzero(fitting) == len(fitting) else np.where(fitting > 0, part, 0.0)
 
-
-def resource_score(spec: TaskSpec) -> float:
-    """One number for the size of a request: milli-cores, mebibytes and thousandths of the rest, added up."""
-    requests = spec.requests
-    rest = sum(amount for name, amount in requests.items() if name not in (CPU, MEMORY, PODS))
-    return requests.get(CPU, 0) + requests.get(MEMORY, 0) / MEBIBYTE + rest
+    def _of(self, nodes: NodeRows, column: IntArray) -> IntArray:
+        """The part of a column (N,) that belongs to some nodes, without a copy if they are all."""
+        return column if len(nodes) == self._nodes else nodes.take(column)

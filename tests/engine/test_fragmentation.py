@@ -279,6 +279,7 @@ def test_the_loss_of_each_card_is_the_same_on_a_node_alone_as_among_others(used:
         for row in range(len(nodes)):
             alone = everywhere._replace(nodes=session.nodes.select(np.array([row])), used=table.later[:, row : row + 1])
             assert order.order(alone).tolist() == [together[row].tolist()]
+            assert order.at(table, request, row) == together[row].tolist()
 
     usual = ended("x", 2, 30), ended("y", 1, 100, 2)
     inside(nodes, there, share("p", percent), usual, do=losses, conf=CONF | {"actions": "enqueue"})

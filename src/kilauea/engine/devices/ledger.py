@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from kilauea.api.device_config import DeviceConfig
 from kilauea.api.devices import DeviceTextError, Slice, mig_instance
 from kilauea.engine.devices.adapting import Adapter
-from kilauea.engine.devices.order import CardChoice, Order, OrderState
+from kilauea.engine.devices.order import CardChoice, CardOrder
+from kilauea.engine.devices.plain import PlainRequest
 from kilauea.engine.devices.states import CardStates
-from kilauea.engine.devices.table import CORES, MEMORY, SLOTS, BoolArray, Cards, CardTable, IntArray, cards_of
+from kilauea.engine.devices.table import CORES, MEMORY, NO_CARDS, SLOTS, BoolArray, Cards, CardTable, IntArray, cards_of
 from kilauea.engine.model import status
 from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest, DeviceWish, slices_in
 from kilauea.engine.model.nodes import NodeRows
@@ -31,9 +32,6 @@ NETWORKED = ASCEND + "Ascend910"
 """Beginning of the kinds whose cards networks connect."""
 RULES = "deviceshare"
 """Trait of tasks: the numbers of the rules that they match."""
-
-READ_FAULT, NO_CARDS, TOO_FEW = 1, 2, 3
-"""Reasons why a node has no cards for a pod."""
 
 
 class Taken(NamedTuple):
@@ -71,28 +69,26 @@ class DeviceLedger:
     Args:
         state: nodes and pods.
         kinds: true for the kinds of cards that are given out.
-        order: which cards to take first.
+        order: the order in which a pod takes the cards of a node.
         config: the configuration of the devices.
         rules: the numbers of the rules that a pod matches; two pods that match the same rule share no vGPU.
-        order_state: all that the order on a node depends on beside its cards.
     """
 
     def __init__(
         self,
         state: ClusterState,
         kinds: Callable[[str], bool],
-        order: Order,
+        order: CardOrder,
         config: DeviceConfig,
         rules: Callable[[Task], tuple[int, ...]] = lambda task: (),
-        order_state: OrderState = lambda row: (),
     ) -> None:
         self._state = state
         self._adapter = Adapter(config)
         self._config = config
         self._rules = rules
         self._nodes = state.nodes
-        self.order = order
-        self._order_state = order_state
+        self._order = order
+        self._plain: dict[TaskShape, PlainRequest | None] = {}
         self._last: tuple[tuple[object, ...], tuple[BoolArray, IntArray]] | None = None
         """The last answer of `_free`, with what it was asked: predicates and scores ask the same of the same nodes."""
         self.tables: dict[str, CardTable] = {}
@@ -217,7 +213,7 @@ class DeviceLedger:
             mask, used = self._free(table, request, shape, nodes, extra.get(request.kind), now=now)
             instances = self._instances(table, request, nodes, split.get(request.kind), now=now)
             mask = self._whole_or_split(table, mask, instances, nodes)
-            if (why := self._lacking(cards, mask, request, nodes)) is not None:
+            if (why := table.lacking(mask, request.number, nodes)) is not None:
                 codes = np.where(codes == 0, why, codes)
             columns = self._first(table, request, shape, nodes, mask, used, placed)
             chosen.append(columns)
@@ -233,32 +229,23 @@ class DeviceLedger:
                     used_parts[row, columns[row, k], given[row, k]] += 1
         return Survey(codes, tuple(chosen), tuple(parts))
 
-    @staticmethod
-    def _lacking(cards: Cards, mask: BoolArray, request: CardRequest, nodes: NodeRows) -> NDArray[np.int8] | None:
-        """(n,) 0 where a mask (n, C) has enough cards for a request, or why not; None if it has everywhere."""
-        one = request.number == 1
-        enough: BoolArray = np.logical_or.reduce(mask, axis=1) if one else mask.sum(axis=1) >= request.number
-        if enough.all():
-            return None  # nodes without cards, or with cards that cannot be read, have none in a mask
-        codes: NDArray[np.int8] = np.where(enough, np.int8(0), np.int8(TOO_FEW))
-        codes[~nodes.take(cards.registered)] = NO_CARDS
-        codes[nodes.take(cards.faulty)] = READ_FAULT
-        return codes
-
     def _refusal(self, shape: TaskShape) -> int:
         """The reason why no node can have cards for a shape; 0 if one may."""
         return self._adapter.refusal(shape.spec.devices) if shape.spec.devices is not None else 0
 
-    def fits(self, shape: TaskShape, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
-        """(n,) 0 where a task finds its cards, or why not."""
+    def refusals(self, shape: TaskShape, nodes: NodeRows, *, now: bool) -> NDArray[np.int8] | None:
+        """(n,) 0 where a task finds its cards, or why not; None if it finds them everywhere."""
+        plain = self.plain(shape)
+        if plain is not None:
+            return plain.refusals(nodes, now=now)
         codes: NDArray[np.int8] = self.by_state(
             ("fits", now and self._is_moving()),
             shape,
             nodes,
-            lambda row: self._fits_at(shape, row, now=now),
+            lambda row: int(self._fits(shape, self._nodes.select(np.array([row], dtype=np.intp)), now=now)[0]),
             lambda some: self._fits(shape, some, now=now),
         ).astype(np.int8)
-        return codes
+        return codes if codes.any() else None
 
     def _is_moving(self) -> bool:
         return any(table.moving for table in self.tables.values())
@@ -279,24 +266,18 @@ class DeviceLedger:
             return many(nodes)
         return self.states.ask((about, shape.spec.devices), nodes, one, many)
 
-    def plain(self, shape: TaskShape) -> tuple[CardTable, CardRequest] | None:
-        """The cards and the request of a shape that asks for no more than some cards of one kind, not split."""
+    def plain(self, shape: TaskShape) -> PlainRequest | None:
+        """The request of a shape that asks for no more than some cards of one kind, not split."""
+        if shape not in self._plain:
+            self._plain[shape] = self._read_plain(shape)
+        return self._plain[shape]
+
+    def _read_plain(self, shape: TaskShape) -> PlainRequest | None:
         wish = self.wish_of(shape)
         table = self.tables.get(wish.requests[0].kind)
         if len(wish.requests) > 1 or table is None or table.cards.mig is not None or self._refusal(shape):
             return None
-        return (table, wish.requests[0]) if depends_on_state(shape) else None
-
-    def _fits_at(self, shape: TaskShape, row: int, *, now: bool) -> int:
-        """As `fits`, for one node."""
-        plain = self.plain(shape)
-        if plain is None:
-            return int(self._fits(shape, self._nodes.select(np.array([row], dtype=np.intp)), now=now)[0])
-        table, request = plain
-        if len(table.fitting_at(request, self.wish_of(shape), row, now=now)) >= request.number:
-            return 0
-        cards = table.cards
-        return READ_FAULT if cards.faulty[row] else TOO_FEW if cards.registered[row] else NO_CARDS
+        return PlainRequest(table, wish.requests[0], wish) if depends_on_state(shape) else None
 
     def _fits(self, shape: TaskShape, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
         """As `fits`, without what is known; quicker than `survey` for a single request."""
@@ -307,14 +288,14 @@ class DeviceLedger:
         request = wish.requests[0]
         mask, _ = self._free(table, request, shape, nodes, None, now=now)
         mask = self._whole_or_split(table, mask, self._instances(table, request, nodes, None, now=now), nodes)
-        codes = self._lacking(table.cards, mask, request, nodes)
+        codes = table.lacking(mask, request.number, nodes)
         return np.zeros(len(nodes), dtype=np.int8) if codes is None else codes
 
-    def free_cards(self, request: CardRequest, shape: TaskShape, nodes: NodeRows) -> tuple[BoolArray, IntArray]:
-        """(n, C) cards with room for a request of a shape, and (3, n, C) what is used of them."""
+    def free_cards(self, request: CardRequest, shape: TaskShape, nodes: NodeRows) -> BoolArray:
+        """(n, C) cards with room for a request of a shape."""
         table = self.tables[request.kind]
-        mask, used = self._free(table, request, shape, nodes, None, now=False)
-        return self._whole_or_split(table, mask, self._instances(table, request, nodes, None, now=False), nodes), used
+        mask, _ = self._free(table, request, shape, nodes, None, now=False)
+        return self._whole_or_split(table, mask, self._instances(table, request, nodes, None, now=False), nodes)
 
     @staticmethod
     def _instances(
@@ -398,7 +379,7 @@ class DeviceLedger:
     ) -> NDArray[np.intp]:
         """(n, k) columns of the cards to take; nonsense where too few fit."""
         count = min(request.number, mask.shape[1])
-        order = self.order(CardChoice(table, request, shape, nodes, used, placed))
+        order = self._order.order(CardChoice(table, request, shape, nodes, used, placed))
         if request.kind.startswith(NETWORKED) and request.number > 1:
             order = self._by_network(table, nodes, mask, order)
         key = np.where(mask, order, np.inf)
@@ -444,16 +425,17 @@ class DeviceLedger:
 
     def choose(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
         """The cards for a task on a node; None if it has none left, as when an action places regardless."""
+        plain = self.plain(shape)
+        if plain is not None and not (plain.request.number > 1 and plain.request.kind.startswith(NETWORKED)):
+            return self._chosen_plainly(plain, row, now=now)
         if not depends_on_state(shape):
             return self._chosen(shape, row, now=now)
-        question = shape.spec.devices, now and self._is_moving(), self._order_state(row)
+        question = shape.spec.devices, now and self._is_moving(), self._order.state(row)
         return self.states.once(question, row, lambda: self._chosen(shape, row, now=now))
 
     def _chosen(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
         """As `choose`, without what is remembered."""
-        nodes, plain = self._nodes.select(np.array([row], dtype=np.intp)), self.plain(shape)
-        if plain is not None and not (plain[1].number > 1 and plain[1].kind.startswith(NETWORKED)):
-            return self._chosen_plainly(*plain, shape, nodes, now=now)
+        nodes = self._nodes.select(np.array([row], dtype=np.intp))
         found = self.survey(shape, nodes, now=now, placed=True)
         if found.codes[0]:
             return None
@@ -468,19 +450,21 @@ class DeviceLedger:
             out.append(Taken(request, picked, memory, (request.cores,) * len(picked), instances))
         return tuple(out)
 
-    def _chosen_plainly(
-        self, table: CardTable, request: CardRequest, shape: TaskShape, nodes: NodeRows, *, now: bool
-    ) -> tuple[Taken, ...] | None:
-        """As `_chosen`, for a single request on one node."""
-        assert nodes.rows is not None
-        row = int(nodes.rows[0])
-        fitting = table.fitting_at(request, self.wish_of(shape), row, now=now)
+    def _chosen_plainly(self, plain: PlainRequest, row: int, *, now: bool) -> tuple[Taken, ...] | None:
+        """As `choose`, for a plain request."""
+        fitting, request = plain.fitting_at(row, now=now), plain.request
         if len(fitting) < request.number:
             return None
-        order = self.order(CardChoice(table, request, shape, nodes, table.later[:, row : row + 1], placed=True))
-        columns = tuple(sorted(sorted(fitting, key=order.ravel().tolist().__getitem__)[: request.number]))
-        memory = tuple([self._memory(table, request, row, column) for column in columns])
-        return (Taken(request, columns, memory, (request.cores,) * len(columns), (-1,) * len(columns)),)
+        if request.number < len(fitting):
+            order = self._order.at(plain.table, request, row).__getitem__
+            fitting = (
+                sorted(sorted(fitting, key=order)[: request.number])
+                if request.number != 1
+                else [min(fitting, key=order)]
+            )
+        memory = tuple([self._memory(plain.table, request, row, column) for column in fitting])
+        count = len(fitting)
+        return (Taken(request, tuple(fitting), memory, (request.cores,) * count, (-1,) * count),)
 
     # --- pods come and go
 

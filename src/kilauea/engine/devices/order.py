@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,12 +31,15 @@ OrderState = Callable[[int], Hashable]
 """All that an order of the cards of a node (by row) depends on beside the cards and what is used of them."""
 Order = Callable[[CardChoice], NDArray[np.float64]]
 """(n, C) which cards to take first, lower first; (C,) where it is the same for all nodes."""
+OrderAt = Callable[[CardTable, CardRequest, int], Sequence[float]]
+"""The same for the cards of one node (by row) on which the pod is placed already and has no other cards."""
 
 
 class CardOrder(NamedTuple):
     """The order of a plugin, for `session.card_order`."""
 
     order: Order
+    at: OrderAt
     state: OrderState
 
 

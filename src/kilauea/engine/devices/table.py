@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 from kilauea.api import devices
 from kilauea.api.device_config import DeviceConfig
+from kilauea.engine.devices.classes import Amounts, CardClasses, CardState, Figure, classes_of
 from kilauea.engine.devices.mig import MigShapes
 from kilauea.engine.model.devices import ASCEND, SOFTLY, CardRequest, DeviceSet, DeviceWish
-from kilauea.engine.model.nodes import NodeTable
+from kilauea.engine.model.nodes import NodeRows, NodeTable
 
 MEMORY, CORES, SLOTS = 0, 1, 2
 """First index of amounts: MiB, hundredths of cores, containers."""
+READ_FAULT, NO_CARDS, TOO_FEW = 1, 2, 3
+"""Reasons why a node has no cards for a pod."""
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -53,6 +56,10 @@ class Cards(NamedTuple):
     """(N,) time at which a node was locked for a bind, 0 if it is not."""
     alike: IntArray
     """(N,) number of the node's cards; nodes whose cards differ in their ids alone have the same."""
+    numbers: NDArray[np.intp]
+    """(N, C) number of the class of a card that no pod uses."""
+    states: list[CardState]
+    """The classes, by number."""
     mig: MigShapes | None = None
     """The instances of cards in mode mig; None if no card is."""
 
@@ -86,8 +93,23 @@ def cards_of(nodes: NodeTable, kind: str, config: DeviceConfig) -> Cards:
     modes = np.unique(np.array([s.mode if s is not None else "" for s in sets]), return_inverse=True)[1]
     columns_of_nodes = (*capacity, there, model, network, geometry, faulty, soft, locked, modes)
     alike = _numbered([np.asarray(column, dtype=np.int64).reshape(len(sets), -1) for column in columns_of_nodes])
+    classes = classes_of(capacity, there)
     return Cards(
-        kind, sets, capacity, there, model, names, places, faulty, registered, soft, network, locked, alike, mig
+        kind,
+        sets,
+        capacity,
+        there,
+        model,
+        names,
+        places,
+        faulty,
+        registered,
+        soft,
+        network,
+        locked,
+        alike,
+        *classes,
+        mig,
     )
 
 
@@ -136,7 +158,12 @@ class CardTable:
         self.parts_held: IntArray = np.zeros(size, dtype=np.int64)
         """(N, C, P) pods on each MIG instance."""
         self.parts_later: IntArray = np.zeros_like(self.parts_held)
+        self.classes = CardClasses(cards.numbers, cards.states)
         self._eligible: dict[tuple[object, ...], BoolArray] = {}
+        self._room: dict[tuple[object, ...], Figure[bool]] = {}
+        self._lack = np.where(cards.registered, np.int8(TOO_FEW), np.int8(NO_CARDS))
+        """(N,) reason why a node has too few cards, if it has."""
+        self._lack[cards.faulty] = READ_FAULT
 
     def eligible(self, wish: DeviceWish) -> BoolArray:
         """(N, C) cards that a pod may have at all: healthy, of a model and with an id that it allows."""
@@ -177,6 +204,28 @@ class CardTable:
         """MiB that a request takes of each card: a number, or (n, C) where it is a percentage."""
         return request.memory if request.memory else capacity[MEMORY] * request.percent // 100
 
+    def room(self, request: CardRequest, *, now: bool) -> Figure[bool]:
+        """By class of cards: true if a card has room for a request, now or once what is being freed is free."""
+        key = (request.memory, request.percent, request.cores, request.alone, now)
+        known = self._room.get(key)
+        if known is None:
+
+            def find(state: CardState) -> bool:
+                uses = (state.later, state.held) if now else (state.later,)
+                return state.there and all(has_room(request, state.offered, used) for used in uses)
+
+            known = self._room[key] = Figure(self.classes.states, find, bool)
+        return known
+
+    def lacking(self, mask: BoolArray, number: int, nodes: NodeRows) -> NDArray[np.int8] | None:
+        """(n,) 0 where a mask (n, C) has enough cards, or why not; None if it has everywhere."""
+        enough: BoolArray = np.logical_or.reduce(mask, axis=1) if number == 1 else mask.sum(axis=1) >= number
+        if np.logical_and.reduce(enough):
+            return None  # nodes without cards, or with cards that cannot be read, have none in a mask
+        codes = nodes.take(self._lack).copy()
+        codes[enough] = 0
+        return codes
+
     def fitting(
         self, request: CardRequest, wish: DeviceWish, rows: NDArray[np.intp] | None, *used: IntArray
     ) -> BoolArray:
@@ -193,22 +242,6 @@ class CardTable:
                 out &= taken[CORES] + request.cores <= capacity[CORES]
             else:
                 out &= taken[CORES] < capacity[CORES]
-        return out
-
-    def fitting_at(self, request: CardRequest, wish: DeviceWish, row: int, *, now: bool) -> list[int]:
-        """Columns of the cards of a node that have room for a request; as `fitting`, but quicker for one node."""
-        memory, cores, slots = self.cards.capacity[:, row].tolist()
-        alone, least = request.alone, max(request.cores, 1)
-        out = [column for column, eligible in enumerate(self.eligible(wish)[row].tolist()) if eligible]
-        for use in [self.later, self.held] if now and self.moving else [self.later]:
-            used, busy, pods = use[:, row].tolist()
-            out = [
-                i
-                for i in out
-                if pods[i] < slots[i]
-                and used[i] + (request.memory or memory[i] * request.percent // 100) <= memory[i]
-                and (not pods[i] if alone else busy[i] + least <= cores[i])
-            ]
         return out
 
     def instances(
@@ -243,10 +276,18 @@ class CardTable:
             out += [parts[row].tobytes() for parts in (self.parts_later, self.parts_held)]
         return b"".join(out)
 
-    def book(self, amounts: tuple[int, int, int], row: int, column: int, *, held: int, later: int) -> None:
+    def book(self, amounts: Amounts, row: int, column: int, *, held: int, later: int) -> None:
         """Add what a pod takes of a card to what is held and to what will be held: 1, 0 or -1 times."""
-        # Six plain additions; arrays of three would take longer.
-        for use, by in ((self.held, held), (self.later, later)):
+        state = self.classes.book(amounts, row, column, held=held, later=later)
+        for use, by, amount in ((self.held, held, state.held), (self.later, later, state.later)):
             if by:
-                for each, amount in enumerate(amounts):
-                    use[each, row, column] += by * amount
+                # Three plain values; an array of them would take longer.
+                use[0, row, column], use[1, row, column], use[2, row, column] = amount
+
+
+def has_room(request: CardRequest, offered: Amounts, used: Amounts) -> bool:
+    """True if a card that offers and has used so much has room for a request."""
+    memory = request.memory or offered[MEMORY] * request.percent // 100
+    if used[SLOTS] >= offered[SLOTS] or used[MEMORY] + memory > offered[MEMORY]:
+        return False
+    return used[SLOTS] == 0 if request.alone else used[CORES] + max(request.cores, 1) <= offered[CORES]

@@ -415,10 +415,12 @@ class Evaluation:
 
     def _codes(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[Any] | None:
         codes: NDArray[Any] | None = asked(predicate.plugin, "predicate", predicate.function, self._shape, nodes)
-        if codes is not None and codes.dtype != np.bool_ and not np.issubdtype(codes.dtype, np.integer):
+        if codes is None or codes.dtype == np.bool_:
+            return codes
+        if codes.dtype.kind not in "iu":
             raise PluginFault(predicate.plugin, "predicate", f"expected booleans or integers, got {codes.dtype}")
-        if codes is not None and codes.dtype != np.bool_ and len(codes):
-            low, high = int(codes.min()), int(codes.max())
+        if len(codes):
+            low, high = int(np.minimum.reduce(codes)), int(np.maximum.reduce(codes))
             if low < 0 or high > len(predicate.rejections):
                 known = f"0 to {len(predicate.rejections)}"
                 raise PluginFault(

@@ -129,6 +129,11 @@ class DeviceWish(NamedTuple):
         """Kinds of cards that are asked for."""
         return frozenset(request.kind for request in self.requests)
 
+    @property
+    def selects(self) -> bool:
+        """True if not every healthy card will do."""
+        return bool(self.mode or self.models or self.not_models or self.ids or self.not_ids or self.soft)
+
 
 class DeviceSource(NamedTuple):
     """The parts of a pod by which it may ask for cards; the names of resources decide if it does."""

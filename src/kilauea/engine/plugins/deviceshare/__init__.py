@@ -64,8 +64,7 @@ Difference from the original:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -77,9 +76,11 @@ from kilauea.api.device_config import DEFAULT, DeviceConfig
 from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, LOCK_TIME
 from kilauea.engine.conf import Finding, argument
 from kilauea.engine.devices.adapting import Adapter
+from kilauea.engine.devices.classes import Amounts, CardState, Figure
 from kilauea.engine.devices.ledger import NETWORKED, DeviceLedger, kinds_in
 from kilauea.engine.devices.networks import network_score
-from kilauea.engine.devices.order import CardChoice
+from kilauea.engine.devices.order import CardChoice, CardOrder
+from kilauea.engine.devices.plain import PlainRequest
 from kilauea.engine.devices.table import MEMORY, SLOTS, CardTable
 from kilauea.engine.extension import Refusal, Rejection
 from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest
@@ -145,9 +146,11 @@ class DeviceShare(Plugin):
         config = self._config()
         if self._rules:
             session.add_task_trait(self.name, lambda task: self._matched(task) or None)
-        ledger = DeviceLedger(session.state, kinds, self._order, config, self._matched, self._order_state)
+        order = CardOrder(self._order, self._order_at, self._order_state)
+        ledger = DeviceLedger(session.state, kinds, order, config, self._matched)
         self._ledger = session.card_ledger = ledger
         self._records = Records(Adapter(config))
+        self._figures: dict[CardRequest, tuple[Figure[float], Figure[float]]] = {}
         ledger.take_in(session.shape_of)
         session.add_predicate(self.name, self._fits, REJECTIONS, applies=self._applies, room=self._has_room)
         session.add_event_handler(self.name, self._placed, self._gone)
@@ -213,31 +216,49 @@ class DeviceShare(Plugin):
         return self._ledger.serves(shape.spec.devices)
 
     def _fits(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int8] | None:
-        codes = self._ledger.fits(shape, nodes, now=False)
-        return codes if codes.any() else None
+        return self._ledger.refusals(shape, nodes, now=False)
 
     def _has_room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
-        free: NDArray[np.bool_] = self._ledger.fits(shape, nodes, now=True) == 0
+        codes = self._ledger.refusals(shape, nodes, now=True)
+        free: NDArray[np.bool_] = np.ones(len(nodes), dtype=bool) if codes is None else codes == 0
         return free
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         many = partial(self._score_of, shape)
         if self._session.card_order is not None:
             return many(nodes)  # the cards that a pod gets depend on more than the cards of the node
-        return self._ledger.by_state("score", shape, nodes, partial(self._score_at, shape), many)
+        plain = self._ledger.plain(shape)
+        if plain is not None and not plain.request.kind.startswith(NETWORKED):
+            return self._plain_score(plain, nodes)
+        return self._ledger.by_state("score", shape, nodes, lambda row: float(many(self._only(row))[0]), many)
 
-    def _score_at(self, shape: TaskShape, row: int) -> float:
-        """As `_score`, for one node."""
-        plain = self._ledger.plain(shape) if self.arguments.policy else None
-        if plain is None or plain[1].number > 1 or plain[1].kind.startswith(NETWORKED):
-            return float(self._score_of(shape, self._session.nodes.select(np.array([row], dtype=np.intp)))[0])
-        table, chosen = plain[0], self._ledger.choose(shape, row, now=False)
-        if not chosen:
-            return 0.0
-        column, need = chosen[0].columns[0], chosen[0].memory[0]
-        used, capacity = table.later[:, row, column].tolist(), int(table.cards.capacity[MEMORY, row, column])
-        score: float = self._card_score(float(used[SLOTS] == 0), (used[MEMORY] + need) / max(capacity, 1))
-        return math.floor(score + 0.5) * float(self.arguments.weight)
+    def _only(self, row: int) -> NodeRows:
+        return self._session.nodes.select(np.array([row], dtype=np.intp))
+
+    def _plain_score(self, plain: PlainRequest, nodes: NodeRows) -> NDArray[np.float64]:
+        """As `_score`, by the classes of the cards."""
+        request = plain.request
+        if not self.arguments.policy:
+            return np.zeros(len(nodes))
+        figures = self._figures.get(request)
+        if figures is None:
+            figures = self._figures[request] = self._read_figures(plain)
+        score: NDArray[np.float64] = np.floor(plain.points(nodes.rows, *figures) + 0.5) * self.arguments.weight
+        return score
+
+    def _read_figures(self, plain: PlainRequest) -> tuple[Figure[float], Figure[float]]:
+        """By class of cards: the place in the order, and the points of a card that a pod gets."""
+        states, request, room = plain.table.classes.states, plain.request, plain.has_room
+
+        def place(state: CardState) -> float:
+            return self._place(state.later) if room(state) else np.inf
+
+        def points(state: CardState) -> float:
+            capacity = state.offered[MEMORY]
+            filled = (state.later[MEMORY] + (request.memory or capacity * request.percent // 100)) / max(capacity, 1)
+            return self._card_score(float(state.later[SLOTS] == 0), filled) if room(state) else 0.0
+
+        return Figure(states, place, float), Figure(states, points, float)
 
     def _score_of(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         """As `_score`, without what is known."""
@@ -282,6 +303,21 @@ class DeviceShare(Plugin):
         # Without a policy vGPUs are taken from the last card on, as the original does, others from the first.
         index = np.arange(used.shape[2], dtype=np.float64)
         return -index if choice.request.kind == VGPU else index
+
+    def _order_at(self, table: CardTable, request: CardRequest, row: int) -> Sequence[float]:
+        """As `_order`, for one node."""
+        other = self._session.card_order
+        if other is not None:
+            return other.at(table, request, row)
+        if self.arguments.policy:
+            states = table.classes.states
+            return [self._place(states[number].later) for number in table.classes.numbers[row].tolist()]
+        count = table.cards.there.shape[1]
+        return range(0, -count, -1) if request.kind == VGPU else range(count)
+
+    def _place(self, used: Amounts) -> float:
+        """The place of a card of which so much is used, by the policy."""
+        return float(-used[MEMORY] if self.arguments.policy == BINPACK else used[SLOTS])
 
     def _order_state(self, row: int) -> Hashable:
         other = self._session.card_order

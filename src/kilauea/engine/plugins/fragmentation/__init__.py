@@ -43,6 +43,8 @@ from numpy.typing import NDArray
 
 from kilauea.engine.conf import argument
 from kilauea.engine.devices.order import CardChoice, CardOrder
+from kilauea.engine.devices.table import CardTable
+from kilauea.engine.model.devices import CardRequest
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -80,7 +82,7 @@ class Fragmentation(Plugin):
             return
         session.add_node_score(self.name, self._score, applies=lambda shape: bool(self._opened()))
         session.add_event_handler(self.name, self._changed, self._changed)
-        session.card_order = CardOrder(self._order, self._order_state)
+        session.card_order = CardOrder(self._order, self._order_at, self._order_state)
 
     def _names(self) -> list[str]:
         return [name.strip() for name in self.arguments.resources.split(",") if name.strip()]
@@ -119,6 +121,12 @@ class Fragmentation(Plugin):
         # Adding zero turns -0.0 into 0.0.
         score: NDArray[np.float64] = np.rint(growth * STEPS) * (-CARD_SCORE / STEPS * self.arguments.weight) + 0.0
         return score
+
+    def _order_at(self, table: CardTable, request: CardRequest, row: int) -> list[float]:
+        """As `_order`, for one node."""
+        self._opened()
+        family = self._shared.get(request.kind)
+        return [0.0] * table.cards.there.shape[1] if family is None else family.losses_at(request, row)
 
     def _order_state(self, row: int) -> Hashable:
         return tuple([family.able.number(family.able.place(row)) for family in self._opened()])

@@ -37,16 +37,20 @@ class Able:
 
     def at(self, nodes: NodeRows, shape: TaskShape | None) -> IntArray:
         """(n,) numbers of the sets for nodes as they are, or with a pod of a shape."""
-        free = _free(nodes, shape)
-        cpu = self._cpu.searchsorted(free[0], side="right")
-        memory = self._memory.searchsorted(free[1], side="right")
-        out: IntArray = (cpu * (len(self._memory) + 1) + memory) * len(self._rules) + nodes.take(self._rule)
-        return out
+        return self.sets_of(free_of(nodes, shape), nodes)
+
+    def sets_of(self, free: IntArray, nodes: NodeRows) -> IntArray:
+        """(n,) numbers of the sets for nodes with so much free cpu and memory (2, n)."""
+        out: IntArray = self._cpu.searchsorted(free[0], side="right")
+        out *= len(self._memory) + 1
+        out += self._memory.searchsorted(free[1], side="right")
+        return out if len(self._rules) == 1 else out * len(self._rules) + nodes.take(self._rule)
 
     def place(self, row: int) -> Place:
         """All that decides the set of one node as it is."""
         nodes = self._nodes
-        cpu, memory = (nodes.allocatable.item(i, row) - nodes.used.item(i, row) for i in (CPU_ROW, MEMORY_ROW))
+        cpu = nodes.allocatable.item(CPU_ROW, row) - nodes.used.item(CPU_ROW, row)
+        memory = nodes.allocatable.item(MEMORY_ROW, row) - nodes.used.item(MEMORY_ROW, row)
         if nodes.future:
             cpu += nodes.releasing.item(CPU_ROW, row) - nodes.pipelined.item(CPU_ROW, row)
             memory += nodes.releasing.item(MEMORY_ROW, row) - nodes.pipelined.item(MEMORY_ROW, row)
@@ -66,7 +70,7 @@ class Able:
         return out & self._rules[rule]
 
 
-def _free(nodes: NodeRows, shape: TaskShape | None) -> IntArray:
+def free_of(nodes: NodeRows, shape: TaskShape | None) -> IntArray:
     """(2, n) cpu and memory that are free in the end, or would be with a pod of a shape."""
     free: IntArray = nodes.allocatable[:2] - nodes.used[:2]
     if nodes.table.future:

@@ -21,6 +21,11 @@ from kilauea.engine.plugins.fragmentation.mix import Mix, Typical
 CARD = 1000
 WEIGHTS = 1 << 20
 """About the sum of the weights of typical pods: small enough for sums in float32 to be exact."""
+FREE = np.arange(CARD + 1)
+"""All that may be free of a card."""
+NO_ROOM = CARD + 1
+"""Stands for what is free of a card without room for a request: to serve it would cost infinitely much."""
+WIDTH = CARD + 2
 FloatArray = NDArray[np.float64]
 Amounts = TypeVar("Amounts", float, FloatArray)
 
@@ -32,40 +37,38 @@ class Weights(NamedTuple):
     """(u, J + 1) of pods with a share of at most the first j sizes."""
     by_count: FloatArray
     """(u, K) of pods with several cards, by number of cards."""
-    row: NDArray[np.int32]
-    """(n,)"""
+    by_free: FloatArray
+    """(u, WIDTH) the usable part of a card for pods with one card, by what is free of it."""
+    first: NDArray[np.intp]
+    """(n,) index in the flat `by_free` at which the usable parts on a node start."""
+
+    @property
+    def row(self) -> NDArray[np.intp]:
+        """(n,) row of the weights."""
+        return self.first // WIDTH
 
 
 class Use:
     """The weights of one set of typical pods, for cards one by one."""
 
-    __slots__ = ("_by_count", "_by_share", "_counts", "_lost", "_sizes")
+    __slots__ = ("_by_count", "_of_all", "by_free", "counts")
 
-    def __init__(self, sizes: list[int], by_share: list[float], counts: list[int], by_count: list[float]) -> None:
-        self._sizes, self._by_share, self._counts, self._by_count = sizes, by_share, counts, by_count
-        self._lost: dict[tuple[int, int], float] = {}
-        """Results by the free part of a card, before and after: few different amounts come up."""
-
-    def of_card(self, free: int) -> float:
+    def __init__(self, by_free: list[float], of_all: float, counts: list[int], by_count: list[float]) -> None:
+        self.by_free = by_free
         """The usable part of a card for pods with one card, by what is free of it."""
-        return free * self._by_share[bisect_right(self._sizes, free)]
-
-    def lost(self, change: tuple[int, int]) -> float:
-        """The usable part that is lost where less is free of a card than before."""
-        known = self._lost.get(change)
-        if known is None:
-            known = self._lost[change] = self.of_card(change[0]) - self.of_card(change[1])
-        return known
+        self.counts = counts
+        """Numbers of cards of pods with several."""
+        self._of_all, self._by_count = of_all, by_count
 
     def of_whole(self, whole: int) -> float:
         """The usable part of so many wholly free cards for pods with several cards."""
-        if not self._counts:
+        if not self.counts:
             return 0.0
-        return sum(self._by_count[: bisect_right(self._counts, whole)]) * whole * CARD
+        return sum(self._by_count[: bisect_right(self.counts, whole)]) * whole * CARD
 
     def of_counted(self, cards: int) -> float:
         """The usable part of so many wholly free cards, for all pods."""
-        return cards * CARD * self._by_share[-1] + self.of_whole(cards)
+        return cards * CARD * self._of_all + self.of_whole(cards)
 
 
 class Demand:
@@ -92,26 +95,39 @@ class Demand:
         # Sums of whole numbers below 2**24 are exact in float32, in whatever order they are summed.
         self._table = np.concatenate([none, single.cumsum(axis=1), several], axis=1).astype(np.float32)
         self._cut = len(self.sizes) + 1
-        self._place: NDArray[np.int32] | None = None
-        """By set of typical pods: its row of the weights, -1 if it has none yet."""
-        self._found = np.zeros((0, self._table.shape[1]), dtype=np.float32)
-        self._by_share = self._by_count = np.zeros((0, 0))
+        self._steps = self.sizes.searchsorted(FREE, side="right")
+        """(CARD + 1,) number of the sizes that fit in what is free of a card."""
+        self._place: NDArray[np.intp] | None = None
+        """By set of typical pods: where its row of the weights starts, -1 if it has none yet."""
+        self._size = 0
+        """Number of sets that have weights; the arrays have room for more."""
+        self._by_share = self._by_count = self._by_free = np.zeros((0, 0))
         self._uses: dict[int, Use] = {}
 
     def weights(self, able: Able, sets: IntArray) -> Weights:
         """The weights on nodes that can take some sets of typical pods (n,) but for cards."""
         # A cluster has far fewer sets than nodes, and they come up again and again.
         if self._place is None:
-            self._place = np.full(able.sets, -1, dtype=np.int32)
-        row = self._place.take(sets)
-        if len(row) and row.min() < 0:
-            new = np.unique(sets[row < 0])
-            self._place[new] = np.arange(len(self._found), len(self._found) + len(new))
-            self._found = np.concatenate([self._found, (able.pods(new).astype(np.float32) @ self._table)])
-            found = self._found.astype(np.float64)
-            self._by_share, self._by_count = np.ascontiguousarray(found[:, : self._cut]), found[:, self._cut :]
-            row = self._place.take(sets)
-        return Weights(self._by_share, self._by_count, row)
+            self._place = np.full(able.sets, -1, dtype=np.intp)
+        first = self._place.take(sets)
+        if len(first) and np.minimum.reduce(first) < 0:
+            self._take(able, np.unique(sets[first < 0]), self._place)
+            first = self._place.take(sets)
+        return Weights(self._by_share, self._by_count, self._by_free, first)
+
+    def _take(self, able: Able, new: IntArray, place: NDArray[np.intp]) -> None:
+        """Find the weights of sets that have none yet."""
+        size = self._size + len(new)
+        if size > len(self._by_free):
+            self._by_share = _longer(self._by_share, 2 * size, self._cut)
+            self._by_count = _longer(self._by_count, 2 * size, len(self.counts))
+            self._by_free = _longer(self._by_free, 2 * size, WIDTH)
+        rows = np.arange(self._size, size)
+        found = (able.pods(new).astype(np.float32) @ self._table).astype(np.float64)
+        self._by_share[rows], self._by_count[rows] = found[:, : self._cut], found[:, self._cut :]
+        self._by_free[rows, :NO_ROOM] = FREE * found[:, self._steps]
+        self._by_free[rows, NO_ROOM] = -np.inf
+        place[new], self._size = rows * WIDTH, size
 
     def use(self, able: Able, number: int) -> Use:
         """The weights on a node that can take one set of typical pods but for cards."""
@@ -119,15 +135,14 @@ class Demand:
         if known is None:
             found = self.weights(able, np.array([number]))
             row = int(found.row[0])
-            by_share, by_count = found.by_share[row].tolist(), found.by_count[row].tolist()
-            known = self._uses[number] = Use(self.sizes.tolist(), by_share, self.counts.tolist(), by_count)
+            by_free, by_count = found.by_free[row].tolist(), found.by_count[row].tolist()
+            of_all = float(found.by_share[row, -1])
+            known = self._uses[number] = Use(by_free, of_all, self.counts.tolist(), by_count)
         return known
 
     def of_cards(self, weights: Weights, free: IntArray) -> FloatArray:
         """(n, C) usable part of each card for pods with one card, by what is free of it (n, C)."""
-        index = self.sizes.searchsorted(free, side="right")
-        index += weights.row[:, None] * self._cut
-        part: FloatArray = free * weights.by_share.take(index)
+        part: FloatArray = weights.by_free.take(free + weights.first[:, None])
         return part
 
     def of_whole(self, weights: Weights, whole: IntArray) -> FloatArray:
@@ -145,6 +160,14 @@ class Demand:
         """(n,) usable part of the free cards (n, C)."""
         out: FloatArray = self.of_cards(weights, free).sum(axis=1) + self.of_whole(weights, (free == CARD).sum(axis=1))
         return out
+
+
+def _longer(rows: FloatArray, count: int, width: int) -> FloatArray:
+    """A copy with room for so many rows."""
+    out = np.empty((count, width))
+    if len(rows):
+        out[: len(rows)] = rows
+    return out
 
 
 def _share(typical: Typical, card_memory: int) -> int:

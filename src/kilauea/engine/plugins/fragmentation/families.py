@@ -10,22 +10,23 @@ Many nodes are looked at as arrays, a few nodes one by one: both find the same, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.devices.ledger import RULES, DeviceLedger
+from kilauea.engine.devices.ledger import DeviceLedger, depends_on_state
 from kilauea.engine.devices.order import CardChoice, nodes_of
+from kilauea.engine.devices.plain import PlainRequest
 from kilauea.engine.devices.table import CORES, SLOTS, IntArray
 from kilauea.engine.devices.table import MEMORY as CARD_MEMORY
-from kilauea.engine.model.devices import CardRequest, DeviceWish
+from kilauea.engine.model.devices import CardRequest
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.plugins.fragmentation.able import CPU_ROW, MEMORY_ROW, Able, Place
-from kilauea.engine.plugins.fragmentation.demand import CARD, Demand, FloatArray, Weights
+from kilauea.engine.plugins.fragmentation.card_figures import CardFigures
+from kilauea.engine.plugins.fragmentation.demand import CARD, NO_ROOM, Demand, FloatArray, Use, Weights
 from kilauea.engine.plugins.fragmentation.mix import Mix
-from kilauea.engine.plugins.fragmentation.node_cards import CardState, NodeCards, Wanted
 
 FEW = 32
 """Nodes up to which it is quicker to look at one after another."""
@@ -42,6 +43,8 @@ class Family(ABC):
         self._stale = set(range(len(nodes)))
         """Nodes that changed since they were looked at."""
         self._places: list[Place] = [(0, 0, 0)] * len(nodes)
+        self._free: IntArray = np.zeros((2, len(nodes)), dtype=np.int64)
+        """(2, N) cpu and memory that are free in the end."""
         self._known = np.zeros(len(nodes))
         """(N,) fragments."""
 
@@ -53,9 +56,12 @@ class Family(ABC):
         """(n,) by how many cards the fragments of a node grow if a pod of this shape comes."""
         if self._stale:
             self._look_again()
-        each = self._each_with(shape, nodes.rows.tolist()) if nodes.rows is not None and len(nodes) <= FEW else None
-        after = self.fragments_with(shape, nodes) if each is None else np.array(each)
-        return after - nodes.take(self._known)
+        return self.fragments_with(shape, nodes) - nodes.take(self._known)
+
+    def sets_with(self, shape: TaskShape | None, nodes: NodeRows) -> IntArray:
+        """(n,) numbers of the sets of typical pods that nodes can take, as they are or with a pod of this shape."""
+        free = nodes.take(self._free)
+        return self.able.sets_of(free if shape is None else free - shape.request[:2, None], nodes)
 
     @abstractmethod
     def fragments(self, nodes: NodeRows) -> FloatArray:
@@ -66,26 +72,23 @@ class Family(ABC):
         """(n,) cards that are fragments once a pod of this shape has come."""
 
     @abstractmethod
-    def _one(self, row: int) -> float | None:
-        """`fragments` for one node, quicker; None where it is not."""
-
-    @abstractmethod
-    def _each_with(self, shape: TaskShape, rows: list[int]) -> list[float] | None:
-        """`fragments_with` for a few nodes, quicker; None where it is not."""
+    def _one(self, row: int) -> float:
+        """`fragments` for one node."""
 
     def _look_again(self) -> None:
         """Look at the nodes that changed."""
         rows = sorted(self._stale)
         self._stale.clear()
+        places, free = self._places, self._free
         for row in rows:
-            self._places[row] = self.able.place(row)
-        each = [self._one(row) for row in rows] if len(rows) <= FEW else [None]
-        for row, one in zip(rows, each, strict=False):
-            if one is None:
-                some = np.array(rows, dtype=np.intp)
-                self._known[some] = self.fragments(self._nodes.select(some))
-                break
-            self._known[row] = one
+            places[row] = place = self.able.place(row)
+            free[0, row], free[1, row], _ = place
+        if len(rows) > FEW:
+            some = np.array(rows, dtype=np.intp)
+            self._known[some] = self.fragments(self._nodes.select(some))
+            return
+        for row in rows:
+            self._known[row] = self._one(row)
 
 
 class WholeCards(Family):
@@ -103,11 +106,13 @@ class WholeCards(Family):
 
     def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
+        if nodes.rows is not None and len(nodes) <= FEW:
+            return np.array(self._each_with(shape, nodes.rows.tolist()))
         return self._at(nodes, shape)
 
     def _at(self, nodes: NodeRows, shape: TaskShape | None) -> FloatArray:
         cards = self._cards(nodes, shape)
-        weights = self._demand.weights(self.able, self.able.at(nodes, shape))
+        weights = self._demand.weights(self.able, self.sets_with(shape, nodes))
         usable = cards * CARD * weights.by_share[weights.row, -1] + self._demand.of_whole(weights, cards)
         return self._demand.fragments(usable, (cards * CARD).astype(np.float64))
 
@@ -147,6 +152,14 @@ class WholeCards(Family):
         return known
 
 
+class Wanted(NamedTuple):
+    """What a pod wants of one kind of cards: one card, or none."""
+
+    request: CardRequest | None
+    plain: PlainRequest | None
+    """The request if the classes of cards tell which of them have room for it."""
+
+
 class SharedCards(Family):
     """Cards that pods share, one by one."""
 
@@ -155,7 +168,8 @@ class SharedCards(Family):
         self._kind = kind
         self._ledger = ledger
         self._table = ledger.tables[kind]
-        self._cards = self._table.cards
+        self._cards, self._classes = self._table.cards, self._table.classes
+        self._figures = CardFigures(self._classes)
         sizes = self._cards.capacity[CARD_MEMORY].max(axis=1)
         known = np.unique(sizes[self._cards.registered])
         sizes[~self._cards.registered] = known[0] if len(known) else 0
@@ -163,99 +177,89 @@ class SharedCards(Family):
         self._demand_of = known.searchsorted(sizes)
         """(N,) number of the demand, by the memory of the node's cards."""
         self._wanted: dict[TaskShape, Wanted | None] = {}
-        """Requests of shapes; None for those that are looked at as arrays only."""
-        self._numbers: dict[DeviceWish, int] = {}
+        """By shape; None for those that want several cards."""
 
     def fragments(self, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
-        return self._at(nodes, None, nodes_of(self._table.later, nodes))
+        return self._at(nodes, None, self._free_now(nodes))
 
     def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
-        request = self._only_request(shape)
-        if request is not None:
-            return self._with_one_card(request, shape, nodes)
-        _, after = self._ledger.after(shape, nodes, self._kind)
-        return self._at(nodes, shape, after)
-
-    def _wish(self, shape: TaskShape) -> DeviceWish | None:
-        return self._ledger.wish_of(shape) if shape.spec.devices is not None else None
-
-    def _only_request(self, shape: TaskShape) -> CardRequest | None:
-        """The request of a pod that wants one card, and nothing else of this kind."""
-        wish = self._wish(shape)
-        found = [r for r in wish.requests if r.kind == self._kind] if wish is not None else []
-        return found[0] if len(found) == 1 and found[0].number == 1 else None
-
-    def _with_one_card(self, request: CardRequest, shape: TaskShape, nodes: NodeRows) -> FloatArray:
-        """(n,) fragments with a pod that gets the card of which least is lost; as `_at`, but quicker."""
-        mask, used = self._ledger.free_cards(request, shape, nodes)
-        able, before, left = self.able.at(nodes, shape), self.free(nodes, used), self._left(request, nodes, used)
-        out = np.zeros(len(nodes))
-        for demand, part in self._by_demand(nodes):
-            weights = demand.weights(self.able, able[part])
-            cards = demand.of_cards(weights, before[part])
-            lost = cards - demand.of_cards(weights, left[part])
-            whole = (before[part] == CARD).sum(axis=1)
-            several = demand.of_whole(weights, whole)
-            if len(demand.counts):
-                lost += _broken(demand, weights, before[part], whole, several)
-            lost[~mask[part]] = np.inf
-            column = lost.argmin(axis=1)
-            rows, fits = np.arange(len(column)), mask[part].any(axis=1)
-            usable = cards.sum(axis=1) + several - np.where(fits, lost[rows, column], 0.0)
-            taken = np.where(fits, (before[part] - left[part])[rows, column], 0)
-            out[part] = demand.fragments(usable, before[part].sum(axis=1).astype(np.float64) - taken)
-        return out
-
-    # --- a few nodes
-
-    def _one(self, row: int) -> float | None:
-        if self._cards.mig is not None:
-            return None
-        return self._node_cards(row).fragments(self.able.number(self._places[row]))
-
-    def _each_with(self, shape: TaskShape, rows: list[int]) -> list[float] | None:
         if shape not in self._wanted:
             self._wanted[shape] = self._read_wish(shape)
         wanted = self._wanted[shape]
         if wanted is None:
-            return None
-        cpu, memory = shape.request.item(CPU_ROW), shape.request.item(MEMORY_ROW)
-        number, places = self.able.number, self._places
-        return [self._node_cards(row).fragments_with(wanted, number(places[row], cpu, memory), row) for row in rows]
+            _, after = self._ledger.after(shape, nodes, self._kind)
+            return self._at(nodes, shape, self.free(nodes, after))
+        if wanted.request is None:
+            return self._at(nodes, shape, self._free_now(nodes))
+        if wanted.plain is not None:
+            left = self._figures.left_where(wanted.plain).table.take(self._classes.of(nodes.rows))
+            if wanted.plain.eligible is not None:
+                left[~wanted.plain.eligible_of(nodes.rows)] = NO_ROOM
+        else:
+            left = self._figures.left(wanted.request).table.take(self._classes.of(nodes.rows))
+            left[~self._ledger.free_cards(wanted.request, shape, nodes)] = NO_ROOM
+        return self._with_one_card(shape, nodes, left)
 
     def _read_wish(self, shape: TaskShape) -> Wanted | None:
-        """The request of pods with one card of this kind or none; None if more than figures decides which card."""
-        wish = self._wish(shape)
-        if self._cards.mig is not None:
+        """What a pod wants of this kind of cards; None if it is several cards."""
+        wish = self._ledger.wish_of(shape) if shape.spec.devices is not None else None
+        found = [r for r in wish.requests if r.kind == self._kind] if wish is not None else []
+        if wish is None or not found:
+            return Wanted(None, None)
+        if len(found) > 1 or found[0].number != 1:
             return None
-        if wish is None or self._kind not in wish.kinds:
-            return Wanted(-1, None, lambda row: [])
-        request = self._only_request(shape)
-        if request is None or wish.ids or wish.not_ids or wish.apart or RULES in shape.traits:
-            return None
-        number = self._numbers.setdefault(wish, len(self._numbers))
-        fitting = partial(self._table.fitting_at, request, wish, now=False)
-        return Wanted(number, request, fitting)
+        plain = depends_on_state(shape) and self._cards.mig is None
+        return Wanted(found[0], PlainRequest(self._table, found[0], wish) if plain else None)
 
-    def _node_cards(self, row: int) -> NodeCards:
-        """The cards of a node, the same for all nodes whose cards are in one state."""
-        return self._ledger.states.once(self._kind, row, partial(self._read, row))
+    def _with_one_card(self, shape: TaskShape, nodes: NodeRows, left: IntArray) -> FloatArray:
+        """(n,) fragments with a pod that gets the card of which least is lost, by what is left of each (n, C) then."""
+        free, sets = self._free_now(nodes), self.sets_with(shape, nodes)
+        if len(self._demands) == 1:
+            return _with_least(self._demands[0], self._demands[0].weights(self.able, sets), free, left)
+        out = np.zeros(len(nodes))
+        for demand, part in self._by_demand(nodes):
+            out[part] = _with_least(demand, demand.weights(self.able, sets[part]), free[part], left[part])
+        return out
 
-    def _read(self, row: int) -> NodeCards:
-        demand, cards = self._demands[self._demand_of[row]], self._cards
-        offered, used = cards.capacity[:, row].tolist(), self._table.later[:, row].tolist()
-        found = map(CardState._make, zip(*offered, *used, cards.there[row].tolist(), strict=True))
-        return NodeCards(demand, partial(demand.use, self.able), list(found))
+    def _free_now(self, nodes: NodeRows) -> IntArray:
+        """(n, C) thousandths of each card that are free."""
+        return self._figures.free.table.take(self._classes.of(nodes.rows))
+
+    # --- one node
+
+    def _one(self, row: int) -> float:
+        demand, use = self._use_at(row, self._places[row])
+        free = self._figures.free.values
+        each = [free[number] for number in self._classes.numbers[row].tolist()]
+        usable = sum(map(use.by_free.__getitem__, each)) + use.of_whole(each.count(CARD))
+        return demand.fragments(usable, float(sum(each)))
+
+    def _use_at(self, row: int, place: Place) -> tuple[Demand, Use]:
+        """The demand for the cards of a node, and its weights for the typical pods that the node can take."""
+        demand = self._demands[self._demand_of.item(row)]
+        return demand, demand.use(self.able, self.able.number(place))
+
+    def losses_at(self, request: CardRequest, row: int) -> list[float]:
+        """As `loss`, for one node on which the pod is placed already."""
+        _, use = self._use_at(row, self.able.place(row))
+        free, left = self._figures.free.values, self._figures.left(request).values
+        numbers, by_free = self._classes.numbers[row].tolist(), use.by_free
+        out = [by_free[free[number]] - by_free[left[number]] for number in numbers]
+        if use.counts and (whole := [free[number] for number in numbers].count(CARD)):
+            broken = use.of_whole(whole) - use.of_whole(whole - 1)
+            out = [lost + broken if free[number] == CARD else lost for lost, number in zip(out, numbers, strict=True)]
+        return out
 
     # --- many nodes
 
-    def _at(self, nodes: NodeRows, shape: TaskShape | None, used: IntArray) -> FloatArray:
-        able, free = self.able.at(nodes, shape), self.free(nodes, used)
+    def _at(self, nodes: NodeRows, shape: TaskShape | None, free: IntArray) -> FloatArray:
+        """(n,) fragments where so much is free of each card (n, C)."""
+        sets = self.sets_with(shape, nodes)
         out = np.zeros(len(nodes))
         for demand, part in self._by_demand(nodes):
-            usable = demand.usable(demand.weights(self.able, able[part]), free[part])
+            usable = demand.usable(demand.weights(self.able, sets[part]), free[part])
             out[part] = demand.fragments(usable, free[part].sum(axis=1).astype(np.float64))
         return out
 
@@ -280,8 +284,6 @@ class SharedCards(Family):
     def loss(self, choice: CardChoice) -> FloatArray:
         """(n, C) usable part that is lost if the request is served by one of the cards."""
         nodes, used = choice.nodes, choice.used
-        if len(nodes) == 1 and (one := self._loss_at(choice)) is not None:
-            return one
         able = self.able.at(nodes, None if choice.placed else choice.shape)
         before, left = self.free(nodes, used), self._left(choice.request, nodes, used)
         out = np.zeros(before.shape)
@@ -292,15 +294,6 @@ class SharedCards(Family):
                 whole = (before[part] == CARD).sum(axis=1)
                 out[part] += _broken(demand, weights, before[part], whole, demand.of_whole(weights, whole))
         return out
-
-    def _loss_at(self, choice: CardChoice) -> FloatArray | None:
-        """As `loss`, for one node, quicker; None where it is not."""
-        if choice.nodes.rows is None or not choice.placed or self._cards.mig is not None:
-            return None
-        row = int(choice.nodes.rows[0])
-        if not np.array_equal(choice.used[:, 0], self._table.later[:, row]):
-            return None  # another container of the pod takes cards too
-        return np.array([self._node_cards(row).losses(choice.request, self.able.number(self.able.place(row)))])
 
     def _left(self, request: CardRequest, nodes: NodeRows, used: IntArray) -> IntArray:
         """(n, C) what is free of each card once the request has been served by it."""
@@ -318,3 +311,25 @@ def _broken(
     lost = several - demand.of_whole(weights, np.maximum(whole - 1, 0))
     out: FloatArray = np.where(free == CARD, lost[:, None], 0.0)
     return out
+
+
+def _with_least(demand: Demand, weights: Weights, free: IntArray, left: IntArray) -> FloatArray:
+    """(n,) fragments with a pod that gets the card of which least is lost.
+
+    So much is free of the cards (n, C), and `left` with the pod; `NO_ROOM` for cards that it cannot get.
+    """
+    first, by_free = weights.first[:, None], weights.by_free
+    cards = by_free.take(free + first)
+    lost = cards - by_free.take(left + first)
+    usable: FloatArray = np.add.reduce(cards, axis=1)
+    if len(demand.counts):
+        whole = (free == CARD).sum(axis=1)
+        several = demand.of_whole(weights, whole)
+        lost += _broken(demand, weights, free, whole, several)
+        usable += several
+    at = np.arange(len(lost)), lost.argmin(axis=1)
+    least, taken = lost[at], free[at] - left[at]
+    if np.maximum.reduce(least, initial=0.0) == np.inf:
+        fits = least < np.inf
+        least, taken = np.where(fits, least, 0.0), np.where(fits, taken, 0)
+    return demand.fragments(usable - least, (np.add.reduce(free, axis=1) - taken).astype(np.float64))

@@ -1,0 +1,115 @@
+"""Classes of cards: cards that offer the same and of which the same is used share a number.
+
+Pods ask for a few amounts, so the thousands of cards of a cluster are in a few dozen classes. What follows from the
+state of a card is found once for its class; the answer for a node is then looked up by the numbers of its cards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Amounts = tuple[int, int, int]
+"""MiB, hundredths of cores, containers."""
+Value = TypeVar("Value", int, float, bool)
+
+
+class CardState(NamedTuple):
+    """A card: what it offers, and what is used of it."""
+
+    offered: Amounts
+    there: bool
+    """It is healthy."""
+    held: Amounts = (0, 0, 0)
+    """By pods that are there."""
+    later: Amounts = (0, 0, 0)
+    """Without what is being freed, with what is promised."""
+
+
+class Figure(Generic[Value]):
+    """A figure of each class of cards, found when it is first asked for."""
+
+    __slots__ = ("_find", "_states", "_table", "_values")
+
+    def __init__(self, states: Sequence[CardState], find: Callable[[CardState], Value], kind: type[Any]) -> None:
+        self._states: Sequence[CardState] = states
+        self._find: Callable[[CardState], Value] = find
+        self._values: list[Value] = []
+        self._table: NDArray[Any] = np.zeros(0, dtype=kind)
+
+    @property
+    def values(self) -> list[Value]:
+        """The figures, by number of the class."""
+        if len(self._values) < len(self._states):
+            self._grow()
+        return self._values
+
+    @property
+    def table(self) -> NDArray[Any]:
+        """The figures as an array, which may be longer than there are classes."""
+        if len(self._values) < len(self._states):
+            self._grow()
+        return self._table
+
+    def _grow(self) -> None:
+        """Find the figures of classes that are new."""
+        known = len(self._values)
+        self._values += map(self._find, self._states[known:])
+        if len(self._values) > len(self._table):
+            grown = np.zeros(2 * len(self._values), dtype=self._table.dtype)
+            grown[:known] = self._table[:known]
+            self._table = grown
+        self._table[known : len(self._values)] = self._values[known:]
+
+
+class CardClasses:
+    """The classes of the cards of one kind in one cycle.
+
+    Attributes:
+        numbers: (N, C) number of the class of each card.
+        states: by number, the state of the cards.
+    """
+
+    def __init__(self, numbers: NDArray[np.intp], states: Sequence[CardState]) -> None:
+        """Take the classes of cards that no pod uses."""
+        self.numbers = numbers.copy()
+        self.states = list(states)
+        self._number_of = {state: number for number, state in enumerate(self.states)}
+        self._moves: dict[tuple[int, Amounts, int, int], int] = {}
+        """The class that a card of a class gets into by a pod with so much of it."""
+
+    def of(self, rows: NDArray[np.intp] | None) -> NDArray[np.intp]:
+        """(n, C) the numbers of the cards of some nodes."""
+        return self.numbers if rows is None else self.numbers.take(rows, axis=0)
+
+    def book(self, amounts: Amounts, row: int, column: int, *, held: int, later: int) -> CardState:
+        """Add to the use of a card, so many times; return its new state."""
+        move = self.numbers.item(row, column), amounts, held, later
+        number = self._moves.get(move)
+        if number is None:
+            number = self._moves[move] = self._moved(*move)
+        self.numbers[row, column] = number
+        return self.states[number]
+
+    def _moved(self, number: int, amounts: Amounts, held: int, later: int) -> int:
+        old = self.states[number]
+        new = old._replace(held=_more(old.held, amounts, held), later=_more(old.later, amounts, later))
+        found = self._number_of.setdefault(new, len(self.states))
+        if found == len(self.states):
+            self.states.append(new)
+        return found
+
+
+def _more(used: Amounts, amounts: Amounts, by: int) -> Amounts:
+    return used[0] + by * amounts[0], used[1] + by * amounts[1], used[2] + by * amounts[2]
+
+
+def classes_of(capacity: NDArray[np.int64], there: NDArray[np.bool_]) -> tuple[NDArray[np.intp], list[CardState]]:
+    """The classes of cards (N, C) that no pod uses: the number of each, and their states."""
+    figures = np.concatenate([capacity, there[None].astype(np.int64)]).reshape(4, -1).T
+    different, numbers = np.unique(figures, axis=0, return_inverse=True)
+    states = [CardState((memory, cores, slots), bool(well)) for memory, cores, slots, well in different.tolist()]
+    return numbers.reshape(there.shape).astype(np.intp), states

@@ -1,0 +1,78 @@
+"""Requests for cards of one kind and nothing else, on cards that are not split: most pods with cards ask like this.
+
+The class of a card tells if it has room for such a request, so the cards of a node are looked up instead of compared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.devices.classes import CardState, Figure
+from kilauea.engine.devices.table import BoolArray, CardTable, has_room
+from kilauea.engine.model.devices import CardRequest, DeviceWish
+from kilauea.engine.model.nodes import NodeRows
+
+Rows = NDArray[np.intp]
+
+
+class PlainRequest:
+    """A request for some cards of one kind.
+
+    Attributes:
+        table: the cards.
+        request: the request, as the configuration reads it.
+        eligible: (N, C) cards that the pod may have; None if it may have any that is healthy.
+    """
+
+    def __init__(self, table: CardTable, request: CardRequest, wish: DeviceWish) -> None:
+        self.table, self.request = table, request
+        self.eligible = table.eligible(wish) if wish.selects else None
+        self._later, self._now = table.room(request, now=False), table.room(request, now=True)
+
+    def has_room(self, state: CardState) -> bool:
+        """True if a card in a state has room for the request, as far as all cards are eligible."""
+        return state.there and has_room(self.request, state.offered, state.later)
+
+    def eligible_of(self, rows: Rows | None) -> BoolArray:
+        """(n, C) cards of some nodes that the pod may have, if it may not have all."""
+        assert self.eligible is not None
+        return self.eligible if rows is None else self.eligible.take(rows, axis=0)
+
+    def fitting(self, rows: Rows | None, *, now: bool) -> BoolArray:
+        """(n, C) cards of some nodes that have room for the request."""
+        room = self._now if now and self.table.moving else self._later
+        mask: BoolArray = room.table.take(self.table.classes.of(rows))
+        return mask if self.eligible is None else mask & self.eligible_of(rows)
+
+    def fitting_at(self, row: int, *, now: bool) -> list[int]:
+        """Columns of the cards of a node that have room for the request; as `fitting`, but quicker for one node."""
+        room = (self._now if now and self.table.moving else self._later).values
+        numbers = self.table.classes.numbers[row].tolist()
+        if self.eligible is None:
+            return [column for column, number in enumerate(numbers) if room[number]]
+        eligible = self.eligible[row].tolist()
+        return [column for column, number in enumerate(numbers) if eligible[column] and room[number]]
+
+    def refusals(self, nodes: NodeRows, *, now: bool) -> NDArray[np.int8] | None:
+        """(n,) 0 where a node has enough cards for the request, or why not; None if all have."""
+        return self.table.lacking(self.fitting(nodes.rows, now=now), self.request.number, nodes)
+
+    def points(self, rows: Rows | None, place: Figure[float], points: Figure[float]) -> NDArray[np.float64]:
+        """(n,) the sum of the points of the cards that a pod would get, those with the first places; 0 if it gets none.
+
+        By class: the place is infinite, and there are no points, where a card has no room.
+        """
+        numbers, wanted = self.table.classes.of(rows), self.request.number
+        places = place.table.take(numbers)
+        if self.eligible is not None:
+            places[~self.eligible_of(rows)] = np.inf
+        if wanted == 1:
+            columns = places.argmin(axis=1)[:, None]
+        else:
+            columns = places.argsort(axis=1, kind="stable")[:, :wanted]
+        at = np.arange(len(numbers))[:, None]
+        total: NDArray[np.float64] = np.add.reduce(points.table.take(numbers[at, columns]), axis=1)
+        if wanted > 1 or self.eligible is not None:
+            total[np.isinf(places[at, columns]).any(axis=1) | (columns.shape[1] < wanted)] = 0.0
+        return total

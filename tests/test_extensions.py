@@ -487,7 +487,7 @@ def test_a_plugin_that_hangs_at_a_point(point: str) -> None:
 @pytest.mark.parametrize("point", ["on_allocate", "on_deallocate"])
 def test_a_plugin_that_hangs_when_it_is_told_of_a_placement(point: str) -> None:
     handlers = {"on_allocate": lambda *_: None, "on_deallocate": lambda *_: None, point: forever}
-    told = own(lambda session: session.add_event_handler("own", **handlers))
+    told = own(lambda session: session.add_event_handler("own", *handlers.values()))
     assert f"failed in {point}: no answer" in fault_of(decided(plugins=(told,), seconds=SOON))
 
 

@@ -152,7 +152,7 @@ async def _body_of(request: web.BaseRequest) -> bytes:
 
 
 def _checked(body: bytes) -> bytes:
-    """A body that is no larger than the limit.
+    """Return a body within the limit.
 
     Raises:
         ApiFault: it is larger (413).

@@ -75,3 +75,43 @@ def test_a_server_that_moves_to_another_family_of_addresses_has_a_new_slice(api:
         api.run(publish_address(api.server, address, 6443))
         found = api.good("GET", f"{SLICES}/kubernetes")
         assert (found["addressType"], found["endpoints"][0]["addresses"]) == (family, [address])
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("127.0.0.1", "192.0.2.9"), ("0.0.0.0", "192.0.2.9"), ("localhost", "192.0.2.9"), ("::1", "2001:db8::9"),
+     ("::", "2001:db8::9")],
+)  # fmt: skip
+def test_the_address_is_of_the_family_at_which_the_server_listens(
+    host: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {socket.AF_INET: "192.0.2.9", socket.AF_INET6: "2001:db8::9"}
+    monkeypatch.setattr(socket.socket, "connect", lambda probe, address: None)
+    monkeypatch.setattr(socket.socket, "getsockname", lambda probe: (own[probe.family], 1))
+    assert advertised_address(host) == address
+
+
+@pytest.mark.parametrize("address", ["169.254.7.7", "fe80::1", "fe80::1%eth0"])
+def test_an_address_that_endpoints_may_not_have_is_not_advertised(
+    address: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket.socket, "connect", lambda probe, address: None)
+    monkeypatch.setattr(socket.socket, "getsockname", lambda probe: (address, 1))
+    assert advertised_address("0.0.0.0") is None
+    assert advertised_address(address) is None
+    api.run(publish_address(api.server, address, 6443))
+    assert api.ask("GET", f"{CORE}/endpoints/kubernetes").code == 404
+
+
+def test_a_host_without_sockets_of_a_family_uses_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = socket.socket
+
+    def only_ipv6(family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
+        if family == socket.AF_INET:
+            raise OSError("Address family not supported by protocol")
+        return whole(family, kind)
+
+    monkeypatch.setattr(whole, "connect", lambda probe, address: None)
+    monkeypatch.setattr(whole, "getsockname", lambda probe: ("2001:db8::9", 1))
+    monkeypatch.setattr(socket, "socket", only_ipv6)
+    assert advertised_address("0.0.0.0") == "2001:db8::9"

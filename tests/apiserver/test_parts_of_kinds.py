@@ -168,3 +168,22 @@ def test_a_timeout_of_a_request_is_a_duration(api: Api, text: str, code: int) ->
     if code == 400:
         words = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
         assert answer.body["message"] == words
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b'{"data":{"k":"1","k":"2"}}', True),
+        (b'{ "data" : {"k": "1", "k": "2"} }', True),
+        (b'{"data":{"k":"\\u0022","k":"2"}}', True),
+        (b'{"data":{"k":"1","k":"a\\u0022b"}}', True),
+        (b'{ "data" : {"k": "a \\"b\\" c"} }', False),
+        (b'{"data":{"k":"a\\u0022b"}}', False),
+    ],
+)
+def test_a_key_that_is_twice_in_a_patch_is_told_however_the_text_is_written(api: Api, body: bytes, told: bool) -> None:
+    api.create_map("a", k="0")
+    merge = "application/merge-patch+json"
+    answer = api.ask("PATCH", f"{MAPS}/a", body, content_type=merge)
+    assert ('duplicate field \\"data.k\\"' in str(answer.headers.get("Warning"))) is told
+    assert (api.ask("PATCH", f"{MAPS}/a?fieldValidation=Strict", body, content_type=merge).code == 422) is told

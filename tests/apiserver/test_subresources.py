@@ -9,7 +9,7 @@ import pytest
 from kilauea.api.container_logs import ContainerLog, LogLine
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.request import TextStream, User, make_request
-from support.api_core import ADMIN, PODS, START, Api, causes
+from support.api_core import ADMIN, MAPS, PODS, START, Api, causes
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -215,3 +215,25 @@ def test_no_one_is_answered_but_about_health_and_version(api: Api) -> None:
     for path in ("/api", "/apis", "/openapi/v3", "/metrics", "/healthz/ping", "/", PODS, "/nowhere"):
         answer = api.ask("GET", path, user=None)
         assert (answer.code, answer.body["reason"]) == (401, "Unauthorized")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/api/v1/nodes/n1/proxy/metrics", "nodes/proxy is not available: node n1"),
+        (f"{PODS}/a:8080/proxy", "pods/proxy is not available: pod a:8080"),
+        ("/api/v1/namespaces/default/services/https:web:443/proxy/x/y", "services/proxy is not available: service"),
+    ],
+)
+def test_a_request_to_be_passed_on_is_answered_with_what_is_missing(
+    api: Api, method: str, path: str, what: str
+) -> None:
+    answer = api.ask(method, path)
+    assert (answer.code, answer.body["reason"]) == (501, "NotImplemented")
+    assert answer.body["message"].startswith(what)
+    assert answer.body["message"].endswith("has no network in this cluster")
+
+
+def test_a_kind_without_connections_has_no_proxy(api: Api) -> None:
+    assert api.ask("GET", f"{MAPS}/a/proxy").code == 404

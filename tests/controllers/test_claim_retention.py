@@ -86,6 +86,31 @@ def test_a_claim_that_something_else_controls_is_left_alone(cluster: Cluster) ->
     assert told == ["PersistentVolumeClaim data-db-1 has another controller, so the retention policy leaves it alone"]
 
 
+def test_a_pod_does_not_use_a_claim_that_will_go_with_the_pod_before_it(cluster: Cluster) -> None:
+    """The garbage collector has not come to the claim of the old pod yet."""
+    begin(cluster, whenScaled="Delete")
+    scale(cluster, 2)
+    old: Any = cluster.get(CLAIMS, "data-db-2")
+    assert owners(cluster)["data-db-2"] == ["Pod db-2"]
+    scale(cluster, 3)
+    assert cluster.names(PODS) == ["db-0", "db-1"]
+    cluster.patch(CLAIMS, "data-db-2", {"metadata": {"finalizers": None}})
+    cluster.delete(CLAIMS, "data-db-2")
+    cluster.wait(2)
+    assert cluster.names(PODS) == ["db-0", "db-1", "db-2"]
+    assert cluster.get(CLAIMS, "data-db-2")["metadata"]["uid"] != old["metadata"]["uid"]
+
+
+def test_a_claim_that_is_kept_is_used_again_even_if_a_pod_owned_it(cluster: Cluster) -> None:
+    begin(cluster, whenScaled="Delete")
+    scale(cluster, 2)
+    old: Any = cluster.get(CLAIMS, "data-db-2")
+    cluster.patch(STATEFUL_SETS, "db", {"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Retain"}}})
+    scale(cluster, 3)
+    assert cluster.names(PODS) == ["db-0", "db-1", "db-2"]
+    assert cluster.get(CLAIMS, "data-db-2")["metadata"]["uid"] == old["metadata"]["uid"]
+
+
 def test_a_pod_waits_until_the_old_claim_of_its_name_is_gone(cluster: Cluster) -> None:
     begin(cluster, whenScaled="Delete")
     cluster.patch(CLAIMS, "data-db-2", {"metadata": {"finalizers": ["example.com/wait"]}})

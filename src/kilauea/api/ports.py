@@ -109,6 +109,10 @@ class Api(Protocol):
         """All objects of a kind, of all namespaces if none is named, read page by page."""
         ...
 
+    async def check_list(self, resource: Resource) -> None:
+        """Raise the error that a list of a kind would have; reads at most one object."""
+        ...
+
     def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:

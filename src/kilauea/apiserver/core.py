@@ -85,6 +85,9 @@ UNSTORED: Mapping[tuple[str, str], Verb] = {
 }
 """Kinds that are answered and never kept, by group and plural."""
 
+PROXIED = frozenset({("", "nodes"), ("", "pods"), ("", "services")})
+"""Kinds to whose objects Kubernetes passes requests on (`proxy`); nothing listens there in a simulated cluster."""
+
 PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 """Paths that may be read without saying who one is, as under the real server's default rules."""
 
@@ -215,6 +218,8 @@ class ApiServer:
         if info.subresource and subresource is None:
             if resource.is_custom:
                 raise status.not_found(resource.plural, resource.group, info.name)
+            if info.subresource.partition("/")[0] == "proxy" and (info.group, info.resource) in PROXIED:
+                raise status.no_proxy(info.resource, info.name)
             return None
         return Call(self.backend, request, info, resource, subresource)
 

@@ -62,8 +62,10 @@ class ApiRequest:
 
         As Kubernetes reads them: all but `false` and `0` is true, also the empty value.
         """
-        found = next((value for key, value in self.query if key == name), None)
-        return None if found is None else found.lower() not in ("false", "0")
+        for key, value in self.query:
+            if key == name:
+                return value.lower() not in ("false", "0")
+        return None
 
 
 @dataclass(slots=True)

@@ -1,16 +1,19 @@
 """Metrics of the server, named as Kubernetes names them: requests, watches, and stored objects.
 
-A request costs one look-up and one addition in each family. What can be counted when it is asked for is counted then.
+A request costs a few additions to plain numbers; what can be counted when it is asked for is counted then.
 Labels come from kinds that are served, never from the text of a request, so clients cannot make series.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter as Count
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from kilauea.apiserver.request import RequestInfo
@@ -21,59 +24,90 @@ _VERBS = {"create": "POST", "update": "PUT"}
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _KIND = ("verb", "group", "version", "resource", "subresource")
+_Kind = tuple[str, str, str, str, str]
+
+
+@dataclass(slots=True)
+class _Requests:
+    """The requests of one kind: by code of the answer, by the bucket of their time, and the sum of their seconds."""
+
+    codes: dict[int, int] = field(default_factory=dict)
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(_BUCKETS) + 1))
+    seconds: float = 0.0
 
 
 class RequestMetrics:
-    """The metrics of one server, in a registry of their own."""
+    """The metrics of one server, in a registry of their own. All is counted in the loop of the server."""
 
     def __init__(self, registry: Registry, store: Store) -> None:
         self.registry = CollectorRegistry()
         self._kinds = registry
-        self._total = Counter(
-            "apiserver_request_total", "Requests by kind and code of the answer", (*_KIND, "code"),
-            registry=self.registry,
-        )  # fmt: skip
-        self._seconds = Histogram(
-            "apiserver_request_duration_seconds", "Time until an answer, or until a watch begins", _KIND,
-            buckets=_BUCKETS, registry=self.registry,
-        )  # fmt: skip
-        inflight = Gauge(
-            "apiserver_current_inflight_requests", "Requests that are being answered", ("request_kind",),
-            registry=self.registry,
-        )  # fmt: skip
-        self._reading, self._changing = inflight.labels("readOnly"), inflight.labels("mutating")
-        self._known: dict[tuple[str, ...], tuple[Histogram, dict[int, Counter]]] = {}
+        self._reading = self._changing = 0
+        self._known: dict[_Kind, _Requests] = {}
+        self.registry.register(_Answered(self._known, lambda: (self._reading, self._changing)))
         self.registry.register(_Stored(registry, store))
 
     def begin(self, method: str) -> None:
         """A request has come."""
-        (self._reading if method in _READS else self._changing).inc()
+        if method in _READS:
+            self._reading += 1
+        else:
+            self._changing += 1
 
     def end(self, method: str, info: RequestInfo | None, code: int, seconds: float) -> None:
         """A request is answered, or a watch has started."""
-        (self._reading if method in _READS else self._changing).dec()
+        if method in _READS:
+            self._reading -= 1
+        else:
+            self._changing -= 1
         kind = self._kind(method, info)
-        histogram, counters = self._known.get(kind) or self._add(kind)
-        counter = counters.get(code)
-        if counter is None:
-            counter = counters[code] = self._total.labels(*kind, str(code))
-        counter.inc()
-        histogram.observe(seconds)
+        requests = self._known.get(kind)
+        if requests is None:
+            requests = self._known[kind] = _Requests()
+        requests.codes[code] = requests.codes.get(code, 0) + 1
+        requests.buckets[bisect_left(_BUCKETS, seconds)] += 1
+        requests.seconds += seconds
 
-    def _kind(self, method: str, info: RequestInfo | None) -> tuple[str, ...]:
+    def _kind(self, method: str, info: RequestInfo | None) -> _Kind:
         """The labels of a request; without a resource for other paths, and for kinds that are not served."""
         resource = None if info is None else self._kinds.find(info.group, info.version, info.resource)
         if info is None or resource is None:
             return (method if method in _METHODS else "other", "", "", "", "")
-        part = info.subresource if resource.subresource(info.subresource) is not None else ""
-        return (_VERBS.get(info.verb, info.verb.upper()), info.group, info.version, info.resource, part)
-
-    def _add(self, kind: tuple[str, ...]) -> tuple[Histogram, dict[int, Counter]]:
-        found = self._known[kind] = (self._seconds.labels(*kind), {})
-        return found
+        part = info.subresource
+        if part and resource.subresource(part) is None:
+            part = ""
+        return (_VERBS.get(info.verb) or info.verb.upper(), info.group, info.version, info.resource, part)
 
 
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+
+
+class _Answered(Collector):
+    """Counts and times of requests."""
+
+    def __init__(self, known: Mapping[_Kind, _Requests], inflight: Callable[[], tuple[int, int]]) -> None:
+        self._known = known
+        self._inflight = inflight
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics as they are now."""
+        total = CounterMetricFamily(
+            "apiserver_request_total", "Requests by kind and code of the answer", labels=(*_KIND, "code")
+        )
+        times = HistogramMetricFamily(
+            "apiserver_request_duration_seconds", "Time until an answer, or until a watch begins", labels=_KIND
+        )
+        inflight = GaugeMetricFamily(
+            "apiserver_current_inflight_requests", "Requests that are being answered", labels=("request_kind",)
+        )
+        for kind, requests in self._known.items():
+            for code, count in requests.codes.items():
+                total.add_metric((*kind, str(code)), count)
+            sums = zip((*map(str, _BUCKETS), "+Inf"), accumulate(requests.buckets), strict=True)
+            times.add_metric(kind, [(bound, float(count)) for bound, count in sums], requests.seconds)
+        for name, count in zip(("readOnly", "mutating"), self._inflight(), strict=True):
+            inflight.add_metric((name,), count)
+        yield from (total, times, inflight)
 
 
 class _Stored(Collector):

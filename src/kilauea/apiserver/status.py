@@ -161,6 +161,12 @@ def wrong_method() -> ApiFault:
     return ApiFault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
+def no_proxy(resource: str, name: str) -> ApiFault:
+    """A request that is to be passed on to a node, a pod or a service."""
+    message = f"{resource}/proxy is not available: {resource.removesuffix('s')} {name} has no network in this cluster"
+    return ApiFault(501, "NotImplemented", message)
+
+
 # --- who may do what
 
 

@@ -101,6 +101,10 @@ class Client:
                 raise
         return await self._list(resource, namespace, selection, 0)
 
+    async def check_list(self, resource: Resource) -> None:
+        """Raise the error that a list of a kind would have; reads at most one object."""
+        await self._ask("GET", _target(collection_path(resource, ""), {"limit": 1}))
+
     async def _list(self, resource: Resource, namespace: str, selection: Mapping[str, str], limit: int) -> Listed:
         path = collection_path(resource, namespace)
         query: dict[str, str | int] = {**selection, **({"limit": limit} if limit else {})}

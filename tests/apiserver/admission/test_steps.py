@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from typing import Any
+
 import pytest
 
 from kilauea.apiserver.admission import AdmissionStep, Attributes
 from kilauea.apiserver.admission.amounts import Amount, parse
 from kilauea.apiserver.admission.chain import admission_steps
-from support.api_core import MAPS, Api
+from kilauea.apiserver.request import make_request
+from kilauea.apiserver.storage import Conflict, Stored
+from support.api_core import ADMIN, MAPS, Api
 
 ACCOUNTS = "/api/v1/namespaces/{}/serviceaccounts/default"
 CONTAINERS = [{"name": "main", "image": "busybox:1"}]
@@ -63,6 +69,49 @@ def test_the_lowest_of_several_default_classes_counts(api: Api) -> None:
 def test_admission_owns_no_fields(api: Api) -> None:
     fields = api.create_pod("p")["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
     assert not {"f:priority", "f:serviceAccountName", "f:tolerations", "f:volumes"} & fields.keys()
+
+
+def test_a_failed_write_of_a_caller_that_has_gone_is_no_error_of_the_loop(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Consequence:
+        def __init__(self) -> None:
+            self.cancelled = 0
+
+        def cancel(self) -> None:
+            self.cancelled += 1
+
+        async def settle(self, stored: Stored) -> None:
+            raise AssertionError("the write has failed")
+
+    consequence, errors = Consequence(), list[Any]()
+
+    class Step(AdmissionStep):
+        name = "Step"
+
+        def begin(self, attributes: Attributes) -> Consequence:
+            return consequence
+
+    async def fail(key: str, expected: int, encode: object) -> Stored:
+        for _ in range(5):  # an earlier write of the object is on its way to the disk
+            await asyncio.sleep(0)
+        raise Conflict(Stored(key, b"{}", 1, 1))
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+        api.backend.admission = admission_steps(Step())
+        monkeypatch.setattr(api.backend.store, "write", fail)
+        request = make_request("POST", MAPS, {"content-type": "application/json"}, b'{"metadata":{"name":"a"}}', ADMIN)
+        going = asyncio.ensure_future(api.server.handle(request))
+        await asyncio.sleep(0)
+        going.cancel()
+        await asyncio.wait((going,))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        gc.collect()
+
+    api.run(scenario())
+    assert (consequence.cancelled, errors) == (1, [])
 
 
 @pytest.mark.parametrize(

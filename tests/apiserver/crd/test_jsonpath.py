@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -99,6 +100,7 @@ def test_a_path_finds_its_values(path: str, values: list[Any]) -> None:
         ".a\nb",
         ".list[99999999999999999999]",
         "[?(" * 2000,
+        ".a" * 501,
     ],
 )
 def test_a_path_that_cannot_be_read_is_an_error(path: str) -> None:
@@ -111,6 +113,25 @@ def test_a_path_that_multiplies_values_finds_none() -> None:
     for _ in range(200):
         nested = {"a": nested}
     assert find("...*" * 20, nested) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".a[*]" + " 1" * 490,  # a constant for each value, again and again
+        ".a[?(@" + "[0,0,0,0]" * 8 + ")]",  # filters that find much for each item
+        ".a[?(@" + "[0,0,0,0]" * 8 + "==1)]",
+        ".a[*]" + "[0,0]" * 100,
+    ],
+)
+def test_a_path_does_no_more_than_a_limited_amount_of_work(path: str) -> None:
+    deep: list[Any] = []
+    for _ in range(100):
+        deep = [deep]
+    obj = {"a": [deep] * 1000}
+    begin = time.process_time()
+    assert len(find(path, obj)) == 0
+    assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize(

@@ -303,6 +303,41 @@ def test_a_list_at_a_revision_that_is_compacted_or_not_reached_is_refused() -> N
     run(scenario, None, Retention(seconds=-1, revisions=10))
 
 
+def test_an_error_of_a_listener_concerns_neither_the_write_nor_other_listeners(
+    folder: Path | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[str] = []
+
+    def fail() -> None:
+        heard.append("first")
+        raise RuntimeError("cannot be served")
+
+    async def scenario(store: Store) -> None:
+        watcher = store.watch("/core/pods/", 0)
+        with store.listening("/core/pods/", fail), store.listening("/core/pods/", lambda: heard.append("second")):
+            await put(store, POD, "/core/nodes/a")
+        await put(store, POD)
+        assert [event.now.revision for event in await anext(watcher)][:1] == [1]
+
+    run(scenario, folder)
+    assert heard == ["first", "second"]
+    assert "a listener to writes under /core/pods/ failed" in caplog.text
+
+
+def test_a_listener_may_end_while_it_is_called(folder: Path | None) -> None:
+    heard: list[str] = []
+
+    async def scenario(store: Store) -> None:
+        with store.listening("/core/pods/", lambda: heard.append("outer")):
+            inner = store.listening("/core/pods/", lambda: inner.__exit__(None, None, None))
+            inner.__enter__()
+            with store.listening("/core/pods/", lambda: heard.append("last")):
+                await put(store, POD, POD)
+
+    run(scenario, folder)
+    assert heard == ["outer", "last", "outer", "last"]
+
+
 def test_a_store_has_after_a_restart_what_it_had_before(tmp_path: Path) -> None:
     async def fill(store: Store) -> None:
         await put(store, "/core/pods/a/x", "/core/pods/a/y", "/core/pods/a/x")

@@ -64,6 +64,23 @@ def test_a_kind_that_may_not_be_listed_is_named_once_and_scheduling_goes_on(
         assert 3 <= looks <= 6  # after 5, 15 and 35 seconds
 
 
+def test_a_kind_is_listed_whole_only_once() -> None:
+    """The scheduler asks for one object to see if it may read a kind."""
+    asked: list[str] = []
+    with live_world() as live:
+        for number in range(3):
+            live.create(DEVICE_CLASSES, f"c{number}", spec={"selectors": []})
+
+        async def before(method: str, target: str) -> None:
+            if method == "GET" and "/deviceclasses" in target:
+                asked.append(target.partition("?")[2])
+
+        live.wire.before = before
+        live.start()
+        live.wait(2)
+    assert [each for each in asked if "limit=1" not in each.split("&")] == asked[1:2]
+
+
 def test_every_optional_kind_says_what_is_ignored_without_it() -> None:
     assert set(WITHOUT) == OPTIONAL
 

@@ -164,7 +164,9 @@ async def write_admitted(
     if not effects:
         return await attributes.backend.store.write(key, expected, encode)
     # A caller that goes away takes neither the write with it nor what follows from it.
-    return await asyncio.shield(asyncio.ensure_future(_write(attributes.backend, effects, key, expected, encode)))
+    writing = asyncio.ensure_future(_write(attributes.backend, effects, key, expected, encode))
+    writing.add_done_callback(_retrieve)
+    return await asyncio.shield(writing)
 
 
 async def _write(
@@ -178,6 +180,12 @@ async def _write(
     for effect in effects:
         await effect.settle(stored)
     return stored
+
+
+def _retrieve(writing: asyncio.Future[Stored]) -> None:
+    """Look at the error of a write whose caller may have gone: asyncio logs errors that are never looked at."""
+    if not writing.cancelled():
+        writing.exception()
 
 
 def _cancel(effects: Sequence[Effect]) -> None:

@@ -14,6 +14,8 @@ from kilauea.apiserver.crd.jsonpath_steps import FindError, Step
 
 DEPTH = 16
 """Filters within filters."""
+LONGEST = 1000
+"""Characters of a path."""
 _FIELD = re.compile(r"(?:\\.?|[^\\ \t\r\n.,\[\]$@{}])*", re.DOTALL)
 _WORD = re.compile(r"[^ \t\r\n.,\[\]$@{}]*")
 _NUMBER = re.compile(r"[+-]?[\d.]*")
@@ -36,6 +38,8 @@ def parse_json_path(text: str) -> tuple[Step, ...]:
     Raises:
         JsonPathError: it cannot be read.
     """
+    if len(text) > LONGEST:
+        raise JsonPathError(f"more than {LONGEST:,} characters")
     return _Parser(text, 0).steps()
 
 
@@ -46,7 +50,7 @@ def find(text: str, obj: Any) -> list[Any]:
         JsonPathError: it cannot be read.
     """
     try:
-        return steps.walk(parse_json_path(text), [obj])
+        return steps.walk(parse_json_path(text), [obj], steps.Budget())
     except FindError:
         return []
 

@@ -8,10 +8,9 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 Values = list[Any]
-Step = Callable[[Values], Values]
 
 LIMIT = 100_000
-"""Values that a step may find. Repeated `..` multiplies them."""
+"""Values that all steps of a path may find in one object: filters and repeated `..` and `[0,0]` multiply them."""
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _ORDERED = (str, int, float)
 
@@ -20,54 +19,78 @@ class FindError(ValueError):
     """A path that does not fit the values."""
 
 
-def walk(steps: Sequence[Step], values: Values) -> Values:
+class TooManyValues(FindError):
+    """A path that finds more values than it may."""
+
+
+class Budget:
+    """The values that may still be found."""
+
+    def __init__(self) -> None:
+        self._left = LIMIT
+
+    def spend(self, count: int) -> None:
+        """Take some values off.
+
+        Raises:
+            TooManyValues: there are not so many left.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise TooManyValues(f"more than {LIMIT:,} values")
+
+    def taken(self, values: Iterable[Any]) -> Values:
+        """The values as a list, each of them taken off."""
+        found = []
+        for value in values:
+            self.spend(1)
+            found.append(value)
+        return found
+
+
+Step = Callable[[Values, Budget], Values]
+
+
+def walk(steps: Sequence[Step], values: Values, budget: Budget) -> Values:
     """The values that are found after all steps."""
     for step in steps:
-        values = step(values)
+        budget.spend(len(values) + 1)
+        values = step(values, budget)
     return values
-
-
-def _limited(values: Iterable[Any]) -> Values:
-    found = []
-    for value in values:
-        found.append(value)
-        if len(found) > LIMIT:
-            raise FindError(f"more than {LIMIT:,} values")
-    return found
 
 
 def field(name: str) -> Step:
     """The values of a field; objects without it, and what is not an object, have none."""
-    return lambda values: [value[name] for value in values if isinstance(value, dict) and name in value]
+    return lambda values, _: [value[name] for value in values if isinstance(value, dict) and name in value]
 
 
 def constant(wanted: Any) -> Step:
     """A number, or true or false, for each value."""
-    return lambda values: [wanted] * len(values)
+    return lambda values, _: [wanted] * len(values)
 
 
 def text(wanted: str) -> Step:
     """A text, once."""
-    return lambda _: [wanted]
+    return lambda _, __: [wanted]
 
 
 def unknown_word(word: str) -> Step:
     """A word that has no meaning in a column."""
 
-    def step(_: Values) -> Values:
+    def step(_: Values, __: Budget) -> Values:
         raise FindError(f"unrecognized identifier {word}")
 
     return step
 
 
-def every(values: Values) -> Values:
+def every(values: Values, budget: Budget) -> Values:
     """All values of objects and items of lists."""
-    return _limited(each for value in values for each in _parts(value))
+    return budget.taken(each for value in values for each in _parts(value))
 
 
-def descend(values: Values) -> Values:
+def descend(values: Values, budget: Budget) -> Values:
     """All objects and lists, at any depth, that are not empty."""
-    return _limited(each for value in values for each in _below(value))
+    return budget.taken(each for value in values for each in _below(value, budget))
 
 
 def _parts(value: Any) -> Iterable[Any]:
@@ -76,11 +99,12 @@ def _parts(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else ()
 
 
-def _below(value: Any) -> Iterator[Any]:
+def _below(value: Any, budget: Budget) -> Iterator[Any]:
     waiting = [value]
     while waiting:
         at = waiting.pop()
         parts = list(_parts(at))
+        budget.spend(len(parts))
         if parts:
             yield at
             waiting += reversed(parts)
@@ -88,7 +112,7 @@ def _below(value: Any) -> Iterator[Any]:
 
 def union(branches: Sequence[Sequence[Step]]) -> Step:
     """The values of several paths, one after another."""
-    return lambda values: _limited(each for steps in branches for each in walk(steps, values))
+    return lambda values, budget: [each for steps in branches for each in walk(steps, values, budget)]
 
 
 def items(start: int | None, end: int | None, pace: int | None, single: bool) -> Step:
@@ -100,7 +124,7 @@ def items(start: int | None, end: int | None, pace: int | None, single: bool) ->
         pace: distance between two; None for 1.
         single: only the item at `start` is wanted, and `end` follows from it.
     """
-    return lambda values: _limited(
+    return lambda values, budget: budget.taken(
         each for value in values if value is not None for each in _slice(value, start, end, pace, single)
     )
 
@@ -123,26 +147,32 @@ def _slice(value: Any, start: int | None, end: int | None, pace: int | None, sin
 
 def having(condition: Sequence[Step]) -> Step:
     """The items for which a path finds a value."""
-    return partial(_filtered, lambda item: _has(condition, item))
+    return partial(_filtered, lambda item, budget: _has(condition, item, budget))
 
 
 def comparing(left: Sequence[Step], operator: str, right: Sequence[Step]) -> Step:
     """The items for which a comparison of two paths holds."""
-    return partial(_filtered, lambda item: _holds(walk(left, [item]), operator, walk(right, [item])))
+
+    def passes(item: Any, budget: Budget) -> bool:
+        return _holds(walk(left, [item], budget), operator, walk(right, [item], budget))
+
+    return partial(_filtered, passes)
 
 
-def _filtered(passes: Callable[[Any], bool], values: Values) -> Values:
+def _filtered(passes: Callable[[Any, Budget], bool], values: Values, budget: Budget) -> Values:
     found: Values = []
     for value in values:
         if not isinstance(value, list):
             raise FindError("not a list and cannot be filtered")
-        found += [item for item in value if passes(item)]
-    return _limited(found)
+        found += [item for item in budget.taken(value) if passes(item, budget)]
+    return found
 
 
-def _has(condition: Sequence[Step], item: Any) -> bool:
+def _has(condition: Sequence[Step], item: Any, budget: Budget) -> bool:
     try:
-        return bool(walk(condition, [item]))
+        return bool(walk(condition, [item], budget))
+    except TooManyValues:
+        raise
     except FindError:
         return True  # client-go looks only at the values before the error, which are there
 

@@ -137,6 +137,8 @@ async def _body_of(request: web.BaseRequest) -> bytes:
         raise status.too_large(LARGEST_BODY)
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    if request.content.is_eof():  # it came with the head, as small bodies do: there is nothing to wait for
+        return _checked(request.content.read_nowait())
     parts: list[bytes] = []
     size = 0
     async with asyncio.timeout(BODY_SECONDS):
@@ -147,6 +149,17 @@ async def _body_of(request: web.BaseRequest) -> bytes:
             parts.append(part)
             size += len(part)
     raise status.too_large(LARGEST_BODY)
+
+
+def _checked(body: bytes) -> bytes:
+    """Return a body within the limit.
+
+    Raises:
+        ApiFault: it is larger (413).
+    """
+    if len(body) > LARGEST_BODY:
+        raise status.too_large(LARGEST_BODY)
+    return body
 
 
 def _plain(answer: ApiResponse) -> web.Response:

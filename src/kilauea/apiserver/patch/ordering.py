@@ -23,9 +23,9 @@ class Places:
     def __init__(self, items: list[Any], key: str) -> None:
         self._key = key
         self._places: dict[Any, int] = {}
-        self._count = 0
-        for item in items:
-            self.add(item)
+        self._count = len(items)
+        for place, item in enumerate(items):
+            self._places.setdefault(self._identity(item), place)
 
     def add(self, item: Any) -> None:
         """Note the next item of the list."""
@@ -44,6 +44,8 @@ class Places:
 
 def identity(value: Any) -> Any:
     """Return a key that equal JSON values share, and others do not; it can be hashed."""
+    if value.__class__ is str:
+        return value
     if isinstance(value, dict | list):
         return msgspec.json.encode(value, order="sorted")
     return isinstance(value, bool), value
@@ -63,6 +65,8 @@ def in_patch_order(items: list[Any], order: list[Any], before: list[Any], key: s
     places = [wanted.of(each) for each in items]
     named = [items[at] for at in sorted((at for at, place in enumerate(places) if place >= 0), key=places.__getitem__)]
     others = [each for each, place in zip(items, places, strict=True) if place < 0]
+    if not others:
+        return named
     return _woven(others, named, before, key)
 
 

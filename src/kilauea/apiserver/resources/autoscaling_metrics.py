@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kilauea.apiserver.resources.paths import set_at, value_at
+
 Object = dict[str, Any]
 
 
@@ -78,7 +80,7 @@ def to_v1(metric: Object, fields: Fields) -> Object:
 def _source_to_v1(source: Object, fields: tuple[_Field, ...]) -> Object:
     found: Object = {}
     for field in fields:
-        value = _at(source, field.path)
+        value = value_at(source, field.path)
         if field is _TARGET and value is not None:
             value = {key: value[key] for key in _REFERENCE if key in value}
         if value is not None or field.zero is not None:
@@ -103,7 +105,7 @@ def _source_to_v2(source: str, value: Object, fields: Fields) -> Object:
     for field in fields[source]:
         given = value.get(field.name, field.zero)
         if given is not None:
-            _put(found, field.path, given)
+            set_at(found, field.path, given)
     if fields is WANTED:
         found.setdefault("target", {})["type"] = _target_type(source, found["target"])
     _drop_zeros(found.get("target") or found.get("current") or {})
@@ -123,16 +125,3 @@ def _target_type(source: str, target: Object) -> str:
     if source == "external":
         return "Value" if "value" in target else "AverageValue"
     return "Value" if source == "object" and "averageValue" not in target else "AverageValue"
-
-
-def _at(value: Any, path: str) -> Any:
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
-
-
-def _put(obj: Object, path: str, value: Any) -> None:
-    *above, last = path.split(".")
-    for step in above:
-        obj = obj.setdefault(step, {})
-    obj[last] = value

@@ -144,4 +144,8 @@ class ResourceType:
 
     def subresource(self, name: str) -> Subresource | None:
         """A subresource by its name."""
-        return next((each for each in self.subresources if each.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Subresource]:
+        return {each.name: each for each in self.subresources}

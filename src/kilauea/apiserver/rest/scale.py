@@ -13,6 +13,7 @@ from kilauea.apiserver.fields import check_not_negative
 from kilauea.apiserver.negotiation import TABLE, encode_table, view_of
 from kilauea.apiserver.patch import json_patch, merge_patch, strategic_merge
 from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.resources.paths import set_at, value_at
 from kilauea.apiserver.rest.body import check_kind, read_document, typed
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
@@ -67,7 +68,7 @@ async def _change(call: Call, change: Callable[[Object], Object]) -> ApiResponse
         if causes:
             raise status.invalid(KIND, "autoscaling", call.info.name, causes)
         obj["metadata"]["resourceVersion"] = metadata_of(scale).get("resourceVersion") or ""
-        _put(obj, paths.replicas, replicas)
+        set_at(obj, paths.replicas, replicas)
         return obj
 
     value = await change_object(call, changed)
@@ -77,12 +78,12 @@ async def _change(call: Call, change: Callable[[Object], Object]) -> ApiResponse
 def scale_of(call: Call, obj: Object) -> Object:
     """The Scale of an object."""
     paths = call.resource.strategy.scale
-    selector = _at(obj, paths.selector) if paths.selector else None
+    selector = value_at(obj, paths.selector) if paths.selector else None
     if selector and paths.plain:
         selector = {"matchLabels": selector}
     text = selector if isinstance(selector, str) else selector_text(selector) if selector else ""
-    state = {"replicas": _at(obj, paths.current) or 0, **({"selector": text} if text else {})}
-    replicas = _at(obj, paths.replicas)
+    state = {"replicas": value_at(obj, paths.current) or 0, **({"selector": text} if text else {})}
+    replicas = value_at(obj, paths.replicas)
     spec = {"replicas": replicas} if replicas else {}
     metadata = {key: obj["metadata"][key] for key in _SHARED if key in obj["metadata"]}
     return {"kind": KIND, "apiVersion": API_VERSION, "metadata": metadata, "spec": spec, "status": state}
@@ -102,18 +103,3 @@ def _cells(scale: Object, now: int) -> list[Any]:
 
 
 _FORM = simple([Column("Desired", "integer"), Column("Available", "integer"), AGE], _cells)
-
-
-def _at(obj: Any, path: str) -> Any:
-    """The value at a path, None if it is not there."""
-    for step in path.split("."):
-        obj = obj.get(step) if isinstance(obj, dict) else None
-    return obj
-
-
-def _put(obj: Object, path: str, value: int) -> None:
-    """Set the value at a path."""
-    *above, last = path.split(".")
-    for step in above:
-        obj = obj.setdefault(step, {})
-    obj[last] = value

@@ -21,16 +21,16 @@ class _Plan(NamedTuple):
     """The defaults to set in an object.
 
     Attributes:
-        values: fields with a default.
+        values: fields with a default, and whether that must be copied.
         rule: defaults that depend on other fields, for a built-in definition.
-        always: fields that are written even if nothing set them, with that value.
+        always: fields that are written even if nothing set them, with that value, and whether it is an empty object.
         below: fields in which something may have to be filled in.
         additional: the schema of the values of other keys, if something may have to be filled in there.
     """
 
-    values: tuple[tuple[str, Any], ...]
+    values: tuple[tuple[str, Any, bool], ...]
     rule: Rule | None
-    always: tuple[tuple[str, Any], ...]
+    always: tuple[tuple[str, Any, bool], ...]
     below: dict[str, Schema]
     additional: Schema | None
 
@@ -49,16 +49,16 @@ def apply_defaults(schema: Schema, value: Any, settled: Collection[str] = ()) ->
 
 def _fill_object(schema: Schema, obj: dict[str, Any], settled: Collection[str] = ()) -> None:
     plan = _plan(schema)
-    for key, default in plan.values:
+    for key, default, is_copied in plan.values:
         if key not in obj:
-            obj[key] = default if isinstance(default, _SIMPLE) else copy.deepcopy(default)
+            obj[key] = copy.deepcopy(default) if is_copied else default
     if plan.rule is not None:
         plan.rule(obj)
-    for key, empty in plan.always:
+    for key, empty, is_object in plan.always:
         if key not in obj:
-            obj[key] = {} if empty == {} else empty
+            obj[key] = {} if is_object else empty
     below = plan.below
-    for key, value in obj.items():
+    for key, value in obj.items() if below else ():
         child = below.get(key)
         if child is None or key in settled:
             continue
@@ -75,13 +75,15 @@ def _fill_object(schema: Schema, obj: dict[str, Any], settled: Collection[str] =
 
 @derived
 def _plan(schema: Schema) -> _Plan:
-    values = [(key, child.default) for key, child in schema.properties.items() if _has_default(schema, key, child)]
+    defaults = [(key, child.default) for key, child in schema.properties.items() if _has_default(schema, key, child)]
+    values = [(key, default, not isinstance(default, _SIMPLE)) for key, default in defaults]
     marks = schema.layout.items()
-    always = [
+    zeros = [
         (key, None if mark.startswith("=*") else zero(schema.properties[key]))
         for key, mark in marks
         if mark.startswith("=")
     ]
+    always = [(key, empty, empty == {}) for key, empty in zeros]
     below = {key: child for key, child in schema.properties.items() if has_defaults(child)}
     additional = schema.additional if schema.additional is not None and has_defaults(schema.additional) else None
     return _Plan(tuple(values), CODED_RULES.get(schema.name), tuple(always), below, additional)

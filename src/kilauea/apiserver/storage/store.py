@@ -7,9 +7,10 @@ Readers and watchers see it when it is durable. Everything here runs in one even
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from kilauea.apiserver.storage.records import Durability, Event, Page, Stored
 from kilauea.apiserver.storage.watch import Watcher, Watchers
 from kilauea.apiserver.storage.writer import Committed, Failed, LogWriter, Writer
 
+log = logging.getLogger(__name__)
 NOTHING: Mapping[str, Stored | None] = {}
 
 
@@ -192,7 +194,8 @@ class Store:
     def listening(self, prefix: str, heard: Callable[[], object]) -> Iterator[None]:
         """Call `heard` after writes under a prefix, before any reader or watcher can see them.
 
-        For what must never lag behind the objects; all else watches. `heard` must be quick, and must not raise.
+        For what must never lag behind the objects; all else watches. `heard` must be quick. Listeners are called in
+        the order in which they came; an error of one is logged and concerns neither the write nor the others.
         """
         listener = (prefix, heard)
         self._listeners.append(listener)
@@ -285,13 +288,19 @@ class Store:
             self._handed -= count
             if not self._handed:
                 self._hand_over()
-        # Readers are other tasks of this loop: none goes on before this function returns.
-        for prefix, heard in self._listeners:
-            if any(each.now.key.startswith(prefix) for each in events):
-                heard()
+        self._tell_listeners(events)
         self._watchers.wake(events)
         for each in pending:
             each.end()
+
+    def _tell_listeners(self, events: Sequence[Event]) -> None:
+        """Call the listeners. Readers are other tasks of this loop: none goes on before this returns."""
+        for prefix, heard in tuple(self._listeners):
+            if any(each.now.key.startswith(prefix) for each in events):
+                try:
+                    heard()
+                except Exception:
+                    log.exception("a listener to writes under %s failed", prefix)
 
     def _failed(self, error: WriteFailed) -> None:
         """No write on its way is durable; the next one gets the revision after the last that is."""

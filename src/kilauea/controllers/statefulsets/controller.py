@@ -24,10 +24,10 @@ from kilauea.controllers.objects import (
 from kilauea.controllers.pods import claim, is_finished, seconds_until_available
 from kilauea.controllers.revisions import REVISION_LABEL, History, forgotten, history, template_of
 from kilauea.controllers.statefulsets.identity import claim_names, creation, numbers, ordinal_of
-from kilauea.controllers.statefulsets.retention import go_with, owners_given
+from kilauea.controllers.statefulsets.retention import go_with, is_stale, owners_given
 
 CLAIM_SECONDS = 1.0
-"""Seconds after which a set looks again for claims that are being deleted: a new pod must not use them."""
+"""Seconds after which a set looks again for claims that are or will be deleted: a new pod must not use them."""
 
 
 class StatefulSetController:
@@ -117,9 +117,9 @@ class Reconciliation:
 
     def _make(self, number: int) -> list[Operation]:
         namespace = self._set["metadata"]["namespace"]
-        names = claim_names(self._set, f"{name_of(self._set)}-{number}")
-        found = (self._view.get(CLAIMS, Key(namespace, name)) for name in names)
-        if any(claim is not None and is_going(claim) for claim in found):
+        pod = f"{name_of(self._set)}-{number}"
+        found = (self._view.get(CLAIMS, Key(namespace, name)) for name in claim_names(self._set, pod))
+        if any(claim is not None and (is_going(claim) or is_stale(self._set, pod, claim)) for claim in found):
             self.again = min(self.again or CLAIM_SECONDS, CLAIM_SECONDS)
             return []
         revision = self._revision_for(number)

@@ -22,6 +22,19 @@ def go_with(stateful_set: Obj, when: str) -> bool:
     return (spec_of(stateful_set).get("persistentVolumeClaimRetentionPolicy") or {}).get(when) == "Delete"
 
 
+def is_stale(stateful_set: Obj, pod: str, claim: Obj) -> bool:
+    """Return True if a claim goes with an earlier pod of this name, so that no new pod may use it.
+
+    The garbage collector deletes it after that pod; until then it looks like any other claim.
+    """
+    if not go_with(stateful_set, "whenScaled"):
+        return False
+    owners: Owners = claim["metadata"].get("ownerReferences") or []
+    return any(
+        (each["apiVersion"], each["kind"], each["name"]) == (PODS.api_version, PODS.kind, pod) for each in owners
+    )
+
+
 def owners_given(view: View, stateful_set: Obj, pods: Mapping[int, Obj]) -> Iterator[Operation]:
     """Give the claims of pods the owners that the policy says; to be done before a pod is deleted."""
     namespace = stateful_set["metadata"]["namespace"]

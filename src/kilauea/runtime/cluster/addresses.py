@@ -5,28 +5,42 @@ from __future__ import annotations
 import ipaddress
 import socket
 
-_ELSEWHERE = "198.51.100.1"
-"""An address for documentation: nothing is sent, the system only says from which address it would be."""
+_ELSEWHERE = {socket.AF_INET: "198.51.100.1", socket.AF_INET6: "2001:db8::1"}
+"""Addresses for documentation: nothing is sent, the system only says from which address it would be."""
 
 
 def advertised_address(host: str) -> str | None:
     """The address that a server which listens at a host advertises; None if there is none.
 
     As Kubernetes does, a server that listens at loopback or at all addresses advertises that of the interface which
-    leads outside.
+    leads outside, in the family of the host if there is one. Addresses that endpoints must not have are left out.
     """
     try:
         found = ipaddress.ip_address(host)
     except ValueError:  # a name
-        return _outgoing()
-    return _outgoing() if found.is_loopback or found.is_unspecified else str(found)
+        return _outgoing(socket.AF_INET, socket.AF_INET6)
+    if not (found.is_loopback or found.is_unspecified):
+        return host if _is_for_endpoints(host) else None
+    families = (socket.AF_INET, socket.AF_INET6)
+    return _outgoing(*(families if found.version == 4 else reversed(families)))
 
 
-def _outgoing() -> str | None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((_ELSEWHERE, 9))
+def _outgoing(*families: socket.AddressFamily) -> str | None:
+    """The address from which packets leave, in the first of some families that has one."""
+    return next((found for found in map(_outgoing_in, families) if found is not None), None)
+
+
+def _outgoing_in(family: socket.AddressFamily) -> str | None:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((_ELSEWHERE[family], 9))
             found: str = probe.getsockname()[0]
-        except OSError:
-            return None
-    return None if ipaddress.ip_address(found).is_loopback else found
+    except OSError:  # the host may lack the whole family
+        return None
+    return found if _is_for_endpoints(found) else None
+
+
+def _is_for_endpoints(text: str) -> bool:
+    """Return False for addresses that Kubernetes refuses in endpoints, as they say nothing to other hosts."""
+    found = ipaddress.ip_address(text)
+    return not (found.is_loopback or found.is_unspecified or found.is_link_local or found.is_multicast)

@@ -115,7 +115,7 @@ class OptionalKind:
         attempts = 0
         while True:
             try:
-                await self._api.list(resource)
+                await self._api.check_list(resource)
                 return True
             except ApiError as error:
                 if error.code == 404:

@@ -100,7 +100,7 @@ def test_a_cache_equals_the_server_once_things_are_quiet(seed: int, rate: float,
 
 
 def identity_and_labels(obj: Obj) -> Obj:
-    """What a cache of no particular fields keeps of a ConfigMap that is found by a label."""
+    """Return the fields of a ConfigMap that a cache with an index by label keeps at least."""
     kept = ("name", "namespace", "uid", "resourceVersion", "ownerReferences", "labels")
     metadata = {name: part for name, part in obj["metadata"].items() if name in kept}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}

@@ -99,6 +99,35 @@ def test_a_cache_equals_the_server_once_things_are_quiet(seed: int, rate: float,
         world.run(test())
 
 
+def identity_and_labels(obj: Obj) -> Obj:
+    """Return the fields of a ConfigMap that a cache with an index by label keeps at least."""
+    kept = ("name", "namespace", "uid", "resourceVersion", "ownerReferences", "labels")
+    metadata = {name: part for name, part in obj["metadata"].items() if name in kept}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+
+
+@given(
+    seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.1, 0.5]), history=st.sampled_from([1000, 4000, 1 << 20])
+)
+def test_a_cache_of_some_fields_equals_those_of_the_server_once_things_are_quiet(
+    seed: int, rate: float, history: int
+) -> None:
+    with virtual_api(seed, rate, Retention(seconds=-1, revisions=2, size=history)) as world:
+
+        async def test() -> None:
+            cache = Cache()
+            cache.declare(MAPS, ["app"], {"owner": text_of_owner}, fields=())
+            world.start(cache.run(world.client, world.clock, world.rng))
+            await write_at_random(world, Random(seed), 40)
+            world.faults.rate = 0
+            await asyncio.sleep(700)
+            objects = list(map(identity_and_labels, await stored(world)))
+            assert list(cache.list(MAPS)) == objects
+            check_indexes(cache, objects)
+
+        world.run(test())
+
+
 FIELDS = [{"manager": "m", "fieldsV1": {"f:data": {}}}]
 
 

@@ -339,6 +339,38 @@ def test_the_server_has_the_last_word_on_whether_an_owner_exists(api: Api) -> No
     api.run(carry_out(client, Confirm([Reference(CONFIG_MAPS, Key("default", "none"), owner["uid"])]), "tester"))
 
 
+@pytest.mark.parametrize("placed", ["before", "after"])
+def test_a_claim_is_held_for_a_pod_that_gets_its_node_before_or_after_the_controllers_start(
+    api: Api, placed: str
+) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1G"}}}
+    api.good("POST", CLAIMS, {"metadata": {"name": "used"}, "spec": spec})
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "used"}}
+    api.create_pod("p", volumes=[volume], terminationGracePeriodSeconds=0)
+    api.create_pod("stranger", nodeName="n1", volumes=[{"name": "v", "emptyDir": {}}])
+
+    def place() -> None:
+        binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
+        api.good("POST", f"{PODS}/p/binding", binding)
+
+    if placed == "before":
+        place()
+    beside = standalone(api.server)
+    api.run(beside.__aenter__())
+    api.run(asyncio.sleep(0.3))
+    try:
+        if placed == "after":
+            place()
+            api.run(asyncio.sleep(0.3))
+        api.good("DELETE", f"{CLAIMS}/used")
+        api.run(asyncio.sleep(0.5))
+        assert api.good("GET", f"{CLAIMS}/used")["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+        api.good("PATCH", f"{PODS}/p/status", {"status": {"phase": "Succeeded"}}, content_type=MERGE)
+        wait_until_gone(api, f"{CLAIMS}/used")
+    finally:
+        api.run(beside.__aexit__(None, None, None))
+
+
 def test_a_claim_is_held_as_long_as_a_pod_on_a_node_uses_it(kept: Api) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1G"}}}
     for name in ("used", "free"):

@@ -44,7 +44,8 @@ class Cluster:
         self._due: dict[tuple[Controller, Key], int] = {}
         for controller in controllers:
             for interest in controller.interests:
-                indexer = self.cache.declare(interest.resource, interest.labels, interest.indexes)
+                declared = partial(self.cache.declare, interest.resource, interest.labels, interest.indexes)
+                indexer = declared(fields=interest.fields)
                 indexer.listeners.append(partial(self._changed, controller, interest))
                 self._due.update({(controller, key): 0 for key in interest.always})
 

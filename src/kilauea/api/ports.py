@@ -344,7 +344,9 @@ class Interest:
         delay: seconds by which a look may be put off, so that many changes make one look (a thousand pods that start
             are not a thousand reconciliations of their owner); what is due sooner for another reason is not put off.
         always: keys to ask about once the view is complete, although no object may concern them (yet).
-        metadata_only: True if the metadata of objects are enough; the view keeps more only if another interest asks.
+        fields: paths of the fields that the controller and these functions read, such as `metadata.finalizers` or, of
+            each item of a list, `spec.volumes[].name`; None for all. The view keeps a field if any interest asks for
+            it, and always what identifies an object, its owners, and when it was deleted.
         matters: returns True for a change, from an object's old state to its new one (None for no object), that
             makes the controller look; every change does if there is no such function.
     """
@@ -355,7 +357,7 @@ class Interest:
     indexes: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
     delay: float = 0.0
     always: tuple[Key, ...] = ()
-    metadata_only: bool = False
+    fields: tuple[str, ...] | None = None
     matters: Callable[[Obj | None, Obj | None], bool] | None = None
 
 

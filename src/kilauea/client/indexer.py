@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Required, TypedDict, cast
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from typing import Any
 
 import msgspec
 
 from kilauea.api.ports import Key, Obj, Resource, Seen, key_of
+from kilauea.client.fields import Packed, decoder_of
 from kilauea.client.index import Index, Values, by_label, by_text, owners, remove
 
 Listener = Callable[[Obj | None, Obj | None], None]
@@ -26,29 +27,7 @@ class _Head(msgspec.Struct):
     metadata: _Metadata
 
 
-class _KeptMetadata(TypedDict, total=False):
-    name: Required[str]
-    namespace: str
-    uid: str
-    resourceVersion: str
-    generation: int
-    creationTimestamp: str
-    deletionTimestamp: str
-    deletionGracePeriodSeconds: int
-    labels: dict[str, str]
-    annotations: dict[str, str]
-    ownerReferences: list[dict[str, Any]]
-    finalizers: list[str]
-
-
-class _Outline(TypedDict, total=False):
-    apiVersion: str
-    kind: str
-    metadata: Required[_KeptMetadata]
-
-
 _head_of = msgspec.json.Decoder(_Head).decode
-_outline_of = msgspec.json.Decoder(_Outline).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -57,19 +36,21 @@ class Indexer:
 
     Attributes:
         resource: the kind.
-        metadata_only: True if of each object only the kind and the metadata are kept.
+        fields: paths of the fields of each object that are kept besides `kilauea.client.fields.ALWAYS`; None for all.
         version: up to which everything that has happened is known; 0 before the first list.
         listeners: are told of every change, after it.
         progress: are told whenever `version` may have grown.
     """
 
-    def __init__(self, resource: Resource, *, metadata_only: bool = False) -> None:
+    def __init__(self, resource: Resource, fields: Iterable[str] | None = None) -> None:
         self.resource = resource
-        self.metadata_only = metadata_only
+        self.fields: frozenset[str] | None = frozenset()
+        self._objects: MutableMapping[Key, Obj] = Packed()
+        self._read: Callable[[bytes], Obj]
+        self.keep(fields)
         self.version = 0
         self.listeners: list[Listener] = []
         self.progress: list[Callable[[Indexer], None]] = []
-        self._objects: dict[Key, Obj] = {}
         self._order: list[Key] = []
         self._indexes = {_OWNERS: Index(owners)}
 
@@ -120,6 +101,18 @@ class Indexer:
 
     # --- what is asked for
 
+    def keep(self, fields: Iterable[str] | None) -> None:
+        """Keep these fields of objects, too; None for all. Objects that are there already stay as they are."""
+        self.fields = None if fields is None or self.fields is None else self.fields.union(fields)
+        if self.fields is None:
+            self._objects, self._read = dict(self._objects), _read
+        else:
+            self._read = decoder_of(self.fields)
+
+    def keeps(self, fields: Iterable[str] | None) -> bool:
+        """Return True if these fields are kept."""
+        return self.fields is None or (fields is not None and self.fields.issuperset(fields))
+
     def add_indexes(self, labels: Iterable[str], indexes: Mapping[str, Callable[[Obj], str]]) -> None:
         """Make objects be found by labels and by what functions say of them; those that are there already stay."""
         for label in labels:
@@ -156,9 +149,6 @@ class Indexer:
                 self._put(key_of(obj), obj)
         self._come_to(batch[-1].version)
 
-    def _read(self, content: bytes) -> Obj:
-        return _read_metadata(content) if self.metadata_only else _read(content)
-
     def _put(self, key: Key, obj: Obj) -> None:
         old = self._objects.get(key)
         if old is None:
@@ -184,11 +174,6 @@ class Indexer:
         self.version = int(version)
         for told in self.progress:
             told(self)
-
-
-def _read_metadata(content: bytes) -> Obj:
-    """An object's kind and metadata, without its managed fields."""
-    return cast(Obj, _outline_of(content))
 
 
 def _read(content: bytes) -> Obj:

@@ -11,6 +11,7 @@ from random import Random
 
 from kilauea.api.kinds import BUILT_IN, DEFINITIONS, defined_kind
 from kilauea.api.ports import Api, Clock, Key, Obj, Resource, key_of
+from kilauea.client.fields import LABELS
 from kilauea.client.indexer import Indexer
 from kilauea.client.reflector import Reflector
 
@@ -38,7 +39,7 @@ class Cache:
         labels: Iterable[str] = (),
         indexes: Mapping[str, Callable[[Obj], str]] = _NO_INDEXES,
         *,
-        metadata_only: bool = False,
+        fields: Iterable[str] | None = None,
     ) -> Indexer:
         """The indexer of a kind, which is followed as long as the cache runs.
 
@@ -46,14 +47,17 @@ class Cache:
             resource: the kind.
             labels: by which objects shall be found.
             indexes: by what else, as functions of an object.
-            metadata_only: keep no more than the metadata of objects, unless a caller that came before wants all.
+            fields: paths of fields to keep, as in `kilauea.api.ports.Interest`; None for all. Objects keep what any
+                caller wants.
 
         Raises:
-            ValueError: whole objects are wanted of a kind of which the metadata are being read.
+            ValueError: more is wanted of objects than is being read already.
         """
+        if fields is not None and labels:
+            fields = (*fields, LABELS)
         indexer = self._indexers.get(resource)
         if indexer is None:
-            indexer = self._indexers[resource] = Indexer(resource, metadata_only=metadata_only)
+            indexer = self._indexers[resource] = Indexer(resource, fields)
             self._complete[resource] = asyncio.Event()
             indexer.add_indexes(labels, indexes)
             if resource == DEFINITIONS:
@@ -61,10 +65,10 @@ class Cache:
             if self._start is not None:
                 self._start(indexer)
             return indexer
-        if indexer.metadata_only and not metadata_only:
+        if not indexer.keeps(fields):
             if self._start is not None:
-                raise ValueError(f"{resource.plural}: only the metadata are read; declare the kind before the start")
-            indexer.metadata_only = False
+                raise ValueError(f"{resource.plural}: only some fields are read; declare the kind before the start")
+            indexer.keep(fields)
         indexer.add_indexes(labels, indexes)
         return indexer
 

@@ -35,6 +35,8 @@ from kilauea.api.ports import (
 from kilauea.controllers.objects import NOTHING, is_going, no_keys, stored_kinds, uid_of, without_finalizer
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+FIELDS = ("metadata.finalizers",)
+"""Fields that this reads of objects besides what views always keep."""
 UID = "metadata.uid"
 """Name of the index of objects by their uids."""
 
@@ -83,8 +85,8 @@ class GarbageCollector:
 
     name = "garbage-collector-controller"
     interests = (
-        Interest(ALL_KINDS, _own_uid, indexes={UID: uid_of}, metadata_only=True, matters=_may_have_dependents_that_go),
-        Interest(ALL_KINDS, _uids_of_owners, metadata_only=True, matters=_owners_may_be_concerned),
+        Interest(ALL_KINDS, _own_uid, indexes={UID: uid_of}, fields=FIELDS, matters=_may_have_dependents_that_go),
+        Interest(ALL_KINDS, _uids_of_owners, fields=FIELDS, matters=_owners_may_be_concerned),
         Interest(DEFINITIONS, no_keys),
     )
 

@@ -16,7 +16,7 @@ class NumatopologyController:
     """Deletes Numatopologies of deleted nodes."""
 
     name = "numatopology-controller"
-    interests = (Interest(NODES, own_key, matters=_ends, metadata_only=True), Interest(NUMA_TOPOLOGIES, no_keys))
+    interests = (Interest(NODES, own_key, matters=_ends, fields=()), Interest(NUMA_TOPOLOGIES, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Delete the Numatopology of a node that does not exist; one without a node yet may be early, and stays."""

@@ -13,6 +13,12 @@ from kilauea.controllers.volumes.binding import announced, bound, lost, provisio
 from kilauea.controllers.volumes.matching import best, class_of, is_bound, refers_to
 
 OF_CLASS = "storageClassName"
+CLAIMS_OF = (
+    "spec.volumes[].name",
+    "spec.volumes[].persistentVolumeClaim.claimName",
+    "spec.volumes[].ephemeral",
+)
+"""Fields of a pod that say which claims it uses."""
 RETRY_SECONDS = 15.0
 """Seconds until a claim looks again for a missing object."""
 

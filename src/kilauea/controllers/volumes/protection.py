@@ -8,21 +8,34 @@ from kilauea.api.kinds import CLAIMS, PODS, VOLUMES
 from kilauea.api.ports import Interest, Key, Obj, Outcome, View
 from kilauea.controllers.objects import NOTHING, is_going, own_key, spec_of, status_of, uid_of, without_finalizer
 from kilauea.controllers.pods import is_finished
-from kilauea.controllers.volumes.claims import claims_of
+from kilauea.controllers.volumes.claims import CLAIMS_OF, claims_of
 
+PODS_IN_USE = ("spec.nodeName", "status.phase", *CLAIMS_OF)
+"""Fields of pods that say which claims are in use: most pods have no claims, and whole ones take much memory."""
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+WITH_CLAIMS = "namespace, if the pod uses claims"
+"""Name of the index of pods with claims: they are few, and a namespace may have many pods."""
+
+
+def _namespace_if_claims(pod: Obj) -> str:
+    return str(pod["metadata"]["namespace"]) if any(claims_of(pod)) else ""
 
 
 class ClaimProtectionController:
     """Lets claims go that are being deleted, once no pod on a node uses them."""
 
     name = "persistentvolumeclaim-protection-controller"
-    interests = (Interest(CLAIMS, own_key), Interest(PODS, claims_of, delay=0.1))
+    interests = (
+        Interest(CLAIMS, own_key),
+        Interest(PODS, claims_of, indexes={WITH_CLAIMS: _namespace_if_claims}, delay=0.1, fields=PODS_IN_USE),
+    )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Take the finalizer from a claim that is not in use."""
         claim = view.get(CLAIMS, key)
-        if claim is None or not is_going(claim) or any(_uses(pod, key) for pod in view.list(PODS, key.namespace)):
+        if claim is None or not is_going(claim):
+            return NOTHING
+        if any(_uses(pod, key) for pod in view.indexed(PODS, WITH_CLAIMS, key.namespace)):
             return NOTHING
         return Outcome(without_finalizer(CLAIMS, claim, CLAIM_PROTECTION))
 

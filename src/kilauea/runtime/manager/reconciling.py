@@ -156,7 +156,7 @@ class Driver:
 
     def _follow(self, worker: ControllerWorker, interest: Interest, resource: Resource) -> None:
         """Pass changes of objects of a kind to a controller."""
-        indexer = self._cache.declare(resource, interest.labels, interest.indexes, metadata_only=interest.metadata_only)
+        indexer = self._cache.declare(resource, interest.labels, interest.indexes, fields=interest.fields)
         changed = partial(self._changed, worker, replace(interest, resource=resource))
         indexer.listeners.append(changed)
         # Another controller may have had the kind listed already; those objects have not changed for this one yet.

@@ -25,8 +25,9 @@ from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.plugins.fragmentation.able import CPU_ROW, MEMORY_ROW, Able, Place
 from kilauea.engine.plugins.fragmentation.card_figures import CardFigures
-from kilauea.engine.plugins.fragmentation.demand import CARD, NO_ROOM, Demand, FloatArray, Use, Weights
+from kilauea.engine.plugins.fragmentation.demand import CARD, NO_ROOM, Demand, FloatArray, Weights
 from kilauea.engine.plugins.fragmentation.mix import Mix
+from kilauea.engine.plugins.fragmentation.one_by_one import OneByOne
 
 FEW = 32
 """Nodes up to which it is quicker to look at one after another."""
@@ -159,6 +160,11 @@ class Wanted(NamedTuple):
     plain: PlainRequest | None
     """The request if the classes of cards tell which of them have room for it."""
 
+    @property
+    def by_class(self) -> bool:
+        """True if the classes of the cards of a node are all that counts of them."""
+        return self.request is None if self.plain is None else self.plain.eligible is None
+
 
 class SharedCards(Family):
     """Cards that pods share, one by one."""
@@ -176,6 +182,7 @@ class SharedCards(Family):
         self._demands = [Demand(mix, int(size)) for size in known] or [Demand(mix, 0)]
         self._demand_of = known.searchsorted(sizes)
         """(N,) number of the demand, by the memory of the node's cards."""
+        self._single = OneByOne(self.able, self._classes, self._figures, self._demands, self._demand_of)
         self._wanted: dict[TaskShape, Wanted | None] = {}
         """By shape; None for those that want several cards."""
 
@@ -191,6 +198,8 @@ class SharedCards(Family):
         if wanted is None:
             _, after = self._ledger.after(shape, nodes, self._kind)
             return self._at(nodes, shape, self.free(nodes, after))
+        if nodes.rows is not None and len(nodes) <= FEW and wanted.by_class:
+            return np.fromiter(self._single.with_pod(wanted.plain, shape, nodes.rows.tolist(), self._places), float)
         if wanted.request is None:
             return self._at(nodes, shape, self._free_now(nodes))
         if wanted.plain is not None:
@@ -229,28 +238,17 @@ class SharedCards(Family):
 
     # --- one node
 
-    def _one(self, row: int) -> float:
-        demand, use = self._use_at(row, self._places[row])
-        free = self._figures.free.values
-        each = [free[number] for number in self._classes.numbers[row].tolist()]
-        usable = sum(map(use.by_free.__getitem__, each)) + use.of_whole(each.count(CARD))
-        return demand.fragments(usable, float(sum(each)))
+    def changed(self, row: int) -> None:
+        """See `Family`."""
+        super().changed(row)
+        self._single.changed(row)
 
-    def _use_at(self, row: int, place: Place) -> tuple[Demand, Use]:
-        """The demand for the cards of a node, and its weights for the typical pods that the node can take."""
-        demand = self._demands[self._demand_of.item(row)]
-        return demand, demand.use(self.able, self.able.number(place))
+    def _one(self, row: int) -> float:
+        return self._single.now(row, self._places[row])
 
     def losses_at(self, request: CardRequest, row: int) -> list[float]:
         """As `loss`, for one node on which the pod is placed already."""
-        _, use = self._use_at(row, self.able.place(row))
-        free, left = self._figures.free.values, self._figures.left(request).values
-        numbers, by_free = self._classes.numbers[row].tolist(), use.by_free
-        out = [by_free[free[number]] - by_free[left[number]] for number in numbers]
-        if use.counts and (whole := [free[number] for number in numbers].count(CARD)):
-            broken = use.of_whole(whole) - use.of_whole(whole - 1)
-            out = [lost + broken if free[number] == CARD else lost for lost, number in zip(out, numbers, strict=True)]
-        return out
+        return self._single.losses(request, row)
 
     # --- many nodes
 

@@ -186,20 +186,25 @@ class SharedCards(Family):
         self._wanted: dict[TaskShape, Wanted | None] = {}
         """By shape; None for those that want several cards."""
 
+    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """See `Family`."""
+        if nodes.rows is None or len(nodes) > FEW:
+            return super().growth(shape, nodes)
+        wanted = self._wish_of(shape)
+        if wanted is None or not wanted.by_class:
+            return super().growth(shape, nodes)
+        return np.array(self._single.growth(wanted.plain, shape, nodes.rows.tolist()), dtype=np.float64)
+
     def fragments(self, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
         return self._at(nodes, None, self._free_now(nodes))
 
     def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
-        if shape not in self._wanted:
-            self._wanted[shape] = self._read_wish(shape)
-        wanted = self._wanted[shape]
+        wanted = self._wish_of(shape)
         if wanted is None:
             _, after = self._ledger.after(shape, nodes, self._kind)
             return self._at(nodes, shape, self.free(nodes, after))
-        if nodes.rows is not None and len(nodes) <= FEW and wanted.by_class:
-            return np.fromiter(self._single.with_pod(wanted.plain, shape, nodes.rows.tolist(), self._places), float)
         if wanted.request is None:
             return self._at(nodes, shape, self._free_now(nodes))
         if wanted.plain is not None:
@@ -210,6 +215,12 @@ class SharedCards(Family):
             left = self._figures.left(wanted.request).table.take(self._classes.of(nodes.rows))
             left[~self._ledger.free_cards(wanted.request, shape, nodes)] = NO_ROOM
         return self._with_one_card(shape, nodes, left)
+
+    def _wish_of(self, shape: TaskShape) -> Wanted | None:
+        """As `_read_wish`, which is asked once for each shape."""
+        if shape not in self._wanted:
+            self._wanted[shape] = self._read_wish(shape)
+        return self._wanted[shape]
 
     def _read_wish(self, shape: TaskShape) -> Wanted | None:
         """What a pod wants of this kind of cards; None if it is several cards."""

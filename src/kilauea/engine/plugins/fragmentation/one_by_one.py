@@ -1,12 +1,12 @@
 """Nodes with shared cards, one at a time: a few nodes take less time with plain values than as arrays.
 
-Pods fill one node after another, so the same cards beside the same typical pods come up again and again; fragments are
-remembered by both. The classes of the cards say which demand is meant, too, as they contain the size of the cards.
+Pods fill one node after another, so the same cards beside the same typical pods come up again and again: what is
+found for both is remembered. The classes of the cards say which demand is meant, too, as they contain the size of the cards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 from kilauea.engine.devices.classes import CardClasses
 from kilauea.engine.devices.plain import PlainRequest
@@ -18,9 +18,17 @@ from kilauea.engine.plugins.fragmentation.card_figures import CardFigures
 from kilauea.engine.plugins.fragmentation.demand import CARD, Demand, Use
 
 MOST_KNOWN = 65536
-"""Fragments that are remembered for each request."""
-Known = dict[tuple[bytes, int], float]
-"""Fragments by the classes of the cards of a node, and by the set of typical pods that the node can take."""
+"""Results that are remembered for each request."""
+
+
+class State(NamedTuple):
+    """All that counts of a node."""
+
+    cards: bytes
+    """The classes of its cards."""
+    place: Place
+    able: int
+    """Number of the set of typical pods that it can take."""
 
 
 class OneByOne:
@@ -39,38 +47,40 @@ class OneByOne:
     ) -> None:
         self._able, self._classes, self._figures = able, classes, figures
         self._demands, self._demand_of = demands, demand_of
-        self._cards: list[bytes | None] = [None] * len(demand_of)
-        """By node: the classes of its cards; None if they may have changed since they were read."""
-        self._known: dict[CardRequest | None, Known] = {}
+        self._states: list[State | None] = [None] * len(demand_of)
+        """By node; None if it may have changed since it was looked at."""
+        self._growth: dict[CardRequest | None, dict[tuple[bytes, int, int], float]] = {}
+        """By request: growth by the cards of a node, and by the typical pods that it can take before and afterwards."""
 
     def changed(self, row: int) -> None:
         """A pod came to a node or left it."""
-        self._cards[row] = None
+        self._states[row] = None
 
     def now(self, row: int, place: Place) -> float:
         """Cards of a node that are fragments now."""
         return self._fragments(None, row, self._able.number(place))
 
-    def with_pod(
-        self, plain: PlainRequest | None, shape: TaskShape, rows: list[int], places: list[Place]
-    ) -> Iterator[float]:
-        """Cards of some nodes that are fragments once a pod of a shape has come that wants one card, or none.
-
-        The places are those of all nodes, as the nodes are.
-        """
+    def growth(self, plain: PlainRequest | None, shape: TaskShape, rows: list[int]) -> list[float]:
+        """By how many cards the fragments of some nodes grow if a pod comes that wants one card, or none."""
         cpu, memory = shape.request.item(CPU_ROW), shape.request.item(MEMORY_ROW)
-        known = self._known.setdefault(None if plain is None else plain.request, {})
+        known = self._growth.setdefault(None if plain is None else plain.request, {})
+        number, states, out = self._able.number, self._states, []
         for row in rows:
-            number = self._able.number(places[row], cpu, memory)
-            cards = self._cards[row]
-            if cards is None:
-                cards = self._cards[row] = self._classes.numbers[row].tobytes()
-            found = known.get((cards, number))
+            cards, place, able = states[row] or self._look_at(row)
+            after = number(place, cpu, memory)
+            found = known.get((cards, able, after))
             if found is None:
                 if len(known) >= MOST_KNOWN:
                     known.clear()
-                found = known[cards, number] = self._fragments(plain, row, number)
-            yield found
+                found = self._fragments(plain, row, after) - self._fragments(None, row, able)
+                known[cards, able, after] = found
+            out.append(found)
+        return out
+
+    def _look_at(self, row: int) -> State:
+        place = self._able.place(row)
+        found = self._states[row] = State(self._classes.numbers[row].tobytes(), place, self._able.number(place))
+        return found
 
     def losses(self, request: CardRequest, row: int) -> list[float]:
         """By card of a node: the usable part that is lost if it serves a request of a pod that is placed already."""

@@ -1,7 +1,7 @@
 """Nodes with shared cards, one at a time: a few nodes take less time with plain values than as arrays.
 
 Pods fill one node after another, so the same cards beside the same typical pods come up again and again: what is
-found for both is remembered. The classes of the cards say which demand is meant, too, as they contain the size of the cards.
+found for both is remembered. The classes of the cards say which demand is meant, too, as they contain their size.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.plugins.fragmentation.able import CPU_ROW, MEMORY_ROW, Able, Place
 from kilauea.engine.plugins.fragmentation.card_figures import CardFigures
-from kilauea.engine.plugins.fragmentation.demand import CARD, NO_ROOM, Demand, FloatArray, Use, Weights
+from kilauea.engine.plugins.fragmentation.demand import CARD, NO_ROOM, Demand, FloatArray, Weights
 from kilauea.engine.plugins.fragmentation.mix import Mix
+from kilauea.engine.plugins.fragmentation.one_by_one import OneByOne
 
 FEW = 32
 """Nodes up to which it is quicker to look at one after another."""
@@ -159,6 +160,11 @@ class Wanted(NamedTuple):
     plain: PlainRequest | None
     """The request if the classes of cards tell which of them have room for it."""
 
+    @property
+    def by_class(self) -> bool:
+        """True if the classes of the cards of a node are all that counts of them."""
+        return self.request is None if self.plain is None else self.plain.eligible is None
+
 
 class SharedCards(Family):
     """Cards that pods share, one by one."""
@@ -176,8 +182,18 @@ class SharedCards(Family):
         self._demands = [Demand(mix, int(size)) for size in known] or [Demand(mix, 0)]
         self._demand_of = known.searchsorted(sizes)
         """(N,) number of the demand, by the memory of the node's cards."""
+        self._single = OneByOne(self.able, self._classes, self._figures, self._demands, self._demand_of)
         self._wanted: dict[TaskShape, Wanted | None] = {}
         """By shape; None for those that want several cards."""
+
+    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """See `Family`."""
+        if nodes.rows is None or len(nodes) > FEW:
+            return super().growth(shape, nodes)
+        wanted = self._wish_of(shape)
+        if wanted is None or not wanted.by_class:
+            return super().growth(shape, nodes)
+        return np.array(self._single.growth(wanted.plain, shape, nodes.rows.tolist()), dtype=np.float64)
 
     def fragments(self, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
@@ -185,9 +201,7 @@ class SharedCards(Family):
 
     def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
-        if shape not in self._wanted:
-            self._wanted[shape] = self._read_wish(shape)
-        wanted = self._wanted[shape]
+        wanted = self._wish_of(shape)
         if wanted is None:
             _, after = self._ledger.after(shape, nodes, self._kind)
             return self._at(nodes, shape, self.free(nodes, after))
@@ -201,6 +215,12 @@ class SharedCards(Family):
             left = self._figures.left(wanted.request).table.take(self._classes.of(nodes.rows))
             left[~self._ledger.free_cards(wanted.request, shape, nodes)] = NO_ROOM
         return self._with_one_card(shape, nodes, left)
+
+    def _wish_of(self, shape: TaskShape) -> Wanted | None:
+        """As `_read_wish`, which is asked once for each shape."""
+        if shape not in self._wanted:
+            self._wanted[shape] = self._read_wish(shape)
+        return self._wanted[shape]
 
     def _read_wish(self, shape: TaskShape) -> Wanted | None:
         """What a pod wants of this kind of cards; None if it is several cards."""
@@ -229,28 +249,17 @@ class SharedCards(Family):
 
     # --- one node
 
-    def _one(self, row: int) -> float:
-        demand, use = self._use_at(row, self._places[row])
-        free = self._figures.free.values
-        each = [free[number] for number in self._classes.numbers[row].tolist()]
-        usable = sum(map(use.by_free.__getitem__, each)) + use.of_whole(each.count(CARD))
-        return demand.fragments(usable, float(sum(each)))
+    def changed(self, row: int) -> None:
+        """See `Family`."""
+        super().changed(row)
+        self._single.changed(row)
 
-    def _use_at(self, row: int, place: Place) -> tuple[Demand, Use]:
-        """The demand for the cards of a node, and its weights for the typical pods that the node can take."""
-        demand = self._demands[self._demand_of.item(row)]
-        return demand, demand.use(self.able, self.able.number(place))
+    def _one(self, row: int) -> float:
+        return self._single.now(row, self._places[row])
 
     def losses_at(self, request: CardRequest, row: int) -> list[float]:
         """As `loss`, for one node on which the pod is placed already."""
-        _, use = self._use_at(row, self.able.place(row))
-        free, left = self._figures.free.values, self._figures.left(request).values
-        numbers, by_free = self._classes.numbers[row].tolist(), use.by_free
-        out = [by_free[free[number]] - by_free[left[number]] for number in numbers]
-        if use.counts and (whole := [free[number] for number in numbers].count(CARD)):
-            broken = use.of_whole(whole) - use.of_whole(whole - 1)
-            out = [lost + broken if free[number] == CARD else lost for lost, number in zip(out, numbers, strict=True)]
-        return out
+        return self._single.losses(request, row)
 
     # --- many nodes
 

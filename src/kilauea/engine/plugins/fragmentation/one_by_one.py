@@ -1,0 +1,149 @@
+"""Nodes with shared cards, one at a time: a few nodes take less time with plain values than as arrays.
+
+Pods fill one node after another, so the same cards beside the same typical pods come up again and again: what is
+found for both is remembered. The classes of the cards say which demand is meant, too, as they contain their size.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kilauea.engine.devices.classes import CardClasses
+from kilauea.engine.devices.plain import PlainRequest
+from kilauea.engine.devices.table import IntArray
+from kilauea.engine.model.devices import CardRequest
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.plugins.fragmentation.able import CPU_ROW, MEMORY_ROW, Able, Place
+from kilauea.engine.plugins.fragmentation.card_figures import CardFigures
+from kilauea.engine.plugins.fragmentation.demand import CARD, Demand, Use
+
+MOST_KNOWN = 65536
+"""Results that are remembered for each request."""
+
+
+class State(NamedTuple):
+    """All that counts of a node."""
+
+    cards: bytes
+    """The classes of its cards."""
+    different: list[int]
+    """The same without repeats, in the order of the cards."""
+    place: Place
+    able: int
+    """Number of the set of typical pods that it can take."""
+
+
+class OneByOne:
+    """The fragments of single nodes.
+
+    Args:
+        able: the typical pods that nodes can take.
+        classes: the classes of the cards.
+        figures: what is free of them.
+        demands: the demand for cards of each size.
+        demand_of: (N,) number of the demand for the cards of a node.
+    """
+
+    def __init__(
+        self, able: Able, classes: CardClasses, figures: CardFigures, demands: list[Demand], demand_of: IntArray
+    ) -> None:
+        self._able, self._classes, self._figures = able, classes, figures
+        self._demands, self._demand_of = demands, demand_of
+        self._states: list[State | None] = [None] * len(demand_of)
+        """By node; None if it may have changed since it was looked at."""
+        self._sums: dict[tuple[bytes, int], tuple[int, float]] = {}
+        """By the cards of a node and the typical pods: what is free, and how much of it is usable."""
+        self._growth: dict[CardRequest | None, dict[tuple[bytes, int, int], float]] = {}
+        """By request: growth by the cards of a node, and by the typical pods that it can take before and afterwards."""
+
+    def changed(self, row: int) -> None:
+        """A pod came to a node or left it."""
+        self._states[row] = None
+
+    def now(self, row: int, place: Place) -> float:
+        """Cards of a node that are fragments now."""
+        demand, use = self._use(row, self._able.number(place))
+        amount, usable = self._sum(use, self._classes.numbers[row].tolist())
+        return demand.fragments(usable, float(amount))
+
+    def growth(self, plain: PlainRequest | None, shape: TaskShape, rows: list[int]) -> list[float]:
+        """By how many cards the fragments of some nodes grow if a pod comes that wants one card, or none."""
+        cpu, memory = shape.request.item(CPU_ROW), shape.request.item(MEMORY_ROW)
+        known = self._growth.setdefault(None if plain is None else plain.request, {})
+        number, states, out = self._able.number, self._states, []
+        for row in rows:
+            cards, _, place, able = states[row] or self._look_at(row)
+            after = number(place, cpu, memory)
+            found = known.get((cards, able, after))
+            if found is None:
+                if len(known) >= MOST_KNOWN:
+                    known.clear()
+                found = known[cards, able, after] = self._find(plain, row, after)
+            out.append(found)
+        return out
+
+    def _look_at(self, row: int) -> State:
+        place, numbers = self._able.place(row), self._classes.numbers[row]
+        different = list(dict.fromkeys(numbers.tolist()))
+        found = self._states[row] = State(numbers.tobytes(), different, place, self._able.number(place))
+        return found
+
+    def _find(self, plain: PlainRequest | None, row: int, after: int) -> float:
+        """As `growth`, without what is remembered; a pod gets the card of which least is lost.
+
+        A node without room for the pod keeps its cards as they are.
+        """
+        state = self._states[row] or self._look_at(row)
+        (demand, use), cards = self._use(row, after), state.cards
+        amount, usable = self._known_sum(row, cards, after)
+        if plain is not None:
+            # Cards of one class lose the same, and the first of those that lose least is taken.
+            of_free, of_left = self._figures.free.values, self._figures.left_where(plain).values
+            free, left = [of_free[n] for n in state.different], [of_left[n] for n in state.different]
+            whole = [of_free[n] for n in self._classes.numbers[row].tolist()].count(CARD) if use.counts else 0
+            lost = _losses(use, free, left, whole)
+            least = min(lost)
+            if least < float("inf"):
+                taken = lost.index(least)
+                amount, usable = amount - free[taken] + left[taken], usable - least
+        free_now, usable_now = self._known_sum(row, cards, state.able)
+        return demand.fragments(usable, float(amount)) - demand.fragments(usable_now, float(free_now))
+
+    def _known_sum(self, row: int, cards: bytes, able: int) -> tuple[int, float]:
+        """As `_sum`, for a set of typical pods."""
+        known = self._sums.get((cards, able))
+        if known is None:
+            if len(self._sums) >= MOST_KNOWN:
+                self._sums.clear()
+            known = self._sum(self._use(row, able)[1], self._classes.numbers[row].tolist())
+            self._sums[cards, able] = known
+        return known
+
+    def _sum(self, use: Use, numbers: list[int]) -> tuple[int, float]:
+        """What is free of cards of some classes, and how much of it is usable."""
+        figure = self._figures.free.values
+        free = [figure[number] for number in numbers]
+        return sum(free), sum(map(use.by_free.__getitem__, free)) + use.of_whole(free.count(CARD))
+
+    def losses(self, request: CardRequest, row: int) -> list[float]:
+        """By card of a node: the usable part that is lost if it serves a request of a pod that is placed already."""
+        use = self._use(row, self._able.number(self._able.place(row)))[1]
+        free, left = self._figures.free.values, self._figures.left(request).values
+        numbers = self._classes.numbers[row].tolist()
+        before = [free[number] for number in numbers]
+        return _losses(use, before, [left[number] for number in numbers], before.count(CARD))
+
+    def _use(self, row: int, number: int) -> tuple[Demand, Use]:
+        """The demand for the cards of a node, and its weights for a set of typical pods."""
+        demand = self._demands[self._demand_of.item(row)]
+        return demand, demand.use(self._able, number)
+
+
+def _losses(use: Use, free: list[int], left: list[int], whole: int) -> list[float]:
+    """By card: the usable part that is lost if so much is left of what is free of it, beside so many wholly free."""
+    by_free = use.by_free
+    out = [by_free[before] - by_free[after] for before, after in zip(free, left, strict=True)]
+    if use.counts and whole:
+        broken = use.of_whole(whole) - use.of_whole(whole - 1)
+        out = [lost + broken if before == CARD else lost for lost, before in zip(out, free, strict=True)]
+    return out

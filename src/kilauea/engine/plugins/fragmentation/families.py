@@ -154,7 +154,7 @@ class WholeCards(Family):
 
 
 class Wanted(NamedTuple):
-    """What a pod wants of one kind of cards: one card, or none."""
+    """The request of a pod for one kind of cards: one card, or none."""
 
     request: CardRequest | None
     plain: PlainRequest | None
@@ -223,7 +223,7 @@ class SharedCards(Family):
         return self._wanted[shape]
 
     def _read_wish(self, shape: TaskShape) -> Wanted | None:
-        """What a pod wants of this kind of cards; None if it is several cards."""
+        """Return the request of a pod for this kind of cards; None if it is for several cards."""
         wish = self._ledger.wish_of(shape) if shape.spec.devices is not None else None
         found = [r for r in wish.requests if r.kind == self._kind] if wish is not None else []
         if wish is None or not found:

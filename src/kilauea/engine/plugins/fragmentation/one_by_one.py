@@ -120,7 +120,7 @@ class OneByOne:
         return known
 
     def _sum(self, use: Use, numbers: list[int]) -> tuple[int, float]:
-        """What is free of cards of some classes, and how much of it is usable."""
+        """Return the free part of cards of some classes, and how much of it is usable."""
         figure = self._figures.free.values
         free = [figure[number] for number in numbers]
         return sum(free), sum(map(use.by_free.__getitem__, free)) + use.of_whole(free.count(CARD))

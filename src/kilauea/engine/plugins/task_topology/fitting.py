@@ -1,4 +1,4 @@
-"""How many waiting tasks of a bucket fit on each node: the room there, and the requests added up."""
+"""The number of waiting tasks of a bucket that fit on each node: the room there, and the requests added up."""
 
 from __future__ import annotations
 

@@ -446,6 +446,24 @@ def test_a_gang_with_a_preempting_action_in_one_tier_keeps_its_minimum() -> None
     assert running(history) in ({"pair": 2}, {"one": 1})
 
 
+def test_a_gang_keeps_promised_room_while_the_hours_of_the_node_of_another_of_its_pods_are_over() -> None:
+    lent = {"volcano.sh/revocable-zone": "night"}
+    history = lived(
+        CONFIGURATIONS["tdm"],
+        [
+            node(name, 8, labels=lent if name in ("n1", "n3", "n5") else None)
+            for name in ("n0", "n1", "n2", "n3", "n4", "n5")
+        ],
+        queue("q0"),
+        job("j0", "q0", "n0", cpu=1, memory=None),
+        job("j1", "q0", "n0", cpu=1, memory=None, created=1),
+        job("j2", "q0", "n0", "n1", "n1", minimum=3, priority="low", cpu=4, memory=None, created=2),
+        job("j3", "q0", None, cpu=2, memory=None, created=3),
+        job("j4", "q0", *waiting(3), cpu=3, memory=None, created=4, terminationGracePeriodSeconds=1),
+    )
+    assert running(history)["j2"] == 3
+
+
 def test_a_gang_leaves_the_nodes_of_a_zone_pod_by_pod_after_its_hours() -> None:
     """The pod that is back first starts beside pods that leave in the same cycle."""
     zone = {"volcano.sh/revocable-zone": "night"}

@@ -6,7 +6,8 @@ would go to the next in line, and more pods would be evicted for the same claim.
 room out of what others may have, and allocate gives it to its owner as soon as it is free.
 
 A promise lapses when its node is gone or takes the pod no longer, when the queue may not have the pod any more, or when
-its gang can no longer be completed: held room that helps no task would stay idle. It lapses too while a pod whose room
+its gang can no longer be completed: held room that helps no task would stay idle. While tasks of the gang terminate, pods
+that follow them may complete it. It lapses too while a pod whose room
 it needs is overdue: with a finalizer that pod may stay for ever, and with it what a gang holds elsewhere meanwhile.
 """
 
@@ -64,7 +65,12 @@ def _hold(session: Session, job: Job, tasks: Sequence[Task]) -> None:
 
 def _is_overdue(session: Session, node: str) -> bool:
     """Return True if a pod that terminates on a node should have ended long ago, and perhaps never will."""
-    return any(0 < task.ends < session.now - OVERDUE for task in session.state.terminating(node))
+    return any(_never_ends(session, task) for task in session.state.terminating(node))
+
+
+def _never_ends(session: Session, task: Task) -> bool:
+    """Return True if a pod that terminates should have ended long ago, and perhaps never will."""
+    return 0 < task.ends < session.now - OVERDUE
 
 
 def serve_promises(session: Session) -> None:
@@ -86,8 +92,17 @@ def serve_elsewhere(session: Session) -> None:
 def drop_vain_promises(session: Session) -> None:
     """Let go of promises to gangs that were not completed in this cycle, and to groups that are not admitted."""
     for job, _ in _open_promises(session):
-        if job.is_pending or not can_be_completed(session, job):
+        if job.is_pending or not (can_be_completed(session, job) or _comes_back(session, job)):
             drop_nominations(session, job)
+
+
+def _comes_back(session: Session, job: Job) -> bool:
+    """Return True if a gang is below its minimum only while tasks of its own terminate: pods like them follow.
+
+    Without the promise the pods that were evicted for it would have gone in vain.
+    """
+    going = sum(t.status == status.RELEASING and not _never_ends(session, t) for t in job.tasks.values())
+    return going > 0 and job.ready_count + job.counts[status.PIPELINED] + going >= job.min_available
 
 
 def can_be_completed(session: Session, job: Job) -> bool:

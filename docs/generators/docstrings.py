@@ -17,9 +17,10 @@ def prose(docstring: str | None) -> str:
     """A docstring as Markdown: paragraphs on one line each, sections as they are."""
     text = re.sub(r"\s\(spec [^)]*\)", "", inspect.cleandoc(docstring or ""))
     paragraphs = [
-        p if p.startswith(("    ", "Raises:", "Args:")) else " ".join(p.split("\n")) for p in text.split("\n\n")
+        p if p.startswith(("    ", "Raises:", "Args:")) else " ".join(line.strip() for line in p.split("\n"))
+        for p in text.split("\n\n")
     ]
-    return "\n\n".join(_section(p) for p in paragraphs)
+    return "\n\n".join(_section(re.sub(r"^Returns:", "**Returns:**", p)) for p in paragraphs)
 
 
 def _section(paragraph: str) -> str:

@@ -54,7 +54,7 @@ def _events() -> Iterator[str]:
             found[reason, kind, _part(path)].update({message} if message else ())
     yield from ("## Events", BLANK)
     yield from ("`kubectl describe` and `kubectl events` show them; `...` stands for what differs.", BLANK)
-    rows = [[code(key[0]), key[1], key[2], _all(found[key])] for key in sorted(found)]
+    rows = [[code(key[0]), key[1], key[2], _all(found[key]) or "..."] for key in sorted(found)]
     yield from table(["reason", "type", "written by", "what it says"], rows)
 
 

@@ -125,7 +125,8 @@ class Statement:
         """Give the placed tasks these places, in this order: each to a task of the gang and shape of the one there.
 
         Returns:
-            False, with nothing changed, if something would have to be told of it.
+            False, with nothing changed, if a plugin keeps track of single tasks or pods look at their neighbours:
+            then the tasks of a gang cannot change places.
         """
         if not self._ledger.swaps():
             return False

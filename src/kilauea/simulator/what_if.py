@@ -468,7 +468,7 @@ class WhatIf:
             return None
         needed, whole = self._needed(), remedies.offered(template) if self._whole_nodes_fail else {}
         most = {name: max(int(needed.get(name, 0)), 1) for name in self._scarce(explanation)}
-        # As many whole nodes as the group has pods do not start it, so a smaller one does not either.
+        # New nodes of the usual size did not start it, so smaller ones do not either.
         larger = {name: size for name, size in most.items() if size > whole.get(name, 0)}
         if not larger:
             return None

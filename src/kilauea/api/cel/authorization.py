@@ -32,7 +32,7 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer to a check. `error` is empty unless the check itself failed."""
+    """The answer to a check. `problem` is empty unless the check itself failed."""
 
     is_allowed: bool
     text: str = ""

@@ -230,8 +230,8 @@ class Scheduler:
         about = self._queue(ROOT_QUEUE)
         if reading.fault:
             log.error("the configuration is invalid and the previous one stays in use: %s", reading.fault)
-            message = f"the scheduler's configuration is invalid and the previous one stays in use: {reading.fault}"
-            self._parts.record(Record(about, "Warning", "ConfigurationRefused", message))
+            refusal = f"the scheduler's configuration is invalid and the previous one stays in use: {reading.fault}"
+            self._parts.record(Record(about, "Warning", "ConfigurationRefused", refusal))
         elif self.cycles:
             log.info("configuration reloaded")
             message = "the scheduler uses its changed configuration"

@@ -81,14 +81,14 @@ class SecretSource:
 
     Args:
         api: the cluster.
-        namespace: namespace of the Secret; created if necessary.
+        key: the Secret; its namespace is created if necessary.
         names: host names and addresses of the server.
         clock: the time.
     """
 
-    def __init__(self, api: Api, namespace: str, names: Sequence[str], clock: Clock) -> None:
+    def __init__(self, api: Api, key: Key, names: Sequence[str], clock: Clock) -> None:
         self._api = api
-        self._key = Key(namespace, SECRET)
+        self._key = key
         self._names = names
         self._clock = clock
         self._last: Credentials | None = None

@@ -25,7 +25,7 @@ class Heard:
         self.written: list[str] = []
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        self.written.append(target.split("?")[0].rpartition("/")[2])
+        self.written.append(target.split("?", maxsplit=1)[0].rpartition("/")[2])
         return await self._transport.request(method, target, headers, body)
 
     def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
@@ -56,7 +56,9 @@ def test_a_missing_namespace_is_created_before_the_object(api: Api) -> None:
 
 def test_a_namespace_that_exists_is_not_asked_for(api: Api) -> None:
     line = Heard(DirectTransport(api.server, "tester"))
-    api.run(Client(DirectTransport(api.server, "admin")).create(NAMESPACES, "", {"metadata": {"name": "volcano-system"}}))
+    api.run(
+        Client(DirectTransport(api.server, "admin")).create(NAMESPACES, "", {"metadata": {"name": "volcano-system"}})
+    )
     create(api, line, "volcano-system")
     assert line.written == ["leases"]
 

@@ -28,6 +28,7 @@ tiers:
   - {name: usage, arguments: {thresholds: {cpu: 80}}}
   - name: deviceshare
     arguments: {deviceshare.VGPUEnable: true, deviceshare.NodeLockEnable: true}
+metrics: {type: prometheus_adaptor}
 """
 SCHEDULER = ("--scheduler-sharding-mode=soft", "--scheduler-sharding-name=volcano")
 CONTROLLERS = ("--controllers=*", "--shard-sync-period=1s", "--enable-node-event-trigger=true")
@@ -45,9 +46,9 @@ spec:
 """
 
 
-def job(name: str, run_time: str = "1s", replicas: int = 1, **spec: Any) -> dict[str, Any]:
+def job(name: str, run_time: str = "1s", replicas: int = 1, cpu: int = 1, **spec: Any) -> dict[str, Any]:
     """A job of one task."""
-    made: dict[str, Any] = yaml.safe_load(JOB.replace("NAME", name))
+    made: dict[str, Any] = yaml.safe_load(JOB.replace("NAME", name).replace("cpu: 1", f"cpu: {cpu}"))
     made["spec"]["tasks"][0]["replicas"] = replicas
     made["spec"]["tasks"][0]["template"]["metadata"]["annotations"]["kilauea.dev/run-time"] = run_time
     made["spec"] |= spec
@@ -84,12 +85,30 @@ def node_of(product: Product, name: str) -> str:
 
 def jobs(product: Product) -> None:
     """Jobs with plugins and volumes, scaled, suspended by a command, deleted, and cleaned up when they are finished."""
-    volumes = [{"mountPath": "/data", "volumeClaim": {"accessModes": ["ReadWriteOnce"], "storageClassName": "local",
-                                                      "resources": {"requests": {"storage": "1Gi"}}}}]
-    apply(product, STORAGE, job("full", "1h", 2, minAvailable=1, plugins={"svc": [], "ssh": [], "env": []}, volumes=volumes))
+    volumes = [
+        {
+            "mountPath": "/data",
+            "volumeClaim": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "local",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+    ]
+    apply(
+        product,
+        STORAGE,
+        job("full", "1h", 2, minAvailable=1, plugins={"svc": [], "ssh": [], "env": []}, volumes=volumes),
+    )
     until(lambda: phase(product, "full") == "Running", "the job to run", 90)
-    product.kubectl("patch", "vcjob", "full", "--type=json", "-p",
-                    '[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 3}]')
+    product.kubectl(
+        "patch",
+        "vcjob",
+        "full",
+        "--type=json",
+        "-p",
+        '[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 3}]',
+    )
     until(lambda: exists(product, "pod", "full-a-2"), "the job to grow")
     command = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "metadata": {"name": "stop"}}
     uid = product.get("vcjob", "full")["metadata"]["uid"]
@@ -161,8 +180,11 @@ def flows(product: Product) -> None:
     apply(product, {**template, "spec": spec}, FLOW.replace("SPEC", json.dumps(spec)))
     until(lambda: "Succeed" in product.kubectl("get", "jobflow", "nightly", "-o", "yaml"), "the flow to succeed", 90)
     until(lambda: not exists(product, "vcjob", "nightly-one"), "its job to be deleted")
-    until(lambda: "lastSuccessfulTime" in product.kubectl("get", "cronjobs.batch.volcano.sh", "often", "-o", "yaml"),
-          "the cron job to have run", 90)
+    until(
+        lambda: "lastSuccessfulTime" in product.kubectl("get", "cronjobs.batch.volcano.sh", "often", "-o", "yaml"),
+        "the cron job to have run",
+        90,
+    )
     product.kubectl("delete", "cronjobs.batch.volcano.sh", "often")
 
 
@@ -188,8 +210,14 @@ spec: {selector: {matchLabels: {tier: batch}}, memoryQos: {highRatio: 80, lowRat
 
 def plain_pods(product: Product) -> None:
     """Pods of workloads get groups, which go with the last pod, and the configuration of colocation."""
-    apply(product, COLOCATION, WEB.replace("KIND", "ReplicaSet").replace("NAME", "web").replace("  serviceName: web\n", ""))
-    until(lambda: "colocation-config-name" in product.kubectl("get", "pods", "-l", "app=web", "-o", "yaml"), "colocation")
+    apply(
+        product,
+        COLOCATION,
+        WEB.replace("KIND", "ReplicaSet").replace("NAME", "web").replace("  serviceName: web\n", ""),
+    )
+    until(
+        lambda: "colocation-config-name" in product.kubectl("get", "pods", "-l", "app=web", "-o", "yaml"), "colocation"
+    )
     uid = product.get("replicaset", "web")["metadata"]["uid"]
     until(lambda: exists(product, "podgroup", f"podgroup-{uid}"), "the group")
     product.kubectl("scale", "replicaset", "web", "--replicas=0")
@@ -225,9 +253,14 @@ def queues(product: Product) -> None:
 
 
 def preemption(product: Product) -> None:
-    """A pod of a higher priority takes the place of another, and a bind that is refused is taken back."""
-    urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
-    apply(product, urgent, job("large", "1h", 3, tasks=job("x", "1h", 3)["spec"]["tasks"]))
+    """Pods of a higher priority take the places of others."""
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 1000,
+    }
+    apply(product, urgent, job("large", "1h", 3, 10, minAvailable=1))
     until(lambda: phase(product, "large") == "Running", "the large job to run")
     whole = {"requests": {"cpu": "16"}}
     apply(product, *(pod(f"urgent-{n}", priorityClassName="urgent", resources=whole) for n in range(2)))
@@ -261,8 +294,11 @@ kind: ValidatingAdmissionPolicy
 metadata: {name: refuse}
 spec:
   matchConstraints:
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods/binding]}]
-  validations: [{expression: "object.metadata.name != 'refused'", message: "not this one"}]
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods, pods/binding]}
+  validations:
+  - expression: "object.kind == 'Pod' ? !object.metadata.name.startsWith('never') : object.metadata.name != 'refused'"
+    message: not this one
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -274,21 +310,25 @@ spec: {policyName: refuse, validationActions: [Deny]}
 def claims(product: Product) -> None:
     """Devices by a claim and by an extended resource; the claim of a pod that cannot be bound is deleted."""
     apply(product, DEVICES)
+    refused = ("create", "--dry-run=server", "-f", "-")
+    until(lambda: product.ask(*refused, given=json.dumps(pod("never"))).returncode, "the policy to be in force")
+    apply(product, job("never"))
     apply(product, pod("claiming", resourceClaims=[{"name": "gpu", "resourceClaimName": "wanted"}]))
     until(lambda: node_of(product, "claiming") == "node-1", "the pod with a claim to be placed")
     card = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
     apply(product, pod("refused", resources=card))
     until(lambda: "not this one" in product.kubectl("get", "events", "-o", "yaml"), "the bind to be refused", 90)
+    until(lambda: "PodsNotCreated" in product.kubectl("get", "podgroups", "-o", "yaml"), "the group to say so")
     product.kubectl("delete", "validatingadmissionpolicybinding", "refuse")
     until(lambda: node_of(product, "refused") == "node-1", "the pod to be placed after all", 90)
-    product.kubectl("delete", "pod", "claiming", "refused", "--now")
+    product.kubectl("delete", "pod", "refused", "--now")
 
 
 def cards(product: Product) -> None:
     """A card that pods share; its node is locked for the bind."""
     register = "volcano.sh/node-vgpu-register=card-0,4,100,NVIDIA-A100,true,hami-core:"
     product.kubectl("annotate", "node", "node-2", register)
-    offer = {name: "100" for name in ("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory")}
+    offer = dict.fromkeys(("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"), "100")
     patch = {"status": {"capacity": offer, "allocatable": offer}}
     product.kubectl("patch", "node", "node-2", "--subresource=status", "--type=merge", "-p", json.dumps(patch))
     limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "10"}
@@ -304,11 +344,20 @@ def topology(product: Product) -> None:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ufm", "namespace": NAMESPACE}}
         data = {"username": "u", "password": "p", "ca.crt": ufm.authority}
         encoded = {name: base64.b64encode(text.encode()).decode() for name, text in data.items()}
-        labels = {"networkTopologyTypes": {"rack": [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]}}
+        labels = {
+            "networkTopologyTypes": {
+                "rack": [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+            }
+        }
         sources = [
             {"source": "label", "enabled": True, "config": labels},
-            {"source": "ufm", "enabled": True, "interval": "10m", "config": {"endpoint": ufm.url},
-             "credentials": {"secretRef": {"name": "ufm", "namespace": NAMESPACE}}},
+            {
+                "source": "ufm",
+                "enabled": True,
+                "interval": "10m",
+                "config": {"endpoint": ufm.url},
+                "credentials": {"secretRef": {"name": "ufm", "namespace": NAMESPACE}},
+            },
         ]
         text = yaml.safe_dump({"networkTopologyDiscovery": sources})
         place = {"name": "volcano-controller-configmap", "namespace": NAMESPACE}
@@ -329,25 +378,44 @@ def topology(product: Product) -> None:
     until(lambda: not exists(product, "numatopology", "passing"), "the Numatopology to go")
 
 
+SHARING = """
+schedulerConfigs:
+- {name: volcano, policies: [{name: node-limit, arguments: {maxNodes: 2}}]}
+shardSyncPeriod: 1s
+"""
+
+
 def shards(product: Product) -> None:
     """Nodes are shared out among schedulers, and shares that are no longer wished go."""
     until(lambda: exists(product, "nodeshard", "volcano"), "the shard")
-    until(lambda: "nodesInUse" in product.kubectl("get", "nodeshard", "volcano", "-o", "yaml"), "the status of the shard")
+    until(
+        lambda: "nodesInUse" in product.kubectl("get", "nodeshard", "volcano", "-o", "yaml"), "the status of the shard"
+    )
     place = {"name": "volcano-sharding-configmap", "namespace": NAMESPACE}
-    sharing = "schedulerConfigs:\n- {name: volcano, policies: [{name: node-limit, arguments: {maxNodes: 2}}]}\nshardSyncPeriod: 1s\n"
-    apply(product, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": place, "data": {"sharding.yaml": sharing}})
+    data = {"sharding.yaml": SHARING}
+    apply(product, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": place, "data": data})
     until(lambda: not exists(product, "nodeshard", "agent-scheduler"), "the other shard to go")
 
 
 def webhooks(product: Product) -> None:
-    """Webhooks that are off now are deleted, and what others changed is put right."""
+    """A certificate that is lost is made again; webhooks that are off are deleted, and changed ones mended."""
     product.processes["webhooks"].terminate()
     product.processes["webhooks"].wait(60)
+    drop = '{"data": {"tls.crt": null}}'
+    product.kubectl("patch", "secret", "-n", NAMESPACE, "volcano-admission-secret", "--type=merge", "-p", drop)
     name = "volcano-admission-service-queues-mutate"
-    product.kubectl("patch", "mutatingwebhookconfiguration", name, "--type=json", "-p",
-                    '[{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 3}]')
+    product.kubectl(
+        "patch",
+        "mutatingwebhookconfiguration",
+        name,
+        "--type=json",
+        "-p",
+        '[{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 3}]',
+    )
     start(product, "webhooks", "--enabled-admission=/queues/mutate,/queues/validate,/jobs/mutate,/jobs/validate")
-    until(lambda: not exists(product, "validatingwebhookconfiguration", "volcano-admission-service-pods-validate"), "less")
+    until(
+        lambda: not exists(product, "validatingwebhookconfiguration", "volcano-admission-service-pods-validate"), "less"
+    )
     until(lambda: not exists(product, "mutatingwebhookconfiguration", "volcano-admission-service-pods-mutate"), "less")
     until(lambda: product.get("mutatingwebhookconfiguration", name)["webhooks"][0]["timeoutSeconds"] == 10, "the mend")
 

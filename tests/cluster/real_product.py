@@ -26,7 +26,7 @@ import pytest
 from cluster.up_process import until
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("scheduler", "controllers", "webhooks", "nodes")
+COMMANDS = ("controllers", "scheduler", "webhooks", "nodes")
 OFFER = {"cpu": "16", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "4"}
 
 
@@ -139,6 +139,8 @@ def running_product(folder: Path, **options: Sequence[str]) -> Iterator[Product]
         ends.callback(_end, product)
         for command in COMMANDS:
             start(product, command, *options.get(command, ()))
+            # The controllers create the first queues; the scheduler creates what is missing when it starts.
+            until(lambda: product.kubectl("get", "queue", "default", "--ignore-not-found"), "the first queues")
         _wait_until_ready(product)
         yield product
 

@@ -7,8 +7,8 @@
         ...                                                          # the components work
         assert faults(asked(folder)) == []
 
-The roles are read from the templates of the chart, where only a few words are filled in. What is asked is in the audit log
-of the server, with the user of each request.
+The roles are read from the templates of the chart, where only a few words are filled in. The audit log of the server
+tells what is asked, with the user of each request.
 """
 
 from __future__ import annotations
@@ -32,23 +32,32 @@ LOG = "audit.log"
 
 
 class Right(NamedTuple):
-    """A right, or a request that needs it: `resource` has its subresource, and what is empty means all."""
+    """A right, or a request that needs it.
+
+    Attributes:
+        verb: such as `list`.
+        group: of the kind; empty for those of the core.
+        resource: the plural of the kind, with the subresource.
+        namespace: where; empty for everywhere.
+        names: of the objects; empty for all.
+    """
 
     verb: str
     group: str
     resource: str
     namespace: str = ""
-    name: str = ""
+    names: tuple[str, ...] = ()
 
     def covers(self, asked: Right) -> bool:
         """True if a request is allowed by this right."""
-        return self[:3] == asked[:3] and self.namespace in ("", asked.namespace) and self.name in ("", asked.name)
+        named = not self.names or (bool(asked.names) and set(asked.names) <= set(self.names))
+        return self[:3] == asked[:3] and self.namespace in ("", asked.namespace) and named
 
     def __str__(self) -> str:
         """The right in words."""
-        group = f".{self.group}" if self.group else ""
-        where = f" in {self.namespace}" if self.namespace else ""
-        return f"{self.verb} {self.resource}{group}{f' {self.name}' if self.name else ''}{where}"
+        of = f"{self.resource}.{self.group}" if self.group else self.resource
+        where = [f"in {self.namespace}"] if self.namespace else []
+        return " ".join([self.verb, of, *self.names, *where])
 
 
 class Requests(NamedTuple):
@@ -84,17 +93,16 @@ def granted(component: str) -> list[Right]:
         namespace = role["metadata"].get("namespace", "")
         for rule in role.get("rules", ()):
             found += [
-                Right(verb, group, resource, namespace, name)
+                Right(verb, group, resource, namespace, tuple(rule.get("resourceNames", ())))
                 for verb in rule["verbs"]
                 for group in rule["apiGroups"]
                 for resource in rule["resources"]
-                for name in rule.get("resourceNames", ("",))
             ]
     return found
 
 
 def audit(folder: Path) -> list[str]:
-    """Arguments of a kube-apiserver that writes what the components ask into a folder."""
+    """Arguments of a kube-apiserver that serves all kinds and writes what the components ask into a folder."""
     policy = {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
@@ -108,6 +116,8 @@ def audit(folder: Path) -> list[str]:
         f"--audit-log-path={folder / LOG}",
         # Owners of objects must then be ones whose finalizers a component may set, as on OpenShift.
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+        "--feature-gates=DRADeviceTaintRules=true",
+        "--runtime-config=resource.k8s.io/v1beta2=true",
     ]
 
 
@@ -130,8 +140,10 @@ def _note(requests: Requests, event: Mapping[str, Any]) -> None:
         requests.asked.add(Right(event["verb"], "", event["requestURI"]))
         return
     resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-    name = "" if event["verb"] == "create" else about.get("name", "")
-    requests.asked.add(Right(event["verb"], about.get("apiGroup", ""), resource, about.get("namespace", ""), name))
+    # The name of an object that is created counts for subresources only.
+    named = about.get("name") if event["verb"] != "create" or "subresource" in about else None
+    names = (named,) if named else ()
+    requests.asked.add(Right(event["verb"], about.get("apiGroup", ""), resource, about.get("namespace", ""), names))
 
 
 def faults(component: str, rights: Iterable[Right], requests: Requests, unasked: Mapping[str, str]) -> list[str]:

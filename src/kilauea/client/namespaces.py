@@ -11,7 +11,7 @@ from kilauea.api.ports import Api, ApiError, Obj, Resource
 async def create_in_namespace(api: Api, resource: Resource, namespace: str, body: Obj) -> dict[str, Any]:
     """Create an object, and its namespace if that does not exist; returns the object.
 
-    The namespace is created only when it is missing, so that a process whose namespace exists needs no right to create any.
+    The namespace is created only when it is missing, so a process whose namespace exists needs no right to create any.
 
     Raises:
         ApiError: the server refuses one of them.

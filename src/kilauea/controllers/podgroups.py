@@ -113,7 +113,7 @@ class PodGroupController:
 def _without_block(reference: Obj) -> dict[str, Any]:
     """A reference to an owner whose deletion does not wait for the group.
 
-    Some clusters let only those set `blockOwnerDeletion` who may update the finalizers of the owner, of whatever kind it is.
+    Setting `blockOwnerDeletion` may need the right to update the finalizers of the owner, of whatever kind it is.
     """
     return {name: value for name, value in reference.items() if name != "blockOwnerDeletion"}
 

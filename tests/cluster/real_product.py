@@ -129,7 +129,7 @@ def running_product(folder: Path, **options: Sequence[str]) -> Iterator[Product]
     with real_server(["*"], rights.audit(folder)) as server, ExitStack() as ends:
         client = Client.from_kubeconfig(server.kubeconfig)
         rights.install(client)
-        access = rights.kubeconfigs(client, server.certificate, folder)
+        access = rights.kubeconfigs(client, server.kubeconfig, folder)
         by_command = {"scheduler": access["scheduler"], "controllers": access["controllers"]}
         by_command |= {"webhooks": access["admission"], "nodes": server.kubeconfig}
         product = Product(server.kubeconfig, folder, by_command, {})

@@ -3,7 +3,7 @@
     with real_server(["*"], audit(folder)) as server:
         client = Client.from_kubeconfig(server.kubeconfig)
         install(client)
-        access = kubeconfigs(client, server.certificate, folder)     # {"scheduler": Path, ...}
+        access = kubeconfigs(client, server.kubeconfig, folder)     # {"scheduler": Path, ...}
         ...                                                          # the components work
         assert faults(asked(folder)) == []
 
@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import yaml
 from playing import Client
-from real_server import write_kubeconfig
 
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "kilauea"
 COMPONENTS = ("scheduler", "controllers", "admission")
@@ -177,15 +176,17 @@ def install(client: Client) -> None:
             post(client, f"{RBAC}{within}/{each['kind'].lower()}s", each)
 
 
-def kubeconfigs(client: Client, certificate: Path, folder: Path) -> dict[str, Path]:
-    """Files by which the components act as their service accounts."""
+def kubeconfigs(client: Client, admin: Path, folder: Path) -> dict[str, Path]:
+    """Files in a folder by which the components act as their service accounts; else they say what the admin's says."""
     found = {}
+    document = yaml.safe_load(admin.read_text())
     for component in COMPONENTS:
         path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{RELEASE}-{component}/token"
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         token = post(client, path, request)["status"]["token"]
         found[component] = folder / f"{component}.kubeconfig"
-        write_kubeconfig(found[component], client.url, certificate, token)
+        users = [{"name": each["name"], "user": {"token": token}} for each in document["users"]]
+        found[component].write_text(yaml.safe_dump({**document, "users": users}))
     return found
 
 

@@ -3,7 +3,8 @@
 with running_product(folder) as product:
     product.kubectl("get", "nodes")
 
-The nodes are the three of the recordings: 16 cpus, 64Gi and four GPUs each.
+Scheduler, controllers and webhooks act as service accounts with the roles of the chart; the nodes are simulated by the
+administrator. They are the three of the recordings: 16 cpus, 64Gi and four GPUs each.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +26,7 @@ import pytest
 from cluster.up_process import until
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("scheduler", "controllers", "webhooks", "nodes")
+COMMANDS = ("controllers", "scheduler", "webhooks", "nodes")
 OFFER = {"cpu": "16", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "4"}
 
 
@@ -36,11 +37,13 @@ class Product:
     Attributes:
         kubeconfig: of the real server's administrator.
         folder: where the logs are, `scheduler.log` and so on.
+        access: the kubeconfig of each command.
         processes: by the name of their command.
     """
 
     kubeconfig: Path
     folder: Path
+    access: dict[str, Path]
     processes: dict[str, subprocess.Popen[bytes]]
 
     def log(self, name: str) -> str:
@@ -84,50 +87,68 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def _options(command: str) -> list[str]:
+def options_of(command: str) -> list[str]:
+    """The options with which a command is started."""
     port = _free_port()
     webhooks = ["--listen-address", "127.0.0.1", "--port", str(port), "--webhook-url", f"https://127.0.0.1:{port}"]
     return {
-        "scheduler": ["--leader-elect=false", "--listen-address", f"127.0.0.1:{port}"],
-        "controllers": ["--leader-elect=false"],
+        "scheduler": ["--listen-address", f"127.0.0.1:{port}"],
+        "controllers": [],
         "webhooks": webhooks,
         "nodes": ["--count", "0"],
     }[command]
 
 
-def _start(command: str, kubeconfig: Path, log: Path) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "kilauea", command, "--kubeconfig", str(kubeconfig), *_options(command)]
-    with log.open("wb") as out:
-        return subprocess.Popen(words, stdout=out, stderr=out)
+def start(product: Product, command: str, *options: str) -> subprocess.Popen[bytes]:
+    """Start a command of the product, or start it again; its log goes on."""
+    words = [sys.executable, "-m", "kilauea", command, "--kubeconfig", str(product.access[command])]
+    with (product.folder / f"{command}.log").open("ab") as out:
+        process = subprocess.Popen([*words, *options_of(command), *options], stdout=out, stderr=out)
+    product.processes[command] = process
+    return process
 
 
 @contextmanager
-def running_product(folder: Path) -> Iterator[Product]:
-    """Everything for the length of a block; skips the test where the binaries of Kubernetes are not built."""
+def running_product(folder: Path, **options: Sequence[str]) -> Iterator[Product]:
+    """Everything for the length of a block; skips the test where the binaries of Kubernetes are not built.
+
+    Args:
+        folder: for logs and credentials; `rights.asked` reads from there what the components have asked.
+        options: more options, by command.
+    """
     sys.path.insert(0, str(ROOT / "tests/kubernetes"))
     try:
-        from real_binaries import missing  # noqa: PLC0415 - only these tests need them
+        import rights  # noqa: PLC0415 - only these tests need them
+        from playing import Client  # noqa: PLC0415
+        from real_binaries import missing  # noqa: PLC0415
         from real_server import real_server  # noqa: PLC0415
     finally:
         sys.path.remove(str(ROOT / "tests/kubernetes"))
     if missing():
         pytest.skip(f"no {', '.join(missing())}: run `make kubernetes-binaries`")
-    with real_server(["*"]) as server, ExitStack() as ends:
-        product = Product(server.kubeconfig, folder, {})
+    with real_server(["*"], rights.audit(folder)) as server, ExitStack() as ends:
+        client = Client.from_kubeconfig(server.kubeconfig)
+        rights.install(client)
+        access = rights.kubeconfigs(client, server.kubeconfig, folder)
+        by_command = {"scheduler": access["scheduler"], "controllers": access["controllers"]}
+        by_command |= {"webhooks": access["admission"], "nodes": server.kubeconfig}
+        product = Product(server.kubeconfig, folder, by_command, {})
         product.kubectl("apply", "--server-side", "-f", str(ROOT / "deploy/crds"))
         product.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         product.kubectl("create", "-f", "-", given=json.dumps(recorded_nodes()))
+        ends.callback(_end, product)
         for command in COMMANDS:
-            process = _start(command, server.kubeconfig, folder / f"{command}.log")
-            product.processes[command] = process
-            ends.callback(_end, process)
+            start(product, command, *options.get(command, ()))
+            # The controllers create the first queues; the scheduler creates what is missing when it starts.
+            until(lambda: product.kubectl("get", "queue", "default", "--ignore-not-found"), "the first queues")
         _wait_until_ready(product)
         yield product
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
+def _end(product: Product) -> None:
+    for process in product.processes.values():
+        process.kill()
+        process.wait()
 
 
 def _wait_until_ready(product: Product) -> None:

@@ -49,6 +49,7 @@ def test_a_pod_on_its_own_is_a_gang_of_one(cluster: Cluster) -> None:
     assert group["metadata"]["annotations"] == {"volcano.sh/preemptable": "true", "volcano.sh/jdb-max-unavailable": "1"}
     (owner,) = group["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("Pod", "p", True)
+    assert "blockOwnerDeletion" not in owner
     assert group["spec"] == {
         "minMember": 1,
         "queue": "q",
@@ -87,7 +88,9 @@ def test_pods_of_one_owner_share_a_group_that_says_what_the_owner_says(cluster: 
     (group,) = cluster.all(POD_GROUPS)
     assert group["metadata"]["name"] == f"podgroup-{owner['metadata']['uid']}"
     assert group["metadata"]["annotations"] == {"volcano.sh/service.type": "online"}
-    assert group["metadata"]["ownerReferences"][0]["name"] == "web"
+    (reference,) = cluster.all(PODS)[0]["metadata"]["ownerReferences"]
+    assert reference.pop("blockOwnerDeletion")
+    assert group["metadata"]["ownerReferences"] == [reference]
     assert (group["spec"]["minMember"], group["spec"]["minResources"]["pods"]) == (3, "3")
     assert [each["metadata"]["annotations"][GROUP] for each in cluster.all(PODS)] == [group["metadata"]["name"]] * 3
 

@@ -1,11 +1,12 @@
 """`kilauea scheduler` with a report on each plan: whether `kilauea plan` says the same on a dump taken just before.
 
-    python tests/kubernetes/compared_scheduler.py REPORT --kubeconfig FILE [options of kilauea scheduler]
+    python tests/kubernetes/compared_scheduler.py REPORT ADMIN --kubeconfig FILE [options of kilauea scheduler]
 
-There are two dumps. One holds the objects as the scheduler knows them, with what it has decided and not seen yet; it
-is always compared. The other is listed from the API server, as `kilauea plan --kubeconfig` does it; it is compared
-unless the server is ahead of the scheduler, or the scheduler of the server. Each comparison is a line of JSON in
-REPORT, written before the plan is carried out, so that nothing is lost when the process is killed.
+There are two dumps, made with ADMIN, a kubeconfig that may list everything. One holds the objects as the scheduler knows
+them, with what it has decided and not seen yet; it is always compared. The other is listed from the API server, as
+`kilauea plan --kubeconfig` does it; it is compared unless the server is ahead of the scheduler, or the scheduler of the
+server. Each comparison is a line of JSON in REPORT, written before the plan is carried out, so that nothing is lost when
+the process is killed.
 """
 
 from __future__ import annotations
@@ -114,7 +115,6 @@ def _versions(objects: Iterable[Object]) -> dict[tuple[str, str], str]:
 
 
 if __name__ == "__main__":
-    ComparedScheduler.report, arguments = Path(sys.argv[1]), sys.argv[2:]
-    ComparedScheduler.kubeconfig = Path(arguments[arguments.index("--kubeconfig") + 1])
+    ComparedScheduler.report, ComparedScheduler.kubeconfig, *_ = map(Path, sys.argv[1:])
     with patch.object(process, "LiveScheduler", ComparedScheduler):
-        main(["scheduler", *arguments])
+        main(["scheduler", *sys.argv[3:]])

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import rights
 from playing import Client, install_definitions
 from real_binaries import HERE
 
@@ -32,6 +33,8 @@ NODES, CORES = 2, 4
 STOP_SECONDS = 6
 """How long a pod takes to end; a scheduler starts in less."""
 PATIENCE = 60
+QUICK = ("--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=200ms")
+"""Another scheduler takes over soon."""
 SCHEDULING = "scheduling.volcano.sh/v1beta1"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
@@ -67,6 +70,7 @@ class Cluster:
         self.namespace = f"plans-{secrets.token_hex(3)}"
         self.report = folder / "report.jsonl"
         self._kubeconfig, self._folder, self._ends = kubeconfig, folder, ends
+        self._access: dict[str, Path] = {}
         (folder / "scheduler.conf").write_text(CONF)
 
     # --- objects
@@ -97,8 +101,10 @@ class Cluster:
         return [each for each in self.pods(group) if each["status"].get("phase") == "Running" and not goes(each)]
 
     def prepare(self) -> None:
-        """Definitions, a namespace whose pods the server lets in, priorities, and queues in a tree."""
+        """Definitions, the roles of the chart, a namespace whose pods the server lets in, priorities, and queues."""
         install_definitions(self.client)
+        rights.install(self.client)
+        self._access = rights.kubeconfigs(self.client, self._kubeconfig, self._folder)
         self.send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         accounts = f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
         self.send("POST", accounts, {"metadata": {"name": "default"}})
@@ -149,19 +155,19 @@ class Cluster:
     # --- processes
 
     def run(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        """A command of `kilauea` that runs until the end of the story."""
+        """A command of `kilauea` that runs until the end of the story, with its rights in the chart if it has any."""
         return self._start(name, [sys.executable, "-m", "kilauea", name], words)
 
     def scheduler(self) -> subprocess.Popen[bytes]:
         """A scheduler whose plans are compared; ready."""
-        program = [sys.executable, str(HERE / "compared_scheduler.py"), str(self.report)]
+        program = [sys.executable, str(HERE / "compared_scheduler.py"), str(self.report), str(self._kubeconfig)]
         conf = str(self._folder / "scheduler.conf")
-        options = ("--leader-elect=false", "--enable-metrics=false", "--scheduler-conf", conf)
+        options = ("--enable-metrics=false", *QUICK, "--scheduler-conf", conf)
         return self._start("scheduler", program, options)
 
     def _start(self, name: str, program: Sequence[str], options: Iterable[str]) -> subprocess.Popen[bytes]:
         with (self._folder / f"{name}.log").open("ab") as log:
-            command = [*program, "--kubeconfig", str(self._kubeconfig), *options]
+            command = [*program, "--kubeconfig", str(self._access.get(name, self._kubeconfig)), *options]
             process = subprocess.Popen(command, stdout=log, stderr=log)
         self._ends.callback(_kill, process)
         return process

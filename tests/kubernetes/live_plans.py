@@ -4,9 +4,10 @@
     python tests/kubernetes/live_plans.py --kubeconfig KUBECONFIG  # at an empty API server, which keeps the objects
 
 The processes `kilauea controllers`, `nodes` and `scheduler` work over HTTPS on two nodes of four cpus, with two queues
-in a tree. One queue borrows all, and its pods take a while to end. A gang of the other queue reclaims its share, then
-an urgent pod of the first queue preempts. Each time the scheduler is killed between eviction and bind, and another one
-takes over. The exit code is 1 if something is not as it must be.
+in a tree. Controllers and scheduler have the rights that the chart grants, and nothing may be refused to them. One queue
+borrows all, and its pods take a while to end. A gang of the other queue reclaims its share, then an urgent pod of the
+first queue preempts. Each time the scheduler is killed between eviction and bind, and another one takes over. The exit
+code is 1 if something is not as it must be.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import rights
 from live_cluster import CORES, NODES, Broken, Cluster, goes, open_queues, promised_node, until
 from real_binaries import build, missing
 from real_server import real_server
@@ -82,7 +84,7 @@ def play(cluster: Cluster) -> None:
         Broken: something is not as it must be.
     """
     cluster.prepare()
-    cluster.run("controllers", "--leader-elect=false")
+    cluster.run("controllers")
     cluster.run("nodes", "--count", str(NODES), "--node-cpu", str(CORES))
     cluster.untaint()
     scheduler = cluster.scheduler()
@@ -113,6 +115,21 @@ def check_report(path: Path) -> str:
     return f"{len(lines)} plans compared, {served} with the server's objects too, {len(evicting)} of them evict"
 
 
+def check_rights(folder: Path) -> None:
+    """Look into the audit log, if there is one.
+
+    Raises:
+        Broken: a component was refused something, or asked for what the chart does not grant.
+    """
+    if not (folder / rights.LOG).exists():
+        return
+    for component, requests in rights.asked(folder).items():
+        granted = rights.granted(component)
+        foreign = [str(each) for each in requests.asked if not any(right.covers(each) for right in granted)]
+        if requests.refused or foreign:
+            raise Broken(f"{component}: refused {sorted(requests.refused)}, not granted {sorted(foreign)}")
+
+
 def main() -> int:
     """Play, or say why not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -124,11 +141,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kilauea-plans-") as folder, ExitStack() as ends:
         if options.kubeconfig is None:
             build()
-            options.kubeconfig = ends.enter_context(real_server()).kubeconfig
+            options.kubeconfig = ends.enter_context(real_server((), rights.audit(Path(folder)))).kubeconfig
         started, cluster = time.monotonic(), Cluster(options.kubeconfig, Path(folder), ends)
         try:
             play(cluster)
             told = check_report(cluster.report)
+            check_rights(Path(folder))
         except Broken as broken:
             print(f"{cluster.logs()}\ntest-kubernetes: live plans: {broken}")
             return 1

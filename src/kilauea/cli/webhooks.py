@@ -55,6 +55,14 @@ GATE = "SchedulingGatesQueueAdmission"
     metavar="FILE",
     help="Certificate of its authority. [default: without these three, a self-signed one, stored in a Secret]",
 )
+@click.option(
+    "--tls-secret-name",
+    "secret",
+    default="volcano-admission-secret",
+    show_default=True,
+    metavar="NAME",
+    help="Secret of the self-signed certificate.",
+)
 @click.option("--webhook-namespace", "namespace", default="", help="Namespace of the service for the webhooks.")
 @click.option("--webhook-service-name", "service", default="", help="Its name.")
 @click.option("--webhook-url", "url", default="", metavar="URL", help="URL of the webhooks, instead of a service.")
@@ -123,6 +131,7 @@ def _options(given: Mapping[str, Any]) -> WebhookOptions:
         paths=_paths(given["enabled"]),
         settings=_settings(given),
         admission_conf=given["conf"],
+        secret=given["secret"],
         files=_files(given["certificate"], given["key"], given["authority"]),
         grace=given["grace"] / SECOND,
     )

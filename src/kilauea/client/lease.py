@@ -19,6 +19,7 @@ from typing import Any
 from kilauea.api.kinds import LEASES
 from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.times import SECOND, format_time
+from kilauea.client.namespaces import create_in_namespace
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Election:
         api: where the lease is.
         clock: the candidate's own.
         rng: so that candidates do not ask all at once.
-        key: of the lease, which is made if it is not there.
+        key: of the lease, which is made if it is not there, with its namespace.
         identity: of this candidate; no other has it.
         terms: how long things take.
     """
@@ -178,7 +179,7 @@ class Election:
         else:
             metadata = {"namespace": self._key.namespace, "name": self._key.name}
             body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
-            self._lease = await self._api.create(LEASES, self._key.namespace, body)
+            self._lease = await create_in_namespace(self._api, LEASES, self._key.namespace, body)
 
     async def _release(self) -> None:
         """Give the lease back, so that the next leader need not wait."""

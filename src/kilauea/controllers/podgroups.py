@@ -99,7 +99,8 @@ class PodGroupController:
         metadata: dict[str, Any] = {"name": group_name(pod), "namespace": pod["metadata"]["namespace"]}
         metadata["annotations"], metadata["labels"] = _annotations(pod, owners), _labels(pod)
         controlled = controller_of(pod) is not None
-        metadata["ownerReferences"] = pod["metadata"]["ownerReferences"] if controlled else [owner_reference(PODS, pod)]
+        owning = pod["metadata"]["ownerReferences"] if controlled else [owner_reference(PODS, pod)]
+        metadata["ownerReferences"] = [_without_block(each) for each in owning]
         return {
             "apiVersion": POD_GROUPS.api_version,
             "kind": POD_GROUPS.kind,
@@ -107,6 +108,14 @@ class PodGroupController:
             "spec": _spec(pod, _min_member(owners)),
             "status": {"phase": "Pending"},
         }
+
+
+def _without_block(reference: Obj) -> dict[str, Any]:
+    """A reference to an owner whose deletion does not wait for the group.
+
+    Setting `blockOwnerDeletion` may need the right to update the finalizers of the owner, of whatever kind it is.
+    """
+    return {name: value for name, value in reference.items() if name != "blockOwnerDeletion"}
 
 
 def _annotations(pod: Obj, owners: list[Obj]) -> dict[str, str]:

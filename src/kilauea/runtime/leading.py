@@ -10,20 +10,16 @@ middle of its work, with queued requests. So each write is checked right before 
 
 from __future__ import annotations
 
-import logging
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from kilauea.api.kinds import NAMESPACES
 from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.client.lease import Election, Terms
 
 READS = ("GET", "HEAD")
 """Methods that change nothing, allowed to every process."""
-
-log = logging.getLogger(__name__)
 
 
 class Leadership:
@@ -55,7 +51,7 @@ class Leadership:
             raise ApiError(0, "LeaseLost", f"{method} is not sent: the lease {self._lease} has expired")
 
     async def lead(self, api: Api, work: Callable[[], Awaitable[None]]) -> None:
-        """Work while holding the lease; its namespace is created if necessary. Without a lease, work at once.
+        """Work while holding the lease. Without a lease, work at once.
 
         Args:
             api: the cluster of the lease, through a connection that `check` does not guard.
@@ -67,7 +63,6 @@ class Leadership:
         if self._lease is None:
             await work()
             return
-        await self._make_namespace(api, self._lease.namespace)
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._election = Election(api, self._clock, self._rng, self._lease, identity, self._terms)
 
@@ -76,12 +71,3 @@ class Leadership:
             await work()
 
         await self._election.lead(led)
-
-    @staticmethod
-    async def _make_namespace(api: Api, name: str) -> None:
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        try:
-            await api.create(NAMESPACES, "", body)
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                log.warning("namespace %s of the lease: %s", name, error)

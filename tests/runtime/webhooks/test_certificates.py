@@ -11,7 +11,7 @@ import pytest
 from kilauea.api.kinds import SECRETS
 from kilauea.api.ports import Key
 from kilauea.api.times import SECOND
-from kilauea.runtime.webhooks.certificates import CertificateError, Files, FileSource, SecretSource
+from kilauea.runtime.webhooks.certificates import SECRET, CertificateError, Files, FileSource, SecretSource
 from support.controlled import Cluster
 
 DAY = 86_400 * SECOND
@@ -47,7 +47,7 @@ def cluster() -> Iterator[Cluster]:
 
 def source(cluster: Cluster, clock: Time) -> SecretSource:
     """A process that serves."""
-    return SecretSource(cluster.client, "volcano-system", ["webhooks.volcano-system.svc"], clock)
+    return SecretSource(cluster.client, Key("volcano-system", SECRET), ["webhooks.volcano-system.svc"], clock)
 
 
 def test_processes_that_start_together_serve_with_the_same_certificate(cluster: Cluster) -> None:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kilauea.api.kinds import NAMESPACES, SECRETS
+from kilauea.api.kinds import SECRETS
 from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.times import SECOND
+from kilauea.client.namespaces import create_in_namespace
 from kilauea.runtime.webhooks.credentials import Credentials, renewed
 
 SECRET = "volcano-admission-secret"
@@ -80,14 +81,14 @@ class SecretSource:
 
     Args:
         api: the cluster.
-        namespace: namespace of the Secret; created if necessary.
+        key: the Secret; its namespace is created if necessary.
         names: host names and addresses of the server.
         clock: the time.
     """
 
-    def __init__(self, api: Api, namespace: str, names: Sequence[str], clock: Clock) -> None:
+    def __init__(self, api: Api, key: Key, names: Sequence[str], clock: Clock) -> None:
         self._api = api
-        self._key = Key(namespace, SECRET)
+        self._key = key
         self._names = names
         self._clock = clock
         self._last: Credentials | None = None
@@ -138,15 +139,8 @@ class SecretSource:
 
     async def _create(self, data: Mapping[str, str]) -> None:
         namespace, name = self._key
-        try:
-            await self._api.create(
-                NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            )
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                log.warning("namespace %s of the Secret: %s", namespace, error)
         body = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": name}, "data": dict(data)}
-        await self._api.create(SECRETS, namespace, body)
+        await create_in_namespace(self._api, SECRETS, namespace, body)
 
 
 def _credentials(data: Mapping[str, str]) -> Credentials | None:

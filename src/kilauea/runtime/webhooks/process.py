@@ -19,11 +19,11 @@ from kilauea.admission.lookups import INTERESTS
 from kilauea.admission.registry import HOOKS
 from kilauea.admission.resource_groups import read_resource_groups
 from kilauea.admission.review import Hook, Settings
-from kilauea.api.ports import Api, ApiError, Clock
+from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.times import SECOND
 from kilauea.client.view import Cache
 from kilauea.runtime.daemon import Daemon, DaemonOptions, StartError, cannot_listen
-from kilauea.runtime.webhooks.certificates import CertificateError, Files, FileSource, SecretSource, Source
+from kilauea.runtime.webhooks.certificates import SECRET, CertificateError, Files, FileSource, SecretSource, Source
 from kilauea.runtime.webhooks.configurations import Where, register
 from kilauea.runtime.webhooks.credentials import Credentials
 from kilauea.runtime.webhooks.reviews import answer_in_time
@@ -54,6 +54,7 @@ class WebhookOptions:
         paths: paths of the hooks to serve.
         settings: settings of the hooks; resource groups come from `admission_conf`.
         admission_conf: file with resource groups.
+        secret: name of the Secret with the certificate, if there are no files.
         files: certificate files; None to issue a certificate and keep it in a Secret.
         grace: seconds that requests have to end when the process stops.
     """
@@ -65,6 +66,7 @@ class WebhookOptions:
     paths: Sequence[str] = tuple(hook.path for hook in HOOKS)
     settings: Settings = field(default_factory=Settings)
     admission_conf: Path | None = None
+    secret: str = SECRET
     files: Files | None = None
     grace: float = 30.0
 
@@ -121,7 +123,7 @@ class Webhooks:
             return FileSource(self._options.files)
         where = self._options.where
         namespace = where.namespace or NAMESPACE
-        return SecretSource(self._api, namespace, names_of(where), self._clock)
+        return SecretSource(self._api, Key(namespace, self._options.secret), names_of(where), self._clock)
 
     async def watch(self, rng: Random) -> None:
         """Keep the caches of queues, pod groups, jobs and namespaces up to date."""

@@ -1,0 +1,29 @@
+"""Objects in a namespace of the system, such as a lease, which may be written before that namespace exists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.api.kinds import NAMESPACES
+from kilauea.api.ports import Api, ApiError, Obj, Resource
+
+
+async def create_in_namespace(api: Api, resource: Resource, namespace: str, body: Obj) -> dict[str, Any]:
+    """Create an object, and its namespace if that does not exist; returns the object.
+
+    The namespace is created only when it is missing, so a process whose namespace exists needs no right to create any.
+
+    Raises:
+        ApiError: the server refuses one of them.
+    """
+    try:
+        return await api.create(resource, namespace, body)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+    try:
+        await api.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise
+    return await api.create(resource, namespace, body)

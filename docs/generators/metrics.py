@@ -9,13 +9,15 @@ from prometheus_client import CollectorRegistry
 from generators.markdown import BLANK, code, page, table
 from kilauea.telemetry.controller_metrics import ControllerMetrics
 from kilauea.telemetry.metrics import SchedulerMetrics
+from kilauea.telemetry.webhook_metrics import WebhookMetrics
 
 
 def metrics_page() -> str:
-    """All metrics of the scheduler and of the controllers."""
+    """All metrics of the scheduler, the controllers and the webhooks."""
     introduction = (
-        "`/metrics` of the scheduler and of the controllers has these, in the format of Prometheus; "
-        "`--listen-address` says where. Names that begin with `volcano_` are those of Volcano's dashboards and alerts. "
+        "`/metrics` of the scheduler, the controllers and the webhooks has these, in the format of Prometheus; "
+        "`--listen-address` says where, for the webhooks `--healthz-address`. "
+        "Names that begin with `volcano_` are those of Volcano's dashboards and alerts. "
         "Histograms have `_bucket`, `_sum` and `_count`."
     )
     none = dict.fromkeys(("queues", "jobs", "flows", "pods"), list)
@@ -24,6 +26,7 @@ def metrics_page() -> str:
         introduction,
         _registry("The scheduler", SchedulerMetrics().registry),
         _registry("The controllers", ControllerMetrics(**none).registry),
+        _registry("The webhooks", WebhookMetrics().registry),
     )
 
 

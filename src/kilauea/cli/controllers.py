@@ -12,18 +12,19 @@ from kilauea.api.times import SECOND
 from kilauea.cli.daemon import (
     daemon_options,
     health,
+    logging_options,
     master,
-    original_flags,
     pace,
     run_daemon,
     scheduler_names,
     start_log,
-    verbosity,
+    version,
 )
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Usage
 from kilauea.cli.leader_election import leader_election
 from kilauea.cli.options import access, switch
+from kilauea.cli.original_flags import CONTEXT, CONTROLLERS, without_effect
 
 if TYPE_CHECKING:
     from kilauea.runtime.manager.process import ManagerOptions
@@ -34,17 +35,11 @@ Examples:
   kilauea controllers --controllers=*,-pg-controller
   kilauea controllers --kubernetes-controllers='*'   # beside an API server that has no controller manager
 """
-NO_EFFECT = """
-worker-threads worker-threads-for-cronjob worker-threads-for-podgroup worker-threads-for-queue worker-threads-for-gc
-max-requeue-num feature-gates log-flush-frequency logtostderr leader-elect-resource-lock ca-cert-file tls-cert-file
-tls-private-key-file
-""".split()
-"""Flags of Volcano that are accepted, so that its manifests work, but have no effect."""
 SHARES = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:true:2:100")
 """Default shares of schedulers."""
 
 
-@click.command(short_help="Run controllers for a cluster.", epilog=EXAMPLES)
+@click.command(short_help="Run controllers for a cluster.", epilog=EXAMPLES, context_settings=CONTEXT)
 @access
 @click.option(
     "--controllers",
@@ -102,9 +97,10 @@ SHARES = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:
 @click.option("--listen-address", default="127.0.0.1:8081", show_default=True, help="Address of /metrics, if enabled.")
 @leader_election("vc-controller-manager", "Run the controllers only while holding the lease.")
 @master
-@verbosity
-@original_flags(NO_EFFECT)
-def controllers(verbosity: int, **given: Any) -> None:
+@logging_options
+@version
+@without_effect(CONTROLLERS)
+def controllers(**given: Any) -> None:
     """Run Volcano's controllers until SIGTERM or Ctrl-C.
 
     They manage jobs with their pods and PodGroups, flows, cron jobs and the clean-up of finished jobs, PodGroups for
@@ -116,9 +112,9 @@ def controllers(verbosity: int, **given: Any) -> None:
     """
     from kilauea.runtime.manager.process import run_manager
 
-    start_log(verbosity)
+    start_log(given)
     options = _options(given)
-    run_daemon("kilauea controllers", lambda stop: run_manager(options, stop))
+    run_daemon(lambda stop: run_manager(options, stop))
 
 
 def _options(given: Mapping[str, Any]) -> ManagerOptions:

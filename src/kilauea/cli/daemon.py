@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kilauea.cli.inputs import Failure, Usage
 from kilauea.cli.leader_election import lease_of
-from kilauea.cli.options import Command, switch
+from kilauea.cli.options import Command, Flag, switch
+from kilauea.cli.original_flags import KLOG, warn_without_effect, without_effect
+from kilauea.cli.version import print_version
+from kilauea.runtime.logs import FORMATS, JSON, LEVELS
 
 if TYPE_CHECKING:
     import asyncio
 
     from kilauea.runtime.daemon import DaemonOptions
+
+
+log = logging.getLogger(__name__)
 
 
 class Level(click.ParamType[Any]):
@@ -32,7 +38,52 @@ class Level(click.ParamType[Any]):
         return int(text)
 
 
-verbosity = click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
+def logging_options(command: Command) -> Command:
+    """Options of the log; klog's other flags are accepted without effect."""
+    command = without_effect(KLOG)(command)
+    command = click.option(
+        "--log-level",
+        type=click.Choice(LEVELS),
+        metavar="LEVEL",
+        help=f"Lowest level that is logged: {', '.join(LEVELS)}. [default: by -v]",
+    )(command)
+    command = click.option(
+        "--logging-format",
+        "log_format",
+        type=click.Choice(FORMATS),
+        default=FORMATS[0],
+        show_default=True,
+        help="Lines of text, or one JSON object per line.",
+    )(command)
+    return click.option(
+        "-v",
+        "--v",
+        "verbosity",
+        type=Level(),
+        default=2,
+        show_default=True,
+        metavar="NUMBER",
+        help="Verbosity as klog counts it; debug messages from 4 up.",
+    )(command)
+
+
+def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        print_version()
+        context.exit()
+
+
+version = click.option(
+    "--version",
+    type=Flag(),
+    is_flag=False,
+    flag_value="true",
+    default="false",
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 master = click.option("--master", default="", metavar="URL", help="URL of the API server; overrides the kubeconfig.")
 
 
@@ -76,33 +127,12 @@ def scheduler_names(words: str) -> Callable[[Command], Command]:
 def health(command: Command) -> Command:
     """Options of the health endpoint."""
     command = click.option(
-        "--healthz-address", default="127.0.0.1:11251", show_default=True, help="Address of /healthz, if enabled."
+        "--healthz-address",
+        default="127.0.0.1:11251",
+        show_default=True,
+        help="Address of the health endpoints, if enabled.",
     )(command)
-    return switch("--enable-healthz", False, "Serve /healthz at --healthz-address.")(command)
-
-
-def _without_effect(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        click.echo(f"warning: {parameter.opts[0]} has no effect here", err=True)
-
-
-def original_flags(names: Sequence[str]) -> Callable[[Command], Command]:
-    """Accept flags of Volcano that have no effect here."""
-
-    def take(command: Command) -> Command:
-        for name in names:
-            option = click.option(
-                f"--{name}",
-                is_flag=False,
-                flag_value="true",
-                hidden=True,
-                expose_value=False,
-                callback=_without_effect,
-            )
-            command = option(command)
-        return command
-
-    return take
+    return switch("--enable-healthz", False, "Serve the health endpoints at --healthz-address.")(command)
 
 
 def address_of(text: str, option: str) -> tuple[str, int]:
@@ -117,10 +147,12 @@ def address_of(text: str, option: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def start_log(verbosity: int) -> None:
-    """Log to standard error, with debug messages from level 4 up."""
-    level = logging.DEBUG if verbosity > 3 else logging.INFO
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+def start_log(given: Mapping[str, Any]) -> None:
+    """Log as the options say, and warn about flags that have no effect."""
+    from kilauea.runtime import logs
+
+    logs.start_log(given["log_format"], given["log_level"] or "", given["verbosity"])
+    warn_without_effect(given["log_format"])
 
 
 def pages_of(given: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
@@ -159,11 +191,10 @@ def daemon_options(given: Mapping[str, Any]) -> DaemonOptions:
     )
 
 
-def run_daemon(command: str, start: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+def run_daemon(start: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     """Run a daemon until SIGTERM or Ctrl-C.
 
     Args:
-        command: name of the command, for messages.
         start: function that runs the daemon until the event is set.
 
     Raises:
@@ -185,6 +216,16 @@ def run_daemon(command: str, start: Callable[[asyncio.Event], Awaitable[None]]) 
     try:
         asyncio.run(main())
     except (ExtensionError, SourceError, AccessError) as error:
-        raise Usage(f"{command}: {error}") from error
+        raise _ended(Usage, error) from error
     except (StartError, LeaseLost) as error:
-        raise Failure(f"{command}: {error}") from error
+        raise _ended(Failure, error) from error
+
+
+def _ended(kind: type[Failure], error: Exception) -> Failure | click.exceptions.Exit:
+    """Return the end of a command after an error; a JSON log has the error as its last message."""
+    context = click.get_current_context()
+    message = f"{context.command_path}: {error}"
+    if context.params.get("log_format") == JSON:
+        log.critical("%s", message)
+        return click.exceptions.Exit(kind.exit_code)
+    return kind(message)

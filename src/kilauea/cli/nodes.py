@@ -136,4 +136,4 @@ def nodes(
     def ready(number: int) -> None:
         click.echo(f"simulating {number} nodes")
 
-    run_daemon("kilauea nodes", lambda stop: run_nodes(options, ready, stop))
+    run_daemon(lambda stop: run_nodes(options, ready, stop))

@@ -10,18 +10,19 @@ import click
 from kilauea.cli.daemon import (
     daemon_options,
     health,
+    logging_options,
     master,
-    original_flags,
     pace,
     run_daemon,
     scheduler_names,
     start_log,
-    verbosity,
+    version,
 )
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Usage
 from kilauea.cli.leader_election import leader_election
 from kilauea.cli.options import access, switch
+from kilauea.cli.original_flags import CONTEXT, SCHEDULER, without_effect
 from kilauea.cli.sharding import sharding_of, sharding_options
 
 if TYPE_CHECKING:
@@ -36,15 +37,7 @@ Examples:
 """
 
 
-NO_EFFECT = """
-resync-period minimum-feasible-nodes minimum-percentage-nodes-to-find percentage-nodes-to-find enable-pprof cache-dumper
-cache-dump-dir node-worker-threads gate-removal-worker-num ignored-provisioners resource-sync-timeout feature-gates
-log-flush-frequency logtostderr leader-elect-resource-lock
-""".split()
-"""Flags of Volcano that are accepted, so that its manifests work, but have no effect."""
-
-
-@click.command(short_help="Schedule the pods of a cluster.", epilog=EXAMPLES)
+@click.command(short_help="Schedule the pods of a cluster.", epilog=EXAMPLES, context_settings=CONTEXT)
 @access
 @scheduler_names("Schedule pods with this schedulerName; pods of default-scheduler do not need a PodGroup.")
 @click.option("--scheduler-conf", metavar="FILE", help="Scheduler configuration; reloaded when it changes.")
@@ -70,12 +63,20 @@ log-flush-frequency logtostderr leader-elect-resource-lock
 @switch("--csi-storage", True, "Read CSIDrivers and CSIStorageCapacities.")
 @switch("--disable-default-scheduler-config", False, "Do not start without a valid --scheduler-conf.")
 @sharding_options
+@click.option(
+    "--node-selector",
+    "node_labels",
+    multiple=True,
+    metavar="KEY:VALUE",
+    help="Use only nodes with this label, or with one of several. Repeatable. [default: all nodes]",
+)
 @leader_election("volcano", "Schedule only while holding the lease.")
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, with this seed.")
 @master
-@verbosity
-@original_flags(NO_EFFECT)
-def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: int, **given: Any) -> None:
+@logging_options
+@version
+@without_effect(SCHEDULER)
+def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, **given: Any) -> None:
     """Schedule pods of the cluster until SIGTERM or Ctrl-C.
 
     Scheduling starts once all kinds of objects are listed; /readyz shows which are missing. The scheduler is compatible
@@ -84,7 +85,7 @@ def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: i
     from kilauea.runtime.inputs.extensions import load_extensions
     from kilauea.runtime.scheduler.process import SchedulerOptions, run_scheduler
 
-    start_log(verbosity)
+    start_log(given)
     strict = given["disable_default_scheduler_config"]
     options = SchedulerOptions(daemon_options(given), scheduler_conf, strict, _live(given))
 
@@ -92,7 +93,7 @@ def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: i
         extensions = load_extensions(folders, installed=scheduler_conf is not None)
         await run_scheduler(options, stop, extensions)
 
-    run_daemon("kilauea scheduler", start)
+    run_daemon(start)
 
 
 def _live(given: Mapping[str, Any]) -> LiveOptions:
@@ -102,9 +103,14 @@ def _live(given: Mapping[str, Any]) -> LiveOptions:
         Usage: an option is invalid.
     """
     from kilauea.runtime.scheduler.live import LiveOptions
+    from kilauea.runtime.scheduler.node_selector import labels_of
 
     if given["schedule_period"] <= 0:
         raise Usage("--schedule-period must be positive, for example 1s")
+    try:
+        labels = labels_of(given["node_labels"])
+    except ValueError as error:
+        raise Usage(f"--node-selector: {error}") from error
     return LiveOptions(
         names=given["schedulers"],
         default_queue=given["default_queue"],
@@ -113,4 +119,5 @@ def _live(given: Mapping[str, Any]) -> LiveOptions:
         storage=given["csi_storage"],
         seed=given["seed"],
         sharding=sharding_of(given["sharding_mode"], given["sharding_name"]),
+        node_labels=labels,
     )

@@ -11,17 +11,18 @@ import click
 from kilauea.cli.daemon import (
     daemon_options,
     health,
+    logging_options,
     master,
-    original_flags,
     pace,
     run_daemon,
     scheduler_names,
     start_log,
-    verbosity,
+    version,
 )
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Usage
 from kilauea.cli.options import access, switch
+from kilauea.cli.original_flags import CONTEXT, WEBHOOKS, without_effect
 
 if TYPE_CHECKING:
     from kilauea.admission.review import Settings
@@ -34,11 +35,10 @@ Examples:
   kilauea webhooks --webhook-namespace volcano-system --webhook-service-name volcano-admission-service
   kilauea webhooks --kubeconfig ~/.kube/config --webhook-url https://192.0.2.7:8443
 """
-NO_EFFECT = ("log-flush-frequency", "logtostderr")
 GATE = "SchedulingGatesQueueAdmission"
 
 
-@click.command(short_help="Validate and default objects for a cluster.", epilog=EXAMPLES)
+@click.command(short_help="Validate and default objects for a cluster.", epilog=EXAMPLES, context_settings=CONTEXT)
 @access
 @master
 @pace(qps=50, burst=100)
@@ -94,22 +94,23 @@ GATE = "SchedulingGatesQueueAdmission"
 @click.option(
     "--feature-gates", "gates", default="", metavar="NAME=BOOL", help=f"Feature gates; {GATE} is the only one."
 )
-@verbosity
-@original_flags(NO_EFFECT)
-def webhooks(verbosity: int, **given: Any) -> None:
+@logging_options
+@version
+@without_effect(WEBHOOKS)
+def webhooks(**given: Any) -> None:
     """Validate and default the jobs, queues, pod groups, pods and hyper nodes of a cluster.
 
     The command serves until SIGTERM or Ctrl-C, and registers its webhooks at the API server.
     """
     from kilauea.runtime.webhooks.process import run_webhooks
 
-    start_log(verbosity)
+    start_log(given)
     options = _options(given)
 
     def ready(address: str) -> None:
         click.echo(f"webhooks are ready at {address}")
 
-    run_daemon("kilauea webhooks", lambda stop: run_webhooks(options, stop, ready))
+    run_daemon(lambda stop: run_webhooks(options, stop, ready))
 
 
 def _options(given: Mapping[str, Any]) -> WebhookOptions:

@@ -170,6 +170,10 @@ class _Connector(aiohttp.TCPConnector):
 
 def _words(error: Exception) -> str:
     """Message of an error, or else its name."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        # Its own text repeats the address and the settings of TLS.
+        reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+        return f"certificate verify failed: {reason}"
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         # Its own text shows the object that holds the settings of TLS.
         number = error.os_error.errno or 0

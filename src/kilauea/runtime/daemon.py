@@ -32,7 +32,10 @@ from kilauea.client.transport import Transport
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.leading import Leadership
 from kilauea.runtime.tasks import until
-from kilauea.telemetry.serving import serve_pages
+from kilauea.telemetry.serving import Settings, pages, serve_pages
+
+PAGES_OPTIONS = "--listen-address or --healthz-address"
+"""The options that set the addresses of the pages, for messages."""
 
 log = logging.getLogger(__name__)
 
@@ -116,23 +119,31 @@ class Daemon:
         """Close the connections and pages."""
         await self._stack.aclose()
 
-    async def serve_pages(self, not_ready: Callable[[], str], registry: CollectorRegistry, option: str) -> None:
-        """Serve health and metrics until the daemon ends.
+    async def serve_pages(
+        self,
+        not_ready: Callable[[], str],
+        registry: CollectorRegistry,
+        option: str,
+        settings: Settings = dict,
+    ) -> None:
+        """Serve health, metrics and settings until the daemon ends.
 
         Args:
             not_ready: returns the reason why the process is not ready; empty if it is.
             registry: the metrics.
             option: the option that sets the address, for the message.
+            settings: the settings in use, without secrets.
 
         Raises:
             StartError: it cannot listen.
         """
         for host, port in self.options.pages:
             try:
-                bound = await self._stack.enter_async_context(serve_pages(host, port, not_ready, registry))
+                serving = serve_pages(host, port, pages(not_ready, registry, settings))
+                bound = await self._stack.enter_async_context(serving)
             except OSError as error:
                 raise cannot_listen(host, port, error, f"choose another address with {option}") from error
-            log.info("pages at http://%s:%d: /healthz /readyz /metrics", host or "0.0.0.0", bound)
+            log.info("pages at http://%s:%d: /healthz /readyz /metrics /configz", host or "0.0.0.0", bound)
 
     async def run(
         self,

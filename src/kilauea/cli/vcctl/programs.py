@@ -11,11 +11,10 @@ from kilauea.cli.vcctl.command import Group, Leaf, with_version
 from kilauea.cli.vcctl.flow import flow_group, template_group
 from kilauea.cli.vcctl.pod import pod_group
 from kilauea.cli.vcctl.queue import queue_group
+from kilauea.cli.version import print_version
 
 if TYPE_CHECKING:
     from kilauea.cli.vcctl.cluster import Cluster
-
-UNKNOWN = "Not provided."
 
 
 def vcctl() -> None:
@@ -69,16 +68,7 @@ def vcctl_command() -> Group:
 
 
 def _version(cluster: Cluster) -> None:
-    import platform
-
-    from kilauea import __version__
-
-    click.echo("API Version: v1alpha1")
-    click.echo(f"Version: {__version__}")
-    click.echo(f"Git SHA: {UNKNOWN}")
-    click.echo(f"Built At: {UNKNOWN}")
-    click.echo(f"Python Version: {platform.python_version()}")
-    click.echo(f"OS/Arch: {platform.system().lower()}/{platform.machine()}")
+    print_version()
 
 
 def _help_command() -> click.Command:

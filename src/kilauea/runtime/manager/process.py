@@ -15,10 +15,11 @@ from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano_controllers
 from kilauea.controllers.sharding.configuration import SharingPlan
 from kilauea.controllers.sharding.controller import CONFIGURATION as SHARDING
-from kilauea.runtime.daemon import Daemon, DaemonOptions
+from kilauea.runtime.daemon import PAGES_OPTIONS, Daemon, DaemonOptions
 from kilauea.runtime.manager.fabric import COMPONENT as FABRIC
 from kilauea.runtime.manager.fabric import FabricDiscovery
 from kilauea.runtime.manager.reconciling import Driver
+from kilauea.runtime.settings import plain
 from kilauea.runtime.tasks import collect_seldom_after
 from kilauea.telemetry.controller_metrics import ControllerMetrics
 
@@ -88,7 +89,12 @@ async def run_manager(options: ManagerOptions, stop: asyncio.Event) -> None:
             record = daemon.recorder.record
             leading.append(FabricDiscovery(daemon.client, cache, daemon.clock, record, options.discovery).run)
         metrics = _metrics(cache)
-        await daemon.serve_pages(partial(_not_ready, cache), metrics.registry, "--listen-address or --healthz-address")
+        names = [each.name for each in controllers]
+
+        def settings() -> dict[str, Any]:
+            return {COMPONENT: {"options": plain(options), "controllers": names}}
+
+        await daemon.serve_pages(partial(_not_ready, cache), metrics.registry, PAGES_OPTIONS, settings)
         watching = cache.run(daemon.client, daemon.clock, daemon.rng)
         await daemon.run(stop, [watching, collect_seldom_after(cache.complete())], lead=partial(_all, leading))
 

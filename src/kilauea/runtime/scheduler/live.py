@@ -21,7 +21,7 @@ from kilauea.api.kinds import RESOURCE_CLAIMS
 from kilauea.api.ports import Api, ApiError, Clock, Obj, Record, Resource
 from kilauea.api.times import SECOND
 from kilauea.client.backoff import pause
-from kilauea.client.reflector import Reflector
+from kilauea.client.reflector import Handler, Reflector
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.model.attempts import AdmissionBackoff
@@ -46,6 +46,7 @@ from kilauea.runtime.scheduler.feed import Feed, KindFeed
 from kilauea.runtime.scheduler.loads import LoadReader
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
 from kilauea.runtime.scheduler.metrics import CycleMetrics
+from kilauea.runtime.scheduler.node_selector import Labels, SelectedNodes
 from kilauea.runtime.scheduler.nominations import Nominations
 from kilauea.runtime.scheduler.optional_kinds import OptionalKind
 from kilauea.runtime.scheduler.sharding import ShardKeeper
@@ -73,6 +74,7 @@ class LiveOptions:
         storage: read storage drivers and their capacities.
         seed: breaks ties between equally good nodes; None selects the first in order.
         sharding: the part of the cluster to work on.
+        node_labels: use only nodes with one of these labels; empty for all nodes.
     """
 
     names: tuple[str, ...] = wellknown.SCHEDULER_NAMES
@@ -82,6 +84,7 @@ class LiveOptions:
     storage: bool = True
     seed: int | None = None
     sharding: Sharding = field(default_factory=Sharding)
+    node_labels: Labels = ()
 
     @property
     def component(self) -> str:
@@ -168,11 +171,12 @@ class LiveScheduler:
             metrics.task_latency("Watched", created, clock.now())
 
         self.feed = Feed(state, Assumed(), woken.set, arrived)
+        handlers: dict[str, Handler] = {kind: KindFeed(self.feed, kind) for kind in options.kinds}
+        if options.node_labels:
+            handlers["Node"] = SelectedNodes(self.feed, options.node_labels)
         self._reflectors = {
-            kind: Reflector(
-                api, RESOURCES[kind], KindFeed(self.feed, kind), clock, rng, may_be_refused=kind in OPTIONAL
-            )
-            for kind in options.kinds
+            kind: Reflector(api, RESOURCES[kind], handler, clock, rng, may_be_refused=kind in OPTIONAL)
+            for kind, handler in handlers.items()
         }
         component = options.component
 

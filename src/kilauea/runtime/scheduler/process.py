@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
-from kilauea.runtime.daemon import Daemon, DaemonOptions
+from kilauea.runtime.daemon import PAGES_OPTIONS, Daemon, DaemonOptions
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once, in_thread
+from kilauea.runtime.settings import plain
 from kilauea.runtime.tasks import collect_seldom_after, take_short_turns
 from kilauea.simulator.extensions import BUILT_IN, Extensions
 from kilauea.telemetry.metrics import SchedulerMetrics
 
+COMPONENT = "vc-scheduler"
+"""Name of the process in its settings."""
 EVENTS = (50, 200)
 """Events per second, and burst."""
 
@@ -58,5 +62,9 @@ async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensio
             # The watchdog over the user's plugins works best in the main thread.
             at_once if extensions.bring_any else in_thread,
         )
-        await daemon.serve_pages(live.not_ready, metrics.registry, "--listen-address or --healthz-address")
+
+        def settings() -> dict[str, Any]:
+            return {COMPONENT: {"options": plain(options), "configuration": plain(conf.conf), "fault": conf.fault}}
+
+        await daemon.serve_pages(live.not_ready, metrics.registry, PAGES_OPTIONS, settings)
         await daemon.run(stop, [live.watch(), collect_seldom_after(live.complete())], lead=live.schedule)

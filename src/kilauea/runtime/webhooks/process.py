@@ -6,11 +6,12 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -23,11 +24,14 @@ from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.times import SECOND
 from kilauea.client.view import Cache
 from kilauea.runtime.daemon import Daemon, DaemonOptions, StartError, cannot_listen
+from kilauea.runtime.settings import plain
 from kilauea.runtime.webhooks.certificates import SECRET, CertificateError, Files, FileSource, SecretSource, Source
 from kilauea.runtime.webhooks.configurations import Where, register
 from kilauea.runtime.webhooks.credentials import Credentials
 from kilauea.runtime.webhooks.reviews import answer_in_time
 from kilauea.runtime.webhooks.serving import Tls, application, check
+from kilauea.telemetry.serving import pages
+from kilauea.telemetry.webhook_metrics import ANSWERED, FAILED, WebhookMetrics
 
 COMPONENT = "vc-webhook-manager"
 """Name of the component in requests."""
@@ -117,6 +121,7 @@ class Webhooks:
         self._tls = Tls(options.files.authority if options.files else None)
         self._credentials: Credentials | None = None
         self._registered: int | None = None
+        self._metrics = WebhookMetrics()
 
     def _certificates(self) -> Source:
         if self._options.files:
@@ -169,23 +174,42 @@ class Webhooks:
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[int]:
-        """Answer requests; yield the port."""
+        """Answer requests, and serve the pages at their own addresses; yield the port of the webhooks."""
         options = self._options
         answers = {hook.path: partial(self._answer, hook) for hook in self._hooks}
-        runner = web.AppRunner(application(answers, self._not_ready), access_log=None, shutdown_timeout=options.grace)
-        await runner.setup()
+        watched = pages(self._not_ready, self._metrics.registry, self._settings_in_use)
+        async with AsyncExitStack() as stack:
+            hooks = await stack.enter_async_context(_running(application(answers, self._not_ready), options.grace))
+            about = await stack.enter_async_context(_running(watched, options.grace))
+            await self._listen(hooks, options.host, options.port, "--listen-address or --port")
+            for host, port in options.daemon.pages:
+                await self._listen(about, host, port, "--healthz-address")
+            yield hooks.addresses[0][1]
+
+    async def _listen(self, runner: web.AppRunner, host: str, port: int, option: str) -> None:
+        """Listen at an address.
+
+        Raises:
+            StartError: it is taken.
+        """
         try:
-            for host, port in ((options.host, options.port), *options.daemon.pages):
-                try:
-                    await web.TCPSite(runner, host or None, port, ssl_context=self._tls.context).start()
-                except OSError as error:
-                    raise cannot_listen(host, port, error, "choose another address") from error
-            yield runner.addresses[0][1]
-        finally:
-            await runner.cleanup()
+            await web.TCPSite(runner, host or None, port, ssl_context=self._tls.context).start()
+        except OSError as error:
+            raise cannot_listen(host, port, error, f"choose another address with {option}") from error
 
     async def _answer(self, hook: Hook, body: bytes) -> bytes:
-        return await answer_in_time(hook, body, self._cache, self._settings, self._clock)
+        started, result = self._clock.monotonic(), FAILED
+        try:
+            answer = await answer_in_time(hook, body, self._cache, self._settings, self._clock)
+            result = ANSWERED
+        finally:
+            self._metrics.request(hook.path, (self._clock.monotonic() - started) / SECOND, result)
+        return answer
+
+    def _settings_in_use(self) -> dict[str, Any]:
+        """The settings, for the page `/configz`."""
+        options = dataclasses.replace(self._options, settings=self._settings)
+        return {COMPONENT: {"options": plain(options)}}
 
     # --- what changes while it serves
 
@@ -242,6 +266,17 @@ class Webhooks:
             return f"{path}: {error}"
         self._settings = dataclasses.replace(self._options.settings, resource_groups=groups)
         return ""
+
+
+@asynccontextmanager
+async def _running(application: web.Application, grace: float) -> AsyncIterator[web.AppRunner]:
+    """A server without addresses, for the length of a block."""
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=grace)
+    await runner.setup()
+    try:
+        yield runner
+    finally:
+        await runner.cleanup()
 
 
 def names_of(where: Where) -> list[str]:

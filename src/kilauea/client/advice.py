@@ -1,0 +1,53 @@
+"""The next step after a request that failed: for logs of processes that try again, and for `kilauea doctor`."""
+
+from __future__ import annotations
+
+from kilauea.api.ports import ApiError, Resource
+
+NO_ANSWER, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 0, 401, 403, 404
+CUSTOM = ".volcano.sh"
+"""End of the groups of Volcano's kinds."""
+NAMES = ("IP address mismatch", "Hostname mismatch", "is not valid for")
+
+
+def advice(error: ApiError, resource: Resource | None = None) -> str:
+    """Return what to do about an error; empty if trying again may help.
+
+    Args:
+        error: the answer, or that there was none.
+        resource: the kind that was asked for.
+    """
+    if error.code == NO_ANSWER:
+        return _connection(error.message)
+    if error.code == UNAUTHORIZED:
+        return (
+            "the server does not accept the credentials: renew users[].user of the kubeconfig, "
+            "or the token of the service account"
+        )
+    if resource is None:
+        return ""
+    name = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+    if error.code == FORBIDDEN:
+        return f"grant this user get, list and watch on {name}"
+    if error.code == NOT_FOUND and resource.group.endswith(CUSTOM):
+        return f"the cluster does not serve {name}: install its definition, `kubectl apply -f deploy/crds/{name}.yaml`"
+    return ""
+
+
+def _connection(message: str) -> str:
+    """Return what to do without an answer."""
+    if any(words in message for words in NAMES):
+        return (
+            "the certificate of the server is for other names: use one of them in clusters[].cluster.server of the "
+            "kubeconfig, or name it in clusters[].cluster.tls-server-name"
+        )
+    if "certificate has expired" in message:
+        return "renew the certificate of the API server"
+    if "certificate verify failed" in message:
+        return (
+            "the certificate of the server is not issued by an authority that the kubeconfig trusts: set "
+            "clusters[].cluster.certificate-authority-data to the cluster's authority"
+        )
+    if "WRONG_VERSION_NUMBER" in message or "record layer" in message:
+        return "the server does not speak TLS: use http:// in clusters[].cluster.server of the kubeconfig"
+    return "check that the server runs, and clusters[].cluster.server of the kubeconfig"

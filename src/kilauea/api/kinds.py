@@ -103,6 +103,11 @@ NUMA_TOPOLOGIES = Resource("nodeinfo.volcano.sh", "v1alpha1", "numatopologies", 
 NODE_SHARDS = Resource("shard.volcano.sh", "v1alpha1", "nodeshards", "NodeShard", False)
 COLOCATIONS = Resource("config.volcano.sh", "v1alpha1", "colocationconfigurations", "ColocationConfiguration")
 
+KUBERNETES_POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+"""Kubernetes' own pod groups; `POD_GROUPS` are Volcano's. Kubernetes serves them in alpha versions only."""
+KUBERNETES_GROUP = f"{KUBERNETES_POD_GROUPS.kind}.{KUBERNETES_POD_GROUPS.group}"
+"""The name of that kind where kinds are told apart by their names."""
+
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False)
 DYNAMIC = (DEVICE_CLASSES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, RESOURCE_SLICES)
 """The kinds of dynamic resource allocation."""
@@ -119,7 +124,7 @@ BUILT_IN = (
 )
 """All kinds that our API server stores without a definition, in the order of its discovery."""
 
-SCHEDULING = {
+SCHEDULING = {KUBERNETES_GROUP: KUBERNETES_POD_GROUPS} | {
     each.kind: each
     for each in (
         *(PODS, NODES, NAMESPACES, RESOURCE_QUOTAS, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),

@@ -105,6 +105,8 @@ COLOCATIONS = Resource("config.volcano.sh", "v1alpha1", "colocationconfiguration
 
 KUBERNETES_POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
 """Kubernetes' own pod groups; `POD_GROUPS` are Volcano's. Kubernetes serves them in alpha versions only."""
+WORKLOADS = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload")
+"""Templates of such groups, which controllers read."""
 KUBERNETES_GROUP = f"{KUBERNETES_POD_GROUPS.kind}.{KUBERNETES_POD_GROUPS.group}"
 """The name of that kind where kinds are told apart by their names."""
 
@@ -120,7 +122,7 @@ BUILT_IN = (
     *(CLUSTER_ROLES, ROLE_BINDINGS, ROLES, CSI_DRIVERS, CSI_NODES, CSI_CAPACITIES, STORAGE_CLASSES),
     *(VOLUME_ATTACHMENTS, ATTRIBUTES_CLASSES, MUTATING_POLICIES, MUTATING_BINDINGS, MUTATING_WEBHOOKS),
     *(VALIDATING_POLICIES, VALIDATING_BINDINGS, VALIDATING_WEBHOOKS, DEFINITIONS, PRIORITY_CLASSES, LEASES),
-    *(RUNTIME_CLASSES, ENDPOINT_SLICES, *DYNAMIC, FLOW_SCHEMAS, PRIORITY_LEVELS),
+    *(KUBERNETES_POD_GROUPS, WORKLOADS, RUNTIME_CLASSES, ENDPOINT_SLICES, *DYNAMIC, FLOW_SCHEMAS, PRIORITY_LEVELS),
 )
 """All kinds that our API server stores without a definition, in the order of its discovery."""
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from kilauea.api.core import Pod
 from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.scheduling import NetworkTopology, PodGroup, PodGroupSpec, PodGroupStatus
-from kilauea.api.wellknown import QUEUE_NAME
+from kilauea.api.wellknown import GROUP_NAME, QUEUE_NAME
 
 MARK = "k8s:"
 """Begins the name of such a group in plans; no name of an object has a colon in it."""
@@ -43,6 +43,12 @@ def group_of(pod: Pod) -> str:
     """The key of the group that a pod names in `spec.schedulingGroup`; empty without one."""
     named = pod.spec.scheduling_group
     return key_of(pod.namespace, named.pod_group_name) if named is not None and named.pod_group_name else ""
+
+
+def named_group(pod: Pod) -> str:
+    """The key of the group that a pod names, of Volcano or of Kubernetes; empty without one. Volcano's counts first."""
+    name = pod.annotations.get(GROUP_NAME)
+    return f"{pod.namespace}/{name}" if name else group_of(pod)
 
 
 def queue_in(annotations: Mapping[str, str], labels: Mapping[str, str]) -> str:

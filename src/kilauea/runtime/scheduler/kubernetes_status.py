@@ -13,10 +13,6 @@ from kilauea.api.kubernetes_groups import SCHEDULED, KubernetesPodGroup
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.kubernetes_groups import was_scheduled
-from kilauea.engine.plan import GroupOutcome
-
-TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPods"})
-"""Reasons of groups that are not tried."""
 
 
 class Content(NamedTuple):
@@ -27,13 +23,12 @@ class Content(NamedTuple):
     message: str
 
 
-def wanted(group: KubernetesPodGroup, job: Job, outcome: GroupOutcome | None, said: str) -> Content | None:
+def wanted(group: KubernetesPodGroup, job: Job, said: str) -> Content | None:
     """The condition that a group should have; None if it has that already, or should have none.
 
     Args:
         group: as the API has it.
         job: the group and its pods, as the scheduler knows them.
-        outcome: its outcome in the last cycle, if any.
         said: the reason why it waits, if that is stable.
     """
     if was_scheduled(group):
@@ -41,8 +36,7 @@ def wanted(group: KubernetesPodGroup, job: Job, outcome: GroupOutcome | None, sa
     placed = job.count((*status.HOLDING, *status.ENDED))
     if placed and placed >= job.min_available:
         return Content("True", "Scheduled", "")
-    refusal = outcome.refusal if outcome is not None else None
-    if not said or not job.tasks or (refusal is not None and refusal.code in TOO_FEW):
+    if not said or not job.tasks or job.valid_count < job.min_available:
         return None
     content, known = Content("False", "Unschedulable", said), group.scheduled
     has = Content(known.status, known.reason or "", known.message or "") if known is not None else None

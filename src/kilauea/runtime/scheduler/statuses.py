@@ -91,7 +91,7 @@ class Statuses:
         for key in sorted(self._outcomes.keys() | self._feed.touched):
             self._put_group(key)
         for key in sorted(self._feed.kubernetes_groups.keys() & (groups.keys() | self._feed.touched)):
-            self._put_kubernetes_group(key, groups.get(key))
+            self._put_kubernetes_group(key)
         self._feed.touched.clear()
         held = held_by_queues(self._feed.state)
         self._say_pods(plan, rooms(self._feed.state, held))
@@ -161,11 +161,11 @@ class Statuses:
         if content.phase == "Running" != was.phase:
             self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
 
-    def _put_kubernetes_group(self, key: str, outcome: GroupOutcome | None) -> None:
+    def _put_kubernetes_group(self, key: str) -> None:
         """Write the condition of a PodGroup of Kubernetes, if it changes."""
         group, job = self._feed.kubernetes_groups[key], self._feed.state.jobs.get(key)
         said = self._told.get(key, ("", ""))[1]
-        content = kubernetes_status.wanted(group, job, outcome, said) if job is not None else None
+        content = kubernetes_status.wanted(group, job, said) if job is not None else None
         if content is not None:
             uid = group.metadata.uid or ""
             self._writes.put((KUBERNETES_GROUP, key), (uid, content), lambda: self._write_condition(key, uid, content))

@@ -33,7 +33,7 @@ def condition(live: Live, group: str) -> dict[str, Any]:
     return live.condition(KUBERNETES_POD_GROUPS, group, "PodGroupScheduled")
 
 
-def test_a_gang_that_fits_starts_and_its_condition_is_true() -> None:
+def test_the_condition_of_a_gang_that_started_is_true_and_stays_so_when_a_later_pod_waits() -> None:
     with live_world() as live:
         live.node("n1", cpu="4")
         template = {"name": "workers", "schedulingPolicy": {"gang": {"minCount": 3}}}
@@ -45,14 +45,21 @@ def test_a_gang_that_fits_starts_and_its_condition_is_true() -> None:
         assert placed(live, "train", 3) == [True] * 3
         found = condition(live, "train")
         assert (found["status"], found["reason"], found.get("message")) == ("True", "Scheduled", "")
+        member(live, "train", 3, cpu="2")
+        live.wait(10)
+        assert placed(live, "train", 4) == [True, True, True, False]
+        assert condition(live, "train") == found
 
 
 def test_a_gang_that_does_not_fit_waits_whole_and_says_why_until_it_starts() -> None:
     with live_world() as live:
         live.node("n1", cpu="2")
         gang(live, "train", 3)
-        members(live, "train", 3)
+        members(live, "train", 2)
         live.start()
+        live.wait(10)
+        assert condition(live, "train") == {}, "it has too few pods to be tried"
+        member(live, "train", 2)
         live.wait(10)
         assert placed(live, "train", 3) == [False] * 3
         found = condition(live, "train")
@@ -62,42 +69,6 @@ def test_a_gang_that_does_not_fit_waits_whole_and_says_why_until_it_starts() -> 
         live.node("n2", cpu="2")
         live.wait(10)
         assert placed(live, "train", 3) == [True] * 3
-        assert condition(live, "train")["status"] == "True"
-
-
-def test_a_gang_with_too_few_pods_gets_no_condition() -> None:
-    with live_world() as live:
-        live.node("n1", cpu="4")
-        gang(live, "train", 3)
-        members(live, "train", 2)
-        live.start()
-        live.wait(10)
-        assert placed(live, "train", 2) == [False] * 2
-        assert condition(live, "train") == {}
-
-
-def test_pods_may_come_before_their_group() -> None:
-    with live_world() as live:
-        live.node("n1", cpu="4")
-        members(live, "train", 2)
-        live.start()
-        live.wait(5)
-        assert placed(live, "train", 2) == [False] * 2
-        gang(live, "train", 2)
-        live.wait(5)
-        assert placed(live, "train", 2) == [True] * 2
-
-
-def test_a_later_pod_that_waits_does_not_take_the_condition_back() -> None:
-    with live_world() as live:
-        live.node("n1", cpu="2")
-        gang(live, "train", 2)
-        members(live, "train", 2)
-        live.start()
-        live.wait(5)
-        member(live, "train", 2)
-        live.wait(10)
-        assert placed(live, "train", 3) == [True, True, False]
         assert condition(live, "train")["status"] == "True"
 
 
@@ -136,29 +107,3 @@ def test_the_queue_is_that_of_the_group_or_of_its_pods() -> None:
         assert "queue small" in condition(live, "named")["message"]
         assert "queue tiny" in condition(live, "podded")["message"]
         live.delete(QUEUES, "small")
-
-
-def test_a_group_of_volcano_of_the_same_name_is_another_one() -> None:
-    with live_world() as live:
-        live.node("n1", cpu="4")
-        live.group("train", 2, pods=1)
-        gang(live, "train", 2)
-        for number in (1, 2):
-            member(live, "train", number)
-        live.start()
-        live.wait(5)
-        assert [live.node_of(f"train-{number}") for number in range(3)] == ["", "n1", "n1"]
-
-
-def test_a_group_that_asks_for_what_is_not_supported_waits_and_an_event_says_so() -> None:
-    with live_world() as live:
-        live.node("n1", cpu="4")
-        policy = {"gang": {"minCount": 2}}
-        constraints = {"topology": [{"key": "example.com/rack"}]}
-        spec = {"schedulingPolicy": policy, "schedulingConstraints": constraints}
-        live.create(KUBERNETES_POD_GROUPS, "near", spec=spec)
-        members(live, "near", 2)
-        live.start()
-        live.wait(10)
-        assert placed(live, "near", 2) == [False] * 2
-        assert "example.com/rack" in condition(live, "near")["message"]

@@ -94,7 +94,8 @@ class OptionalKind:
 
     @property
     def _plural(self) -> str:
-        return RESOURCES[self._kind].plural
+        of = RESOURCES[self._kind]
+        return of.plural if of.kind == self._kind else f"{of.plural}.{of.group}"
 
     async def _served(self) -> Resource | None:
         """The newest version that the cluster serves; None if it serves none.

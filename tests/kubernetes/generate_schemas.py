@@ -53,6 +53,7 @@ PLURALS = {
     "rbac.authorization.k8s.io/v1": "clusterrolebindings clusterroles rolebindings roles",
     "resource.k8s.io/v1": "deviceclasses resourceclaims resourceclaimtemplates resourceslices",
     "scheduling.k8s.io/v1": "priorityclasses",
+    "scheduling.k8s.io/v1alpha2": "podgroups workloads",
     "storage.k8s.io/v1": "csidrivers csinodes csistoragecapacities storageclasses volumeattachments "
     "volumeattributesclasses",
 }

@@ -30,6 +30,8 @@ from real_binaries import folder, missing
 
 START_SECONDS = 90
 STOP_SECONDS = 20
+FEATURE_GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption", "TopologyAwareWorkloadScheduling")
+"""Features in alpha that are on: the Workloads and PodGroups of scheduling.k8s.io, which our server has always."""
 USERS = {"admin": "system:masters", "guest": "guests"}
 """Users with a token, and their group: one who may do everything, and one who may do nothing."""
 
@@ -155,6 +157,8 @@ def _apiserver_arguments(port: int, etcd: int) -> list[str]:
         "--service-account-key-file=accounts.key",
         "--service-account-signing-key-file=accounts.key",
         "--service-cluster-ip-range=10.0.0.0/16",
+        f"--feature-gates={','.join(f'{gate}=true' for gate in FEATURE_GATES)}",
+        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
     ]
 
 

@@ -209,6 +209,12 @@ class PodResourceClaim(Wire):
     resource_claim_template_name: str | None = None
 
 
+class PodSchedulingGroup(Wire):
+    """`spec.schedulingGroup` of a pod: the PodGroup of Kubernetes that it belongs to."""
+
+    pod_group_name: str | None = None
+
+
 class PodSpec(Wire):
     """`spec` of a pod, the part that scheduling reads."""
 
@@ -228,6 +234,7 @@ class PodSpec(Wire):
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     volumes: list[Volume] | None = None
     resource_claims: list[PodResourceClaim] | None = None
+    scheduling_group: PodSchedulingGroup | None = None
     termination_grace_period_seconds: int | None = None
 
 

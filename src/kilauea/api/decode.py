@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from kilauea.api import agents, core, dynamic, metrics, scheduling, storage, topology
+from kilauea.api import agents, core, dynamic, kubernetes_groups, metrics, scheduling, storage, topology
 from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
-from kilauea.api.kinds import SCHEDULING
+from kilauea.api.kinds import KUBERNETES_GROUP, SCHEDULING
 from kilauea.api.meta import Object
 from kilauea.api.trees import NotData, plain
 from kilauea.api.yamltext import TextError, TextFault, position, read_documents
@@ -38,6 +38,7 @@ KINDS: dict[str, type[Object]] = {
     "ReplicaSet": core.Workload,
     "StatefulSet": core.Workload,
     "PodGroup": scheduling.PodGroup,
+    KUBERNETES_GROUP: kubernetes_groups.KubernetesPodGroup,
     "Queue": scheduling.Queue,
     "PriorityClass": scheduling.PriorityClass,
     "PodDisruptionBudget": scheduling.PodDisruptionBudget,
@@ -254,6 +255,8 @@ class _Reader:
             self.reject_faults(form, part, place, "")
             return
         group = api_version.rpartition("/")[0]
+        if f"{kind}.{group}" == KUBERNETES_GROUP:
+            kind = KUBERNETES_GROUP
         if f"{group}/{kind}" in WORKLOADS and not place.faults:
             self.take_workload(form, part, place, kind)
         if kind not in KINDS or (api_version and group != GROUPS[kind]):

@@ -103,6 +103,13 @@ NUMA_TOPOLOGIES = Resource("nodeinfo.volcano.sh", "v1alpha1", "numatopologies", 
 NODE_SHARDS = Resource("shard.volcano.sh", "v1alpha1", "nodeshards", "NodeShard", False)
 COLOCATIONS = Resource("config.volcano.sh", "v1alpha1", "colocationconfigurations", "ColocationConfiguration")
 
+KUBERNETES_POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+"""Kubernetes' own pod groups; `POD_GROUPS` are Volcano's. Kubernetes serves them in alpha versions only."""
+WORKLOADS = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload")
+"""Templates of such groups, which controllers read."""
+KUBERNETES_GROUP = f"{KUBERNETES_POD_GROUPS.kind}.{KUBERNETES_POD_GROUPS.group}"
+"""The name of that kind where kinds are told apart by their names."""
+
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False)
 DYNAMIC = (DEVICE_CLASSES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, RESOURCE_SLICES)
 """The kinds of dynamic resource allocation."""
@@ -115,11 +122,11 @@ BUILT_IN = (
     *(CLUSTER_ROLES, ROLE_BINDINGS, ROLES, CSI_DRIVERS, CSI_NODES, CSI_CAPACITIES, STORAGE_CLASSES),
     *(VOLUME_ATTACHMENTS, ATTRIBUTES_CLASSES, MUTATING_POLICIES, MUTATING_BINDINGS, MUTATING_WEBHOOKS),
     *(VALIDATING_POLICIES, VALIDATING_BINDINGS, VALIDATING_WEBHOOKS, DEFINITIONS, PRIORITY_CLASSES, LEASES),
-    *(RUNTIME_CLASSES, ENDPOINT_SLICES, *DYNAMIC, FLOW_SCHEMAS, PRIORITY_LEVELS),
+    *(KUBERNETES_POD_GROUPS, WORKLOADS, RUNTIME_CLASSES, ENDPOINT_SLICES, *DYNAMIC, FLOW_SCHEMAS, PRIORITY_LEVELS),
 )
 """All kinds that our API server stores without a definition, in the order of its discovery."""
 
-SCHEDULING = {
+SCHEDULING = {KUBERNETES_GROUP: KUBERNETES_POD_GROUPS} | {
     each.kind: each
     for each in (
         *(PODS, NODES, NAMESPACES, RESOURCE_QUOTAS, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Any
 
-from kilauea.api import core, scheduling, storage, topology
+from kilauea.api import core, kubernetes_groups, scheduling, storage, topology
 from kilauea.api.errors import ObjectError, kind_of, object_label
 from kilauea.api.meta import LabelSelector, Object, ResourceMap, SelectorRequirement
 from kilauea.api.metrics import NodeMetrics
@@ -273,6 +273,19 @@ def _pod_group(out: list[Problem], group: scheduling.PodGroup) -> None:
         _selector(out, f"{path}.labelSelector", policy.label_selector)
 
 
+def _kubernetes_group(out: list[Problem], group: kubernetes_groups.KubernetesPodGroup) -> None:
+    """A pod group of Kubernetes."""
+    policy = group.spec.scheduling_policy
+    if (policy.gang is None) == (policy.basic is None):
+        out.append(("spec.schedulingPolicy", "must have exactly one policy: set either gang or basic"))
+    if policy.gang is not None:
+        _range(out, "spec.schedulingPolicy.gang.minCount", policy.gang.min_count, 1)
+    _range(out, "spec.priority", group.spec.priority, -INT32 - 1)
+    constraints = group.spec.scheduling_constraints
+    for number, each in enumerate((constraints and constraints.topology) or ()):
+        _present(out, f"spec.schedulingConstraints.topology[{number}].key", each.key)
+
+
 def _queue(out: list[Problem], queue: scheduling.Queue) -> None:
     """A queue."""
     spec = queue.spec
@@ -358,6 +371,7 @@ _CHECKS: dict[type[Object], Callable[[list[Problem], Any], None]] = {
     core.ResourceQuota: _resource_quota,
     core.Workload: _workload,
     scheduling.PodGroup: _pod_group,
+    kubernetes_groups.KubernetesPodGroup: _kubernetes_group,
     scheduling.Queue: _queue,
     scheduling.PriorityClass: _priority_class,
     scheduling.PodDisruptionBudget: _disruption_budget,

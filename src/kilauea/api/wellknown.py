@@ -1,6 +1,7 @@
 """Labels, annotations and names with a meaning, spelled as Volcano and Kubernetes spell them."""
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
+QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 TASK_ROLE = "volcano.sh/task-spec"
 TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"

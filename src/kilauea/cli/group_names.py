@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kilauea.api.kinds import KUBERNETES_GROUP
 from kilauea.api.meta import Object
+from kilauea.engine.model.kubernetes_groups import key_from
 
 
 class Owner(NamedTuple):
@@ -26,6 +28,10 @@ def owners_of(objects: Iterable[Object]) -> Owners:
         if obj.kind == "PodGroup":
             for owner in obj.metadata.owner_references or ():
                 found[obj.key] = Owner(owner.kind, f"{obj.namespace}/{owner.name}")
+        elif obj.kind == KUBERNETES_GROUP:
+            for owner in obj.metadata.owner_references or ():
+                if owner.controller:
+                    found[key_from(obj.key)] = Owner(owner.kind, f"{obj.namespace}/{owner.name}")
     return found
 
 

@@ -82,8 +82,11 @@ def groups_of(what: Subject, namespace: str, cluster: Cluster, state: ClusterSta
     if what.kind == "pod":
         return [_of_pod(key, cluster, state)]
     if what.kind == "podgroup":
+        from kilauea.engine.model.kubernetes_groups import key_from
+
         names = [name for name, job in state.jobs.items() if job.group]
-        return [key] if key in names else _missing(what, key, names)
+        either = [name for name in (key, key_from(key)) if name in names]
+        return either or _missing(what, key, names)
     found = cluster.groups_of_jobs.get(key) if what.kind == "job" else None
     if found is not None and found in state.jobs:
         return [found]

@@ -12,7 +12,15 @@ from typing import Any
 
 from kilauea.api.kinds import DAEMON_SETS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, Resource, View, key_of
-from kilauea.api.wellknown import COOLDOWN_TIME, GROUP_NAME, MAX_UNAVAILABLE, MIN_AVAILABLE, PREEMPTABLE, REVOCABLE_ZONE
+from kilauea.api.wellknown import (
+    COOLDOWN_TIME,
+    GROUP_NAME,
+    MAX_UNAVAILABLE,
+    MIN_AVAILABLE,
+    PREEMPTABLE,
+    QUEUE_NAME,
+    REVOCABLE_ZONE,
+)
 from kilauea.controllers.objects import (
     NOTHING,
     annotations_of,
@@ -29,7 +37,6 @@ from kilauea.controllers.objects import (
 from kilauea.controllers.pod_usage import pod_usage, times
 from kilauea.controllers.pods import is_finished
 
-QUEUE = "scheduling.volcano.sh/queue-name"
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 TOPOLOGY_MODE, TOPOLOGY_TIER = "volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier"
 INHERITED = "volcano.sh/"
@@ -65,6 +72,8 @@ class PodGroupController:
     def _ungrouped(self, pod: Obj) -> Iterable[Key]:
         """A pod concerns itself if it needs a group."""
         if spec_of(pod).get("schedulerName") not in self._schedulers or GROUP_NAME in annotations_of(pod):
+            return ()
+        if (spec_of(pod).get("schedulingGroup") or {}).get("podGroupName"):
             return ()
         return (key_of(pod),)
 
@@ -151,8 +160,8 @@ def _spec(pod: Obj, min_member: int) -> dict[str, Any]:
     if spec.get("priorityClassName"):
         group["priorityClassName"] = spec["priorityClassName"]
     annotations = annotations_of(pod)
-    if annotations.get(QUEUE):
-        group["queue"] = annotations[QUEUE]
+    if annotations.get(QUEUE_NAME):
+        group["queue"] = annotations[QUEUE_NAME]
     topology = _topology(annotations)
     if topology:
         group["networkTopology"] = topology

@@ -22,6 +22,7 @@ from kilauea.controllers.jobs.controller import JobController
 from kilauea.controllers.namespaces import NamespaceController
 from kilauea.controllers.nodes.controller import NodeLifecycleController
 from kilauea.controllers.numatopologies import NumatopologyController
+from kilauea.controllers.podgroup_protection import PodGroupProtectionController
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.replicasets import ReplicaSetController
@@ -110,7 +111,13 @@ def kubernetes_controllers(since: int = 0, authority: str = "", sign: Sign | Non
 
 def deletion_controllers() -> list[Controller]:
     """The controllers that complete deletions. An API server without a controller manager runs these itself."""
-    return [NamespaceController(), GarbageCollector(), ClaimProtectionController(), VolumeProtectionController()]
+    return [
+        NamespaceController(),
+        GarbageCollector(),
+        ClaimProtectionController(),
+        VolumeProtectionController(),
+        PodGroupProtectionController(),
+    ]
 
 
 VOLCANO_NAMES = {"job-controller": "vcjob-controller", "cronjob-controller": "vccronjob-controller"}

@@ -21,6 +21,8 @@ import numpy as np
 from kilauea.api import agents, core, device_config, metrics, scheduling, topology, wellknown
 from kilauea.api.device_config import DeviceConfig
 from kilauea.api.errors import object_label
+from kilauea.api.kinds import KUBERNETES_GROUP
+from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
 from kilauea.engine.events import Advanced, Changed, Event, Gone, Measured, Relisted
@@ -30,6 +32,7 @@ from kilauea.engine.model.devices import record_of
 from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, domain_of
 from kilauea.engine.model.job_table import JobTable
 from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.kubernetes_groups import key_from, object_key
 from kilauea.engine.model.limits import Budget, Quota, budget_of, quota_of
 from kilauea.engine.model.loads import Loads, NodeLoad, NodeUsage, loads_of, usage_of
 from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
@@ -54,6 +57,13 @@ class Problem:
 
 
 Handlers = dict[str, tuple[Callable[[Any], None], Callable[[str], None]]]
+
+
+def _own_priority(job: Job) -> int | None:
+    """The priority that a job has by itself; None for that of its class."""
+    if job.own_priority is not None or not (job.service or job.of_kubernetes) or job.priority_class:
+        return job.own_priority
+    return max((task.priority for task in job.tasks.values()), default=None)
 
 
 class ClusterState:
@@ -147,6 +157,7 @@ class ClusterState:
             "Pod": (self._set_pod, self._drop_pod),
             "Node": (self._set_node, self._drop_node),
             "PodGroup": (self._set_group, self._drop_group),
+            KUBERNETES_GROUP: (self._set_kubernetes_group, lambda key: self._drop_group(key_from(key))),
             "Queue": (self._set_queue, self._drop_queue),
             "PriorityClass": (self._set_class, self._drop_class),
             "HyperNode": (self._set_domain, self._drop_domain),
@@ -238,7 +249,8 @@ class ClusterState:
         tables: dict[str, Iterable[str]] = {
             "Pod": self.tasks,
             "Node": self._facts,
-            "PodGroup": [key for key, job in self.jobs.items() if job.group and not job.service],
+            "PodGroup": [k for k, job in self.jobs.items() if job.group and not job.service and not job.of_kubernetes],
+            KUBERNETES_GROUP: [object_key(key) for key, job in self.jobs.items() if job.of_kubernetes],
             "Queue": self.queues,
             "PriorityClass": self.priority_classes,
             "HyperNode": self.domains,
@@ -474,6 +486,13 @@ class ClusterState:
             self._dirty.add(job.row)
         self.axis.admit(job.min_resources or ())
 
+    def _set_kubernetes_group(self, group: KubernetesPodGroup) -> None:
+        job = self._job(key_from(group.key))
+        try:
+            job.set_kubernetes_group(group, self.default_queue, self._labels_of)
+        finally:
+            self._dirty.add(job.row)
+
     def _labels_of(self, task: Task) -> Mapping[str, str]:
         return self.classes.get(task.label_class).labels
 
@@ -579,7 +598,9 @@ class ClusterState:
         for row in rows:
             job = self.job_table.jobs[row]
             if job is not None:
-                own = next((task.priority for task in job.tasks.values() if job.service), None)
+                if job.of_kubernetes:
+                    job.settle_kubernetes_group()
+                own = _own_priority(job)
                 value = self.priority_of(job.priority_class) if own is None else own
                 job.priority = within(value, -MOST, MOST)
         self.job_table.refresh(rows, self.queues)

@@ -28,12 +28,22 @@ import msgspec
 from kilauea.api.core import Pod, PodCondition, PodStatus
 from kilauea.api.dynamic import EXTENDED_CLAIM, ResourceClaim, ResourceClaimTemplate
 from kilauea.api.errors import object_label
+from kilauea.api.kinds import KUBERNETES_GROUP
+from kilauea.api.kubernetes_groups import (
+    SCHEDULED,
+    VERSIONS,
+    GroupCondition,
+    KubernetesPodGroup,
+    KubernetesPodGroupStatus,
+)
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PodGroup, PodGroupStatus
 from kilauea.api.storage import PersistentVolume, PersistentVolumeClaim
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.model.claims.extended import container_asks
+from kilauea.engine.model.jobs import RUNNING
+from kilauea.engine.model.kubernetes_groups import object_key, was_scheduled
 from kilauea.engine.plan import Bind, Plan
 from kilauea.simulator.claims import allocated, is_owned, made_claims, released, special_claim
 from kilauea.simulator.volumes import bound, ephemeral_claims
@@ -107,7 +117,7 @@ class SimulatedCluster:
                 events.append(self._put(msgspec.structs.replace(claim, status=None)))
         events += self._nominate(plan)
         for key, outcome in plan.groups.items():
-            events += self._set_phase(key, outcome.phase)
+            events += self._set_phase(key, outcome.phase) + self._set_scheduled(key, outcome.phase)
         self.now += CYCLE
         for key in [key for key, end in self._terminating.items() if end < self.now]:
             events += self._finish(key)
@@ -219,6 +229,14 @@ class SimulatedCluster:
             return []
         status = msgspec.structs.replace(group.status or PodGroupStatus(), phase=phase)
         return [self._put(msgspec.structs.replace(group, status=status))]
+
+    def _set_scheduled(self, key: str, phase: str) -> list[Event]:
+        """Write the condition of a PodGroup of Kubernetes that was scheduled."""
+        group = self._objects.get((KUBERNETES_GROUP, object_key(key))) if phase == RUNNING else None
+        if not isinstance(group, KubernetesPodGroup) or was_scheduled(group):
+            return []
+        condition = GroupCondition(SCHEDULED[VERSIONS[-1]], "True", None, format_time(self.now), "Scheduled")
+        return [self._put(msgspec.structs.replace(group, status=KubernetesPodGroupStatus([condition])))]
 
     def _put(self, obj: Object) -> Event:
         self._objects[obj.kind, object_label(obj)] = obj

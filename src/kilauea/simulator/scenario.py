@@ -22,6 +22,7 @@ from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed, Measured
 from kilauea.engine.explain.group import Change, Explanation
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
+from kilauea.engine.model.kubernetes_groups import named_group
 from kilauea.engine.model.loads import NodeLoad
 from kilauea.engine.model.shards import Sharding
 from kilauea.engine.plan import Plan
@@ -241,7 +242,6 @@ def unserved(objects: Iterable[Object], served: Collection[str]) -> dict[str, Un
     for pod in (obj for obj in objects if isinstance(obj, Pod)):
         scheduler, ended = pod.spec.scheduler_name, pod.status is not None and pod.status.phase in ENDED
         if scheduler and scheduler not in served and not pod.spec.node_name and not ended:
-            named = pod.annotations.get(wellknown.GROUP_NAME)
-            key = f"{pod.namespace}/{named}" if named else pod.key
+            key = named_group(pod) or pod.key
             out[key] = Unserved(scheduler, out[key].pods + 1 if key in out else 1)
     return out

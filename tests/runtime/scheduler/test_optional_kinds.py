@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kilauea.api.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from kilauea.api.kinds import DEVICE_CLASSES, KUBERNETES_GROUP, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kilauea.api.ports import ApiError
 from kilauea.runtime.inputs.resources import OPTIONAL, RESOURCES, versions_of
 from kilauea.runtime.scheduler.optional_kinds import WITHOUT
@@ -16,13 +16,15 @@ from support.live_world import Live, live_world
 GPU = "example.com/gpu"
 
 
-def refuse(live: Live, *plurals: str, verb: str = "list", when: Callable[[], bool] = lambda: True) -> list[str]:
-    """Let the server refuse to list (or watch) kinds; returns the targets that were refused."""
+def refuse(
+    live: Live, *plurals: str, verb: str = "list", when: Callable[[], bool] = lambda: True, group: str = ""
+) -> list[str]:
+    """Let the server refuse to list (or watch) kinds, of a group or of all; returns the targets that were refused."""
     refused: list[str] = []
 
     def look(target: str) -> None:
         plural = target.partition("?")[0].rsplit("/", 1)[-1]
-        if plural in plurals and when():
+        if plural in plurals and group in target and when():
             refused.append(target)
             raise ApiError(403, "Forbidden", f'User "s" cannot {verb} resource "{plural}"')
 
@@ -50,12 +52,13 @@ def test_a_kind_that_may_not_be_listed_is_named_once_and_scheduling_goes_on(
         live.node("n1")
         live.pod("p")
         plural = RESOURCES[kind].plural
-        refused = refuse(live, plural)
+        refused = refuse(live, plural, group=RESOURCES[kind].group)
         live.start()
         live.wait(60)
         assert live.node_of("p") == "n1"
         (said,) = warnings(caplog)
-        assert said.startswith(f'{plural} cannot be read: User "s" cannot list resource "{plural}"')
+        name = f"{plural}.{RESOURCES[kind].group}" if kind == KUBERNETES_GROUP else plural
+        assert said.startswith(f'{name} cannot be read: User "s" cannot list resource "{plural}"')
         assert WITHOUT[kind] in said
         assert said.endswith(
             f"grant the scheduler get, list and watch on {plural}.{RESOURCES[kind].group}".removesuffix(".")

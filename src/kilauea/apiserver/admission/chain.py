@@ -11,6 +11,7 @@ from kilauea.apiserver.admission import Admission, AdmissionStep
 from kilauea.apiserver.admission.device_access import DeviceAdminAccess
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
 from kilauea.apiserver.admission.limits import LimitRanger
+from kilauea.apiserver.admission.pod_groups import PodGroupWorkloads
 from kilauea.apiserver.admission.priority import Priority
 from kilauea.apiserver.admission.quota.step import ResourceQuotas
 from kilauea.apiserver.admission.runtime_classes import RuntimeClasses
@@ -42,6 +43,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             ServiceAddresses(),
             RuntimeClasses(),
             SigningRequestAuthors(),
+            PodGroupWorkloads(),
             Escalation(),
             DeviceAdminAccess(),
             ConfigurationStep(),

@@ -8,7 +8,8 @@ from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
 from kilauea.apiserver.admission.view import Metadata, Record, reader
 from kilauea.apiserver.backend import Backend
 
-_ROOT = "/scheduling.k8s.io/priorityclasses/"
+_GROUP = "scheduling.k8s.io"
+_ROOT = f"/{_GROUP}/priorityclasses/"
 
 
 class PriorityClass(Record, frozen=True):
@@ -25,14 +26,16 @@ _NO_CLASS = PriorityClass(Metadata(), preemption_policy="PreemptLowerPriority")
 
 
 class Priority(AdmissionStep):
-    """Resolves the priority of pods, and keeps the default class the only one."""
+    """Resolves the priority of pods and pod groups, and keeps the default class the only one."""
 
     name = "Priority"
-    kinds = frozenset({("", "pods"), ("scheduling.k8s.io", "priorityclasses")})
+    kinds = frozenset({("", "pods"), *((_GROUP, plural) for plural in ("priorityclasses", "podgroups", "workloads"))})
 
     def mutate(self, attributes: Attributes) -> None:
         """Fill in the priority of a pod; one that is there must be that of the class."""
         resource = attributes.resource
+        if resource.group == _GROUP and attributes.operation == "CREATE" and not attributes.subresource:
+            _resolve_groups(attributes)
         if resource.plural != "pods" or resource.group or attributes.subresource or attributes.obj is None:
             return
         spec = attributes.obj.setdefault("spec", {})
@@ -64,18 +67,36 @@ def default_class(backend: Backend) -> PriorityClass | None:
     return min((each for each in found if each.global_default), key=lambda each: each.value, default=None)
 
 
-def _resolve(attributes: Attributes, spec: dict[str, Any]) -> None:
-    """Class, priority and preemption of a new pod."""
+def _class_of(attributes: Attributes, spec: dict[str, Any]) -> PriorityClass:
+    """The class that a specification names; without a name the default class, whose name is filled in."""
     name = spec.get("priorityClassName")
     if name:
         stored = attributes.backend.store.get(_ROOT + name)
         if stored is None:
             raise forbidden(attributes, f"no PriorityClass with name {name} was found")
-        found = _read(stored.value)
-    else:
-        found = default_class(attributes.backend) or _NO_CLASS
-        if found.metadata.name:
-            spec["priorityClassName"] = found.metadata.name
+        return _read(stored.value)
+    found = default_class(attributes.backend) or _NO_CLASS
+    if found.metadata.name:
+        spec["priorityClassName"] = found.metadata.name
+    return found
+
+
+def _resolve_groups(attributes: Attributes) -> None:
+    """Priority of a new pod group."""
+    spec = (attributes.obj or {}).get("spec")
+    if attributes.resource.plural != "podgroups" or not isinstance(spec, dict):
+        return
+    value = _class_of(attributes, spec).value
+    given = spec.get("priority")
+    if given is not None and given != value:
+        why = f"priority set in the pod group ({given}) must match the priority computed ({value})"
+        raise forbidden(attributes, f"{why} based on the priority class set in the spec")
+    spec["priority"] = value
+
+
+def _resolve(attributes: Attributes, spec: dict[str, Any]) -> None:
+    """Class, priority and preemption of a new pod."""
+    found = _class_of(attributes, spec)
     given = spec.get("priority")
     if given is not None and given != found.value:
         raise forbidden(

@@ -75,12 +75,21 @@ def _check_placing(path: str, spec: Object) -> list[Cause]:
         causes += _check_toleration(f"{path}.tolerations[{number}]", toleration)
     for number, constraint in enumerate(spec.get("topologySpreadConstraints") or []):
         causes += _check_spread(f"{path}.topologySpreadConstraints[{number}]", constraint)
+    if spec.get("schedulingGroup") is not None:
+        causes += _check_group(f"{path}.schedulingGroup.podGroupName", spec["schedulingGroup"].get("podGroupName"))
     if spec.get("schedulingGates") and spec.get("nodeName"):
         causes.append(forbidden_field(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared"))
     for number, gate in enumerate(spec.get("schedulingGates") or []):
         name = gate.get("name", "")
         causes += check_name(f"{path}.schedulingGates[{number}]", name, qualified_name_problems(name))
     return causes
+
+
+def _check_group(path: str, name: str | None) -> list[Cause]:
+    """The pod group of Kubernetes that a pod names."""
+    if name is None:
+        return [invalid_value(path, None, "must specify one of: `podGroupName`")]
+    return check_name(path, name, subdomain_problems(name))
 
 
 def _check_volumes(path: str, volumes: list[Object]) -> tuple[list[Cause], set[str]]:

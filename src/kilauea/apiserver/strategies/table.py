@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kilauea.apiserver.crd.definition_strategy import DefinitionStrategy
+from kilauea.apiserver.strategies import pod_groups
 from kilauea.apiserver.strategies.autoscalers import Autoscalers, OlderAutoscalers
 from kilauea.apiserver.strategies.base import Strategy
 from kilauea.apiserver.strategies.certificates import SigningRequests
@@ -103,7 +104,9 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_DEVICES, "resourceclaims"): ResourceClaims(),
     (_DEVICES, "resourceclaimtemplates"): ClaimTemplates(),
     (_DEVICES, "resourceslices"): ResourceSlices(),
+    ("scheduling.k8s.io", "podgroups"): pod_groups.PodGroups(),
     ("scheduling.k8s.io", "priorityclasses"): PriorityClasses(),
+    ("scheduling.k8s.io", "workloads"): pod_groups.Workloads(),
     (_STORAGE, "csidrivers"): Drivers(),
     (_STORAGE, "csinodes"): StorageObjects(),
     (_STORAGE, "csistoragecapacities"): Plain(),

@@ -151,6 +151,19 @@ def resource_claim(obj: Object, now: int) -> list[Any]:
     return [",".join(states), age(obj, now)]
 
 
+def pod_group(obj: Object, now: int) -> list[Any]:
+    """Policy, workload and state of a PodGroup of Kubernetes."""
+    policy = "Gang" if part(obj, "spec", "schedulingPolicy", "gang") is not None else "Basic"
+    workload = part(obj, "spec", "podGroupTemplateRef", "workload", "workloadName") or NONE
+    known = {each.get("type"): each for each in part(obj, "status", "conditions") or ()}
+    state, scheduled = "Pending", known.get("PodGroupScheduled")
+    if scheduled is not None:
+        state = "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
+    if "DisruptionTarget" in known:
+        state = known["DisruptionTarget"].get("reason", "")
+    return [policy, workload, state, age(obj, now)]
+
+
 def resource_slice(obj: Object, now: int) -> list[Any]:
     """Node, driver and pool of a slice."""
     spec = obj.get("spec") or {}

@@ -32,6 +32,8 @@ def surplus(job: Job, task: Task) -> int:
 
     Of a task that runs, without its mates that are to start in this cycle: until they run, they do not make up for it.
     """
+    if job.whole:
+        return 0
     starting = (status.BINDING,) if task.status != status.BINDING else ()
     spare = job.ready_count - job.count(starting) - job.min_available
     minimum = job.role_minimum.get(task.role, 0)
@@ -68,6 +70,8 @@ def spare_and_rest(job: Job, tasks: Iterable[Task]) -> tuple[list[Task], list[Ta
     """
     ordered = sorted(tasks, key=lambda t: (t.priority, t.uid))
     spare = job.ready_count - job.counts[status.BINDING] - job.min_available
+    if job.whole:
+        return [], ordered
     if job.ready_count < job.min_available:
         return ordered, []
     left = _Left(job, spare)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from kilauea.api import quantity, wellknown
+from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.quantity import is_countable, resource_amounts
 from kilauea.api.scheduling import NetworkTopology, PodGroup
 from kilauea.api.times import parse_duration, parse_time
 from kilauea.engine.model import status
 from kilauea.engine.model.cards import NO_CARDS, card_counts
 from kilauea.engine.model.counts import TaskCounts
+from kilauea.engine.model.kubernetes_groups import as_pod_group, queue_in
 from kilauea.engine.model.resources import ALWAYS, MOST_PODS, add, exceeded, within
 from kilauea.engine.model.status import CHARGED, HOLDING
 from kilauea.engine.model.subjobs import SubGroup, SubJob, sub_group_of, sub_job_of
@@ -33,13 +35,16 @@ class Job(TaskCounts):
         "budget",
         "cards",
         "creation",
+        "default_queue",
         "group",
         "key",
         "min_resources",
         "name",
         "namespace",
         "numa_tasks",
+        "of_kubernetes",
         "order",
+        "own_priority",
         "own_wishes",
         "phase",
         "preemptable",
@@ -60,6 +65,7 @@ class Job(TaskCounts):
         "topology",
         "uncounted_minimum",
         "waiting_time",
+        "whole",
     )
 
     def __init__(self, key: str) -> None:
@@ -83,6 +89,14 @@ class Job(TaskCounts):
         self.group = False
         self.service = False
         """One pod of Kubernetes' own scheduler, in no queue (`kilauea.engine.services`)."""
+        self.of_kubernetes = False
+        """A PodGroup of Kubernetes (`kilauea.engine.model.kubernetes_groups`)."""
+        self.default_queue = ""
+        """The queue unless the pods name one; empty if the group names it."""
+        self.own_priority: int | None = None
+        """The number in its spec, which counts more than the class."""
+        self.whole = False
+        """All its pods are evicted together, also those beyond its minimum."""
         self.queue = ""
         self.min_available = 0
         self.min_resources: dict[str, float] | None = None
@@ -167,6 +181,23 @@ class Job(TaskCounts):
             for task in self.tasks.values():
                 self._join(task, labels_of(task))
                 self.sub_jobs[task.sub_job].tally(task, task.status, 1)
+
+    def set_kubernetes_group(
+        self, obj: KubernetesPodGroup, default_queue: str, labels_of: Callable[[Task], Mapping[str, str]]
+    ) -> None:
+        """Take over the wishes of a PodGroup of Kubernetes. Arguments and errors are those of `set_group`."""
+        self.set_group(as_pod_group(obj), default_queue, labels_of)
+        self.of_kubernetes = True
+        self.own_priority = obj.spec.priority
+        self.whole = obj.whole
+        self.default_queue = "" if queue_in(obj.annotations, obj.labels) else default_queue
+
+    def settle_kubernetes_group(self) -> None:
+        """Take the queue from the pods, if the group itself names none."""
+        if self.default_queue:
+            named = (task for task in self.tasks.values() if task.queue)
+            first = min(named, key=lambda task: task.order, default=None)
+            self.queue = first.queue if first is not None else self.default_queue
 
     def set_service(self, task: Task) -> None:
         """Be the job of one pod that is in no queue, and needs no admission."""

@@ -21,6 +21,7 @@ from kilauea.api.times import parse_time
 from kilauea.engine.model import status
 from kilauea.engine.model.claims.table import ClaimRef, claims_of_pod
 from kilauea.engine.model.devices import Record, record_of
+from kilauea.engine.model.kubernetes_groups import named_group, object_key, queue_in
 from kilauea.engine.model.service_classes import BURSTABLE, limits_of, qos_of
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
@@ -85,6 +86,8 @@ class Task:
     """NUMA nodes and numbers of processors that the scheduler gave the pod, by its annotation."""
     containers: tuple[str, ...] = ()
     """Names of its init containers and of the containers after them, if any asks for an extended resource."""
+    queue: str = ""
+    """The queue that it names for a PodGroup of Kubernetes."""
     foreign: bool = False
     """Another scheduler's: it takes room, and is never evicted here."""
 
@@ -97,7 +100,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
     """
     meta, annotations = pod.metadata, pod.annotations
     namespace = pod.namespace
-    group = annotations.get(wellknown.GROUP_NAME, "")
+    group = named_group(pod)
     index = index_in_name(meta.name)
     creation = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0
     uid = meta.uid or pod.key
@@ -111,7 +114,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         name=meta.name,
         namespace=namespace,
         uid=uid,
-        group=f"{namespace}/{group}" if group else "",
+        group=group,
         role=annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, ""),
         spec=spec,
         images=_images(pod.spec),
@@ -137,6 +140,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         record=record_of(annotations) if spec.device_source is not None else (),
         containers=_containers(pod.spec) if spec.extended else (),
         numa_cpus=tuple(sorted(parse_decision(annotations[DECISION]).items())) if DECISION in annotations else (),
+        queue=queue_in(annotations, pod.labels) if object_key(group) else "",
     )
 
 

@@ -75,7 +75,7 @@ class Gang(Plugin):
                 victims.append(task)
                 continue
             running = left.setdefault(job.key, job.ready_count - job.counts[status.BINDING])
-            if running > job.min_available:
+            if running > job.min_available and not job.whole:
                 left[job.key] = running - 1
                 victims.append(task)
         return victims, PERMIT

@@ -12,6 +12,7 @@ from kilauea.api.core import Pod
 from kilauea.api.decode import Decoded
 from kilauea.api.defaults import fill_in
 from kilauea.api.errors import object_label
+from kilauea.api.kinds import KUBERNETES_GROUP
 from kilauea.api.meta import Object, ObjectMeta
 from kilauea.api.metrics import NodeMetrics
 from kilauea.api.ports import Obj
@@ -19,6 +20,7 @@ from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import SECOND, parse_time
 from kilauea.api.validate import check
 from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.model.kubernetes_groups import key_from, named_group
 from kilauea.engine.model.loads import NodeLoad
 from kilauea.engine.model.shards import Sharding
 from kilauea.runtime.inputs.expanding.states import states_of
@@ -165,6 +167,7 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         if count > 1:
             cluster.warnings.append(f"{kind} {name}: defined {count} times; the last definition is used")
     skipped.pop("Namespace", None)  # objects name their namespace, whether it exists or not
+    skipped.pop("scheduling.k8s.io/Workload", None)  # groups repeat what their template says
     strange = unknown(+skipped)
     cluster.leave_out(len(strange), *(f"kind {kind} is unknown: correct kind and apiVersion" for kind in strange))
     for kind in strange:
@@ -190,8 +193,9 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
 def _submitted(objects: Iterable[Object], running: Collection[tuple[str, str]]) -> tuple[str, ...]:
     """Groups that are not in the cluster, or have pods that are not in the cluster."""
     added = [obj for obj in objects if _label(obj) not in running]
-    named = {f"{obj.namespace}/{obj.annotations.get(wellknown.GROUP_NAME)}" for obj in added if isinstance(obj, Pod)}
-    return tuple(sorted(named | {obj.key for obj in added if obj.kind == "PodGroup"}))
+    named = {named_group(obj) for obj in added if isinstance(obj, Pod)} - {""}
+    own = {obj.key for obj in added if obj.kind == "PodGroup"}
+    return tuple(sorted(named | own | {key_from(obj.key) for obj in added if obj.kind == KUBERNETES_GROUP}))
 
 
 def _planned(workloads: Iterable[Obj], skipped: Counter[str]) -> Iterator[tuple[tuple[str, ...], Obj]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from kilauea.api.decode import KINDS
-from kilauea.api.kinds import DYNAMIC, SCHEDULING, TAINT_RULES
+from kilauea.api.kinds import DYNAMIC, KUBERNETES_GROUP, KUBERNETES_POD_GROUPS, SCHEDULING, TAINT_RULES
+from kilauea.api.kubernetes_groups import VERSIONS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Resource
 
@@ -25,7 +26,7 @@ TAINT_RULE_VERSIONS = ("v1beta2", "v1alpha3")
 """Versions of DeviceTaintRules."""
 OPTIONAL = (
     DYNAMIC_KINDS
-    | frozenset((TAINT_RULES.kind,))
+    | frozenset((TAINT_RULES.kind, KUBERNETES_GROUP))
     | frozenset(
         "HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment Numatopology "
         "NodeShard".split()
@@ -61,6 +62,8 @@ DECODERS: dict[str, msgspec.json.Decoder[Object]] = {kind: msgspec.json.Decoder(
 
 def versions_of(resource: Resource) -> tuple[Resource, ...]:
     """A kind in the versions in which a cluster may serve it, the newest first."""
+    if resource == KUBERNETES_POD_GROUPS:
+        return tuple(resource._replace(version=version) for version in VERSIONS)
     versions = TAINT_RULE_VERSIONS if resource.kind == TAINT_RULES.kind else DYNAMIC_VERSIONS
     if resource.kind not in DYNAMIC_KINDS and resource.kind != TAINT_RULES.kind:
         return (resource,)
@@ -73,4 +76,4 @@ def reference(kind: str, key: str, uid: str = "", namespace: str = "") -> dict[s
     metadata = {"name": key.rpartition("/")[2], "uid": uid}
     if resource.namespaced:
         metadata["namespace"] = namespace or key.partition("/")[0]
-    return {"apiVersion": resource.api_version, "kind": kind, "metadata": metadata}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

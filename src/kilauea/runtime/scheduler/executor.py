@@ -195,9 +195,9 @@ class Executor:
         operation = PodOperation("eviction", eviction.pod, task.uid, eviction.node, eviction.action, eviction.by)
         self._feed.assumed.evictions[eviction.pod] = task.uid
         self._feed.reconsider(eviction.pod)
-        group = self._feed.groups.get(task.group)
+        group = self._feed.groups.get(task.group) or self._feed.kubernetes_groups.get(task.group)
         if group is not None:
-            about = reference("PodGroup", task.group, group.metadata.uid or "")
+            about = reference(group.kind, group.key, group.metadata.uid or "")
             self._record(Record(about, "Normal", "Evict", eviction.action))
         if nominated is None:
             self._pool.add(lambda: self._carry_out(operation))

@@ -21,6 +21,8 @@ from kilauea.api.agents import NodeShard
 from kilauea.api.core import ConfigMap, Node, Pod
 from kilauea.api.dynamic import ResourceClaim
 from kilauea.api.errors import object_label
+from kilauea.api.kinds import KUBERNETES_GROUP
+from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.meta import Object
 from kilauea.api.ports import Seen
 from kilauea.api.scheduling import PodGroup, Queue
@@ -28,6 +30,7 @@ from kilauea.api.storage import PersistentVolume, PersistentVolumeClaim
 from kilauea.api.topology import HyperNode
 from kilauea.engine.events import Advanced, Changed, Gone, Measured, Relisted
 from kilauea.engine.model import status
+from kilauea.engine.model.kubernetes_groups import key_from, object_key
 from kilauea.engine.model.loads import NodeLoad
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
@@ -47,6 +50,8 @@ _WAKING = DYNAMIC_KINDS | frozenset(
     "CSIDriver CSIStorageCapacity NodeShard DeviceTaintRule".split()
 )
 """Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
+_READ_IN_PART = frozenset({"PodGroup", "Queue", KUBERNETES_GROUP})
+"""Kinds whose statuses the scheduler writes itself."""
 
 
 class Fault(NamedTuple):
@@ -90,6 +95,8 @@ class Feed:
         """Every pod as received; bytes cost the garbage collector less than objects."""
         self.groups: dict[str, PodGroup] = {}
         """As stored in the API, without assumptions."""
+        self.kubernetes_groups: dict[str, KubernetesPodGroup] = {}
+        """As stored in the API, by the key of their job."""
         self.queues: dict[str, Queue] = {}
         self.domains: dict[str, str] = {}
         """Uids of HyperNodes, by name."""
@@ -203,6 +210,7 @@ class Feed:
         self.changes += 1
         self._note_problems(overlaid)
         self.touched.update(self.groups)
+        self.touched.update(self.kubernetes_groups)
         self.wake()
 
     def _take_events(self, kind: str, batch: Sequence[Seen]) -> None:
@@ -310,6 +318,8 @@ class Feed:
             case PodGroup():
                 self.groups[obj.key] = obj
                 return self.assumed.over_group(obj)
+            case KubernetesPodGroup():
+                self.kubernetes_groups[key_from(obj.key)] = obj
             case Queue():
                 self.queues[obj.name] = obj
             case HyperNode():
@@ -379,12 +389,20 @@ class Feed:
             self.wake()
 
     def _put_other(self, kind: str, key: str, obj: Object) -> None:
-        known = self.groups.get(key) if kind == "PodGroup" else self.queues.get(key)
-        if known is not None and known.kind == kind and _older(obj, known):
+        known = self._known(kind, key)
+        if known is not None and _older(obj, known):
             return
         self._apply(Changed(self._overlay(obj, b"")))
-        if kind in _WAKING or (kind in ("PodGroup", "Queue") and _intent(known) != _intent(obj)):
+        if kind == KUBERNETES_GROUP:
+            self.touched.add(key_from(key))
+        if kind in _WAKING or (kind in _READ_IN_PART and _intent(known) != _intent(obj)):
             self.wake()
+
+    def _known(self, kind: str, key: str) -> Object | None:
+        """Return the stored pod group or queue with this key."""
+        if kind == KUBERNETES_GROUP:
+            return self.kubernetes_groups.get(key_from(key))
+        return self.groups.get(key) if kind == "PodGroup" else self.queues.get(key) if kind == "Queue" else None
 
     def _apply(self, event: Changed | Advanced) -> None:
         self.state.apply(event)
@@ -406,12 +424,14 @@ class Feed:
         if kind == "Pod":
             pod = head_of(self.pods.get(key, b"{}")).metadata
             return pod.uid, pod.resource_version
-        known = self.groups.get(key) if kind == "PodGroup" else self.queues.get(key)
+        known = self._known(kind, key)
         return ("", "") if known is None else (known.metadata.uid or "", known.metadata.resource_version or "")
 
     def _keys(self, kind: str) -> list[str]:
         """Return the keys of all stored objects of a kind."""
         kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
+        if kind == KUBERNETES_GROUP:
+            return [object_key(key) for key in self.kubernetes_groups]
         kept |= {"HyperNode": self.domains, "ResourceClaim": self.claims, "NodeShard": self.shards}
         if kind in ("PersistentVolume", "PersistentVolumeClaim"):
             return [key for of, key in self.storage if of == kind]
@@ -428,6 +448,8 @@ class Feed:
             self.pods.pop(key, None)
         elif kind == "PodGroup":
             self.groups.pop(key, None)
+        elif kind == KUBERNETES_GROUP:
+            self.kubernetes_groups.pop(key_from(key), None)
         elif kind == "Queue":
             self.queues.pop(key, None)
         elif kind == "HyperNode":
@@ -474,6 +496,8 @@ def _intent(obj: Object | None) -> tuple[Any, ...] | None:
     match obj:
         case PodGroup():
             return obj.spec, obj.metadata.annotations
+        case KubernetesPodGroup():
+            return obj.spec, obj.metadata.annotations, obj.metadata.labels
         case Queue():
             return obj.spec, obj.metadata.annotations, obj.status.state if obj.status else None
     return None

@@ -17,7 +17,7 @@ from random import Random
 import msgspec
 
 from kilauea.api import wellknown
-from kilauea.api.kinds import RESOURCE_CLAIMS
+from kilauea.api.kinds import KUBERNETES_GROUP, RESOURCE_CLAIMS
 from kilauea.api.ports import Api, ApiError, Clock, Obj, Record, Resource
 from kilauea.api.times import SECOND
 from kilauea.client.backoff import pause
@@ -186,7 +186,7 @@ class LiveScheduler:
         self._loads = LoadReader(api, self.feed, conf, clock, tell, self._reflectors["Node"].complete.wait)
         self._device_configs = DeviceConfigReader(api, self.feed, conf, clock)
         self._writes = Writes(clock, rng, STATUS_WRITES)
-        statuses = Statuses(api, self.feed, tell, self._writes, clock)
+        statuses = self._statuses = Statuses(api, self.feed, tell, self._writes, clock)
         self._executor = Executor(api, self.feed, tell, metrics, clock, rng, component, statuses.bind_failed)
         self._nominations = Nominations(api, self.feed, clock, rng)
         self._shard = ShardKeeper(api, self.feed, clock) if state.shards.active else None
@@ -257,6 +257,8 @@ class LiveScheduler:
         def found(resource: Resource) -> None:
             if kind == RESOURCE_CLAIMS.kind:
                 self._executor.claims = resource
+            elif kind == KUBERNETES_GROUP:
+                self._statuses.kubernetes_groups = resource
 
         await OptionalKind(self._api, kind, reflector, self.feed, found, self._clock, self._rng).run()
 

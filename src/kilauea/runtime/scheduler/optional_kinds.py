@@ -11,6 +11,7 @@ from collections.abc import Callable
 from itertools import count
 from random import Random
 
+from kilauea.api.kinds import KUBERNETES_GROUP
 from kilauea.api.ports import Api, ApiError, Clock, Resource
 from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
@@ -26,6 +27,7 @@ WITHOUT = {
     "ResourceSlice": "no devices are known, so pods whose claims have none wait",
     "DeviceClass": "claims of device classes wait, and no extended resource is served by devices",
     "DeviceTaintRule": "taints of DeviceTaintRules are ignored",
+    KUBERNETES_GROUP: "pods with a scheduling group of Kubernetes wait",
     "HyperNode": "network topology is unknown, so gangs that must be close together wait",
     "ReplicationController": "pods of ReplicationControllers are not spread by default",
     "CSIDriver": "the capacity of storage drivers is ignored",
@@ -92,7 +94,8 @@ class OptionalKind:
 
     @property
     def _plural(self) -> str:
-        return RESOURCES[self._kind].plural
+        of = RESOURCES[self._kind]
+        return of.plural if of.kind == self._kind else f"{of.plural}.{of.group}"
 
     async def _served(self) -> Resource | None:
         """The newest version that the cluster serves; None if it serves none.

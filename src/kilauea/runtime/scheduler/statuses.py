@@ -12,14 +12,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kilauea.api.core import Pod
+from kilauea.api.kinds import KUBERNETES_GROUP, KUBERNETES_POD_GROUPS
+from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.ports import Api, Clock, Key, Record
 from kilauea.api.scheduling import PodGroup
 from kilauea.api.times import SECOND, format_time
 from kilauea.engine.explain.group import with_hints
 from kilauea.engine.model.jobs import PENDING
+from kilauea.engine.model.kubernetes_groups import was_scheduled
 from kilauea.engine.plan import GroupOutcome, Plan
 from kilauea.runtime.inputs.resources import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
-from kilauea.runtime.scheduler import group_status, pod_status
+from kilauea.runtime.scheduler import group_status, kubernetes_status, pod_status
 from kilauea.runtime.scheduler.assumed import Phased
 from kilauea.runtime.scheduler.debounce import Debounce
 from kilauea.runtime.scheduler.executor import PodOperation
@@ -65,6 +68,8 @@ class Statuses:
         """Reason and message of groups whose reason for waiting is stable."""
         self._waiting_groups: Debounce[tuple[str, str]] = Debounce()
         self._waiting_pods: Debounce[pod_status.Content] = Debounce()
+        self.kubernetes_groups = KUBERNETES_POD_GROUPS
+        """The version in which PodGroups of Kubernetes are served."""
         self._sizes: dict[str, int] = {}
         """Number of pods of the groups that lacked pods in the previous cycle."""
         self._cycle = 0
@@ -85,6 +90,8 @@ class Statuses:
         self._report_waiting(groups)
         for key in sorted(self._outcomes.keys() | self._feed.touched):
             self._put_group(key)
+        for key in sorted(self._feed.kubernetes_groups.keys() & (groups.keys() | self._feed.touched)):
+            self._put_kubernetes_group(key)
         self._feed.touched.clear()
         held = held_by_queues(self._feed.state)
         self._say_pods(plan, rooms(self._feed.state, held))
@@ -154,19 +161,39 @@ class Statuses:
         if content.phase == "Running" != was.phase:
             self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
 
+    def _put_kubernetes_group(self, key: str) -> None:
+        """Write the condition of a PodGroup of Kubernetes, if it changes."""
+        group, job = self._feed.kubernetes_groups[key], self._feed.state.jobs.get(key)
+        said = self._told.get(key, ("", ""))[1]
+        content = kubernetes_status.wanted(group, job, said) if job is not None else None
+        if content is not None:
+            uid = group.metadata.uid or ""
+            self._writes.put((KUBERNETES_GROUP, key), (uid, content), lambda: self._write_condition(key, uid, content))
+
+    async def _write_condition(self, key: str, uid: str, content: kubernetes_status.Content) -> None:
+        group = self._feed.kubernetes_groups.get(key)
+        if group is None or (group.metadata.uid or "") != uid or was_scheduled(group):
+            return
+        resource = self.kubernetes_groups
+        patch = kubernetes_status.patch_of(group, content, resource.version, self._now())
+        written = await self._api.patch(resource, Key(group.namespace, group.name), patch, "strategic", "status")
+        await self._feed.answered(KUBERNETES_GROUP, written)
+        if content.status == "True":
+            self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
+
     def _report_waiting(self, groups: Mapping[str, GroupOutcome]) -> None:
         """Record an event for each group whose reason for waiting is stable and new."""
         reasons = {key: said for key, outcome in groups.items() if (said := waiting_reason(outcome))}
         told = self._told
         self._told = self._waiting_groups.stable(reasons)
         for key, said in self._told.items():
-            group = self._feed.groups.get(key)
+            group = self._feed.groups.get(key) or self._feed.kubernetes_groups.get(key)
             if group is not None and told.get(key) != said:
                 self._record(Record(self._about(group), "Warning", *said))
 
     @staticmethod
-    def _about(group: PodGroup) -> dict[str, Any]:
-        return reference("PodGroup", group.key, group.metadata.uid or "")
+    def _about(group: PodGroup | KubernetesPodGroup) -> dict[str, Any]:
+        return reference(group.kind, group.key, group.metadata.uid or "")
 
     # --- pods
 

@@ -15,6 +15,7 @@ from kilauea.apiserver.schema.reading import DecodeError, read_builtin
 from kilauea.controllers.objects import spec_of
 from kilauea.controllers.podgroups import PodGroupController
 from kilauea.controllers.pods import from_template
+from kilauea.engine.model.kubernetes_groups import key_of
 from kilauea.runtime.inputs.expanding.creation import Creation
 from kilauea.runtime.inputs.expanding.objects import made_group, made_pod
 from kilauea.runtime.inputs.expanding.refusing import Refused
@@ -60,7 +61,16 @@ def expand_workload(workload: Obj, creation: Creation) -> tuple[str, list[Object
         if group is not None:
             body["metadata"].setdefault("annotations", {})[GROUP_NAME] = group["metadata"]["name"]
         made.append(made_pod(body, owner))
-    return f"{owner['metadata']['namespace']}/{group['metadata']['name']}" if group else "", made, missing
+    return _group_key(owner, group, bodies[0]), made, missing
+
+
+def _group_key(owner: Obj, group: Obj | None, pod: Obj) -> str:
+    """The key of the group that is made for the pods, or of that of Kubernetes which they name; empty without one."""
+    namespace = owner["metadata"]["namespace"]
+    if group is not None:
+        return f"{namespace}/{group['metadata']['name']}"
+    named = (spec_of(pod).get("schedulingGroup") or {}).get("podGroupName")
+    return key_of(namespace, named) if named else ""
 
 
 def _pod(owner: Obj, resource: Resource, number: int) -> dict[str, Any]:

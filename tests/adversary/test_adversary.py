@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,24 @@ def half_requests(server: Process) -> None:
             opened.enter_context(connected(server)).sendall(b"GET /api HTTP/1.1\r\nHost:")
 
 
+def trickled_bodies(server: Process) -> None:
+    """Bodies that come byte by byte, and never end by themselves."""
+    with ExitStack() as opened:
+        clients = [opened.enter_context(connected(server)) for _ in range(20)]
+        head = f"POST {MAPS}?timeout=3s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n"
+        for client in clients:
+            client.sendall(f"{head}Content-Length: 1000000\r\n\r\n".encode())
+            client.settimeout(0.05)
+        open_, end = set(clients), time.monotonic() + 60
+        while open_ and time.monotonic() < end:
+            for client in list(open_):
+                with suppress(TimeoutError, ssl.SSLWantReadError):
+                    client.sendall(b" ")
+                    assert client.recv(20).startswith(b"HTTP/1.1 504")
+                    open_.remove(client)
+        assert not open_
+
+
 def idle_watchers(server: Process) -> None:
     """Watchers that read nothing while much is written."""
     with ExitStack() as opened:
@@ -190,6 +209,7 @@ ATTACKS: dict[str, Attack] = {
     "nested rules": nested_rules,
     "costly policies": costly_policies,
     "half requests": half_requests,
+    "bodies byte by byte": trickled_bodies,
     "idle watchers": idle_watchers,
     "a binding to an object": send("POST", f"{PODS}/none/binding", b'{"target":{"name":{"a":1}}}'),
 }

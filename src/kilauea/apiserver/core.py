@@ -5,6 +5,7 @@ It finds out what a path means and hands the call to the verb; whatever goes wro
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import time
@@ -116,6 +117,9 @@ class ApiServer:
             answer = await self._in_media(await self._answer(request, seen))
             code = answer.status if isinstance(answer, ApiResponse) else 200
             return answer
+        except asyncio.CancelledError:  # its time is over
+            code = status.TIMEOUT
+            raise
         finally:
             self.metrics.end(request.method, seen.info, code, time.perf_counter() - start)
 

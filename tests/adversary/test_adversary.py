@@ -140,20 +140,50 @@ def nested_rules(server: Process) -> None:
         assert server.ask("POST", TREES, json.dumps(body).encode())[0] == 422
 
 
-def costly_policies(server: Process) -> None:
-    expression = "lists.range(300).all(a, lists.range(300).all(b, a + b >= 0))"
-    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
-    spec = {
-        "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [{"name": "costly", "expression": "object.metadata.name.startsWith('costly')"}],
-        "validations": [{"expression": expression}] * 3,
+def many_rules(server: Process) -> None:
+    """A definition with thousands of rules, and an object that all of them are about."""
+    fields = {
+        f"f{number}": {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": f"self != 'a{number}'"}]}
+        for number in range(3000)
     }
-    bound = {"policyName": "costly", "validationActions": ["Deny"]}
-    for plural, body in (("validatingadmissionpolicies", spec), ("validatingadmissionpolicybindings", bound)):
-        policy = json.dumps({"metadata": {"name": "costly"}, "spec": body}).encode()
-        assert server.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", policy)[0] in (201, 409)
-    made = json.dumps({"metadata": {"name": f"costly-{time.monotonic_ns()}"}})
-    assert server.ask("POST", MAPS, made.encode())[0] == 201
+    definition = trees({"type": "object", "properties": fields})
+    names = {"plural": "bushes", "singular": "bush", "kind": "Bush", "listKind": "BushList"}
+    definition["metadata"]["name"], definition["spec"]["names"] = "bushes.example.com", names
+    assert server.ask("POST", DEFINITIONS, json.dumps(definition).encode())[0] in (201, 409)
+    bushes, end = "/apis/example.com/v1/bushes", time.monotonic() + 30
+    while server.ask("GET", bushes)[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    body = {
+        "apiVersion": "example.com/v1",
+        "kind": "Bush",
+        "metadata": {"generateName": "b-"},
+        **dict.fromkeys(fields, "b"),
+    }
+    assert server.ask("POST", bushes, json.dumps(body).encode())[0] == 201
+
+
+NESTED = "lists.range(300).all(a, lists.range(300).all(b, a + b >= 0))"
+
+
+def policies_with(name: str, expression: str) -> Attack:
+    """A policy whose expressions cost much, and a write that it is about."""
+
+    def attack(server: Process) -> None:
+        rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+        spec = {
+            "matchConstraints": {"resourceRules": [rule]},
+            "matchConditions": [{"name": "costly", "expression": f"object.metadata.name.startsWith('{name}')"}],
+            "validations": [{"expression": expression}] * 3,
+        }
+        bound = {"policyName": name, "validationActions": ["Deny"]}
+        for plural, body in (("validatingadmissionpolicies", spec), ("validatingadmissionpolicybindings", bound)):
+            policy = json.dumps({"metadata": {"name": name}, "spec": body}).encode()
+            assert server.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", policy)[0] in (201, 409)
+        made = json.dumps({"metadata": {"name": f"{name}-{time.monotonic_ns()}"}})
+        assert server.ask("POST", MAPS, made.encode())[0] == 201
+
+    return attack
 
 
 def half_requests(server: Process) -> None:
@@ -207,7 +237,11 @@ ATTACKS: dict[str, Attack] = {
     "many terms": terms,
     "lists in YAML": lists_in_yaml,
     "nested rules": nested_rules,
-    "costly policies": costly_policies,
+    "many rules": many_rules,
+    "costly policies": policies_with("costly", NESTED),
+    "costly policies that ask": policies_with(
+        "asking", f"{NESTED} && authorizer.requestResource.check('create').allowed()"
+    ),
     "half requests": half_requests,
     "bodies byte by byte": trickled_bodies,
     "idle watchers": idle_watchers,

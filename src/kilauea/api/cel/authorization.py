@@ -85,7 +85,7 @@ class ResourceCheck:
 
 
 class Place(NamedTuple):
-    """What a request is about, for `authorizer.requestResource`."""
+    """The object of a request, for `authorizer.requestResource`."""
 
     group: str
     resource: str
@@ -104,7 +104,7 @@ def authorizer_values(decide: Decide, place: Place) -> dict[str, Any]:
 
 
 def place_of(values: Mapping[str, Any]) -> Place | None:
-    """What the request is about, by such variables; None if they are not among these."""
+    """The object of the request, by such variables; None if they are not among these."""
     check = values.get(REQUEST_RESOURCE)
     if check is None:
         return None

@@ -40,7 +40,7 @@ class Program:
         Args:
             variables: by name.
             limit: of the cost.
-            for_checks: the part of it that only questions to the authorizer may cost, which are no work here.
+            for_checks: the part of it that is for questions to the authorizer only; these take no time here.
         """
         frame = Frame(dict(variables), limit - for_checks, for_checks)
         try:

@@ -50,7 +50,7 @@ class Budget:
     at_once: bool = False
 
     def begin(self, rule: ValidationRule) -> None:
-        """Count the work before a rule is evaluated, which is no cost of it but takes time.
+        """Count the work before a rule is evaluated, which takes time and is not among its costs.
 
         Raises:
             _TooLight: it is more than is done at once.

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -139,26 +140,74 @@ def nested_rules(server: Process) -> None:
         assert server.ask("POST", TREES, json.dumps(body).encode())[0] == 422
 
 
-def costly_policies(server: Process) -> None:
-    expression = "lists.range(300).all(a, lists.range(300).all(b, a + b >= 0))"
-    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
-    spec = {
-        "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [{"name": "costly", "expression": "object.metadata.name.startsWith('costly')"}],
-        "validations": [{"expression": expression}] * 3,
+def many_rules(server: Process) -> None:
+    """A definition with thousands of rules, and an object that all of them are about."""
+    fields = {
+        f"f{number}": {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": f"self != 'a{number}'"}]}
+        for number in range(3000)
     }
-    bound = {"policyName": "costly", "validationActions": ["Deny"]}
-    for plural, body in (("validatingadmissionpolicies", spec), ("validatingadmissionpolicybindings", bound)):
-        policy = json.dumps({"metadata": {"name": "costly"}, "spec": body}).encode()
-        assert server.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", policy)[0] in (201, 409)
-    made = json.dumps({"metadata": {"name": f"costly-{time.monotonic_ns()}"}})
-    assert server.ask("POST", MAPS, made.encode())[0] == 201
+    definition = trees({"type": "object", "properties": fields})
+    names = {"plural": "bushes", "singular": "bush", "kind": "Bush", "listKind": "BushList"}
+    definition["metadata"]["name"], definition["spec"]["names"] = "bushes.example.com", names
+    assert server.ask("POST", DEFINITIONS, json.dumps(definition).encode())[0] in (201, 409)
+    bushes, end = "/apis/example.com/v1/bushes", time.monotonic() + 30
+    while server.ask("GET", bushes)[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    body = {
+        "apiVersion": "example.com/v1",
+        "kind": "Bush",
+        "metadata": {"generateName": "b-"},
+        **dict.fromkeys(fields, "b"),
+    }
+    assert server.ask("POST", bushes, json.dumps(body).encode())[0] == 201
+
+
+NESTED = "lists.range(300).all(a, lists.range(300).all(b, a + b >= 0))"
+
+
+def policies_with(name: str, expression: str) -> Attack:
+    """A policy whose expressions cost much, and a write that it is about."""
+
+    def attack(server: Process) -> None:
+        rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+        spec = {
+            "matchConstraints": {"resourceRules": [rule]},
+            "matchConditions": [{"name": "costly", "expression": f"object.metadata.name.startsWith('{name}')"}],
+            "validations": [{"expression": expression}] * 3,
+        }
+        bound = {"policyName": name, "validationActions": ["Deny"]}
+        for plural, body in (("validatingadmissionpolicies", spec), ("validatingadmissionpolicybindings", bound)):
+            policy = json.dumps({"metadata": {"name": name}, "spec": body}).encode()
+            assert server.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", policy)[0] in (201, 409)
+        made = json.dumps({"metadata": {"name": f"{name}-{time.monotonic_ns()}"}})
+        assert server.ask("POST", MAPS, made.encode())[0] == 201
+
+    return attack
 
 
 def half_requests(server: Process) -> None:
     with ExitStack() as opened:
         for _ in range(50):
             opened.enter_context(connected(server)).sendall(b"GET /api HTTP/1.1\r\nHost:")
+
+
+def trickled_bodies(server: Process) -> None:
+    """Bodies that come byte by byte, and never end by themselves."""
+    with ExitStack() as opened:
+        clients = [opened.enter_context(connected(server)) for _ in range(20)]
+        head = f"POST {MAPS}?timeout=3s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n"
+        for client in clients:
+            client.sendall(f"{head}Content-Length: 1000000\r\n\r\n".encode())
+            client.settimeout(0.05)
+        open_, end = set(clients), time.monotonic() + 60
+        while open_ and time.monotonic() < end:
+            for client in list(open_):
+                with suppress(TimeoutError, ssl.SSLWantReadError):
+                    client.sendall(b" ")
+                    assert client.recv(20).startswith(b"HTTP/1.1 504")
+                    open_.remove(client)
+        assert not open_
 
 
 def idle_watchers(server: Process) -> None:
@@ -188,8 +237,13 @@ ATTACKS: dict[str, Attack] = {
     "many terms": terms,
     "lists in YAML": lists_in_yaml,
     "nested rules": nested_rules,
-    "costly policies": costly_policies,
+    "many rules": many_rules,
+    "costly policies": policies_with("costly", NESTED),
+    "costly policies that ask": policies_with(
+        "asking", f"{NESTED} && authorizer.requestResource.check('create').allowed()"
+    ),
     "half requests": half_requests,
+    "bodies byte by byte": trickled_bodies,
     "idle watchers": idle_watchers,
     "a binding to an object": send("POST", f"{PODS}/none/binding", b'{"target":{"name":{"a":1}}}'),
 }

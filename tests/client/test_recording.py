@@ -157,6 +157,19 @@ def test_in_a_rush_no_warning_and_nothing_about_groups_is_lost() -> None:
         world.run(test())
 
 
+def test_the_start_of_ten_thousand_pods_loses_no_event_although_none_is_written_meanwhile() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            recorder = Recorder(world.client, world.clock)
+            for number in range(10_000):
+                told = Record(pod(f"run{number}"), "Normal", "Scheduled", f"Successfully assigned run{number}")
+                recorder.record("scheduler", told)
+            assert (recorder.waiting, recorder.dropped) == (10_000, 0)
+
+        world.run(test())
+
+
 def test_warnings_and_groups_are_written_before_good_news_of_pods() -> None:
     with virtual_api(1) as world:
 

@@ -5,6 +5,7 @@ It finds out what a path means and hands the call to the verb; whatever goes wro
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import time
@@ -116,6 +117,9 @@ class ApiServer:
             answer = await self._in_media(await self._answer(request, seen))
             code = answer.status if isinstance(answer, ApiResponse) else 200
             return answer
+        except asyncio.CancelledError:  # its time is over
+            code = status.TIMEOUT
+            raise
         finally:
             self.metrics.end(request.method, seen.info, code, time.perf_counter() - start)
 
@@ -177,30 +181,30 @@ class ApiServer:
         except ApiFault as fault:
             answer = _in_form(request, fault_response(fault))
         except Deferred as heavy:
-            answer, call = await self._again(call, verb, heavy.question)
+            answer, call = await self._again(call, verb, heavy)
         if call.resource.strategy.deprecated:
             call.warnings.append(call.resource.strategy.deprecated)
         if call.warnings:
             answer.headers += warning_headers(call.warnings)
         return answer
 
-    async def _again(self, call: Call, verb: Verb, question: bytes) -> tuple[Answer, Call]:
+    async def _again(self, call: Call, verb: Verb, heavy: Deferred) -> tuple[Answer, Call]:
         """Do a request again until all the heavy work in it is done."""
         known: dict[bytes, bytes] = {}
         token = KNOWN.set(known)
         try:
             while len(known) < MOST_DEFERRED:
                 try:
-                    known[question] = await self.backend.heavy.run("apply rules", question)
+                    known[heavy.question] = await self.backend.heavy.run(heavy.task, heavy.question)
                 except TooManyWaiting:
-                    raise  # this says nothing about the rules: the client may try again
+                    raise  # this says nothing about the object: the client may try again
                 except TooHeavy:
-                    known[question] = b""
+                    known[heavy.question] = b""
                 call = dataclasses.replace(call, warnings=[])
                 try:
                     return await verb(call), call
-                except Deferred as heavy:
-                    question = heavy.question
+                except Deferred as more:
+                    heavy = more
                 except ApiFault as fault:
                     return _in_form(call.request, fault_response(fault)), call
             raise TooHeavy(f"more than {MOST_DEFERRED} validation rules of the object take long to evaluate")

@@ -6,20 +6,31 @@ beginning: nothing is written before all is checked. The second time the answer 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from typing import Any, Literal
+
+import msgspec
+
+from kilauea.apiserver.fields import forbidden_field
+from kilauea.apiserver.status import Cause
 
 KNOWN: ContextVar[dict[bytes, bytes] | None] = ContextVar("known", default=None)
 """The answers that the request at work has waited for, by question."""
 MOST_DEFERRED = 20
 """Pieces of heavy work in one request."""
+LIGHT_CHECK = 2_500
+"""Characters of expressions that are checked at once, in some twenty milliseconds."""
+DeferredTask = Literal["apply rules", "check"]
 
 
 class Deferred(Exception):
     """The answer to a question must be worked out elsewhere."""
 
-    def __init__(self, question: bytes) -> None:
+    def __init__(self, question: bytes, task: DeferredTask) -> None:
         super().__init__("heavy work")
         self.question = question
+        self.task = task
 
 
 def has_answers() -> bool:
@@ -27,7 +38,7 @@ def has_answers() -> bool:
     return bool(KNOWN.get())
 
 
-def deferred(question: bytes) -> bytes:
+def deferred(question: bytes, task: DeferredTask = "apply rules") -> bytes:
     """Return the answer to a question; empty if it takes too long.
 
     Raises:
@@ -35,5 +46,31 @@ def deferred(question: bytes) -> bytes:
     """
     known = KNOWN.get() or {}
     if question not in known:
-        raise Deferred(question)
+        raise Deferred(question, task)
     return known[question]
+
+
+def causes_of(
+    name: str, check: Callable[..., Iterable[Cause]], *arguments: dict[str, Any] | None, weight: int
+) -> list[Cause]:
+    """Return the errors that a check finds; what is much work is done elsewhere, by `heavy.CHECKS` of this name.
+
+    Raises:
+        Deferred: it is much work, and the answer is not known yet.
+    """
+    if weight <= LIGHT_CHECK:
+        return list(check(*arguments))
+    answer = deferred(msgspec.json.encode([name, arguments]), "check")
+    if not answer:
+        return [forbidden_field("spec", "it takes too long to check: use fewer or shorter expressions and schemas")]
+    return decoded_causes(answer)
+
+
+def encoded_causes(causes: Iterable[Cause]) -> bytes:
+    """Errors as the answer to a question."""
+    return msgspec.json.encode([(each.field, each.reason, each.message) for each in causes])
+
+
+def decoded_causes(answer: bytes) -> list[Cause]:
+    """The errors that an answer tells of."""
+    return [Cause(*each) for each in msgspec.json.decode(answer, type=list[tuple[str, str, str]])]

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+TIMEOUT = 504
+"""Code of the answer to a request that took too long."""
+
 
 class Cause(NamedTuple):
     """An error in one field: its path, the reason code, and the message without the path."""
@@ -135,7 +138,7 @@ def too_large(limit: int) -> ApiFault:
 
 def timeout(message: str) -> ApiFault:
     """A request that took too long."""
-    return ApiFault(504, "Timeout", f"Timeout: {message}", {})
+    return ApiFault(TIMEOUT, "Timeout", f"Timeout: {message}", {})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> ApiFault:
@@ -207,7 +210,7 @@ def revision_ahead(asked: int, current: int) -> ApiFault:
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
     message = f"Too large resource version: {asked}, current: {current}"
-    return ApiFault(504, "Timeout", f"Timeout: {message}", details, 1)
+    return ApiFault(TIMEOUT, "Timeout", f"Timeout: {message}", details, 1)
 
 
 def internal(why: str) -> ApiFault:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kilauea.api.kinds import EVENTS
-from kilauea.api.ports import Api, ApiError, Clock, Key, Obj, Record
+from kilauea.api.ports import Api, ApiError, Clock, Key, Record
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.backlog import Backlog
 from kilauea.client.limits import RateLimit
@@ -31,8 +31,11 @@ SIMILAR = 10
 SIMILAR_SECONDS = 600
 BURST, EACH_SECONDS = 25, 300.0
 """Events about one object by one component at once, and then one in so many seconds."""
-IMPORTANT, REST = 65536, 4096
-"""Events that wait to be written: those that matter, and those that tell that all is well with a pod."""
+IMPORTANT, REST = 65536, 16384
+"""Events that wait to be written: those that matter, and those that tell that all is well with a pod.
+
+A job of ten thousand pods starts faster than its events are written. Each event takes about 1 KB until it is.
+"""
 REMEMBERED = 4096
 """Of events, reasons and objects, those that are counted on."""
 TRIES, RETRY_SECONDS = 5, 2.0
@@ -81,7 +84,8 @@ class _Reported:
     """One event: how often it was told, and how much of that is written."""
 
     reason: _Reason
-    about: dict[str, str]
+    api_version: str
+    revision: str
     message: str
     first: int
     last: int
@@ -132,9 +136,11 @@ class Recorder:
 
     def record(self, component: str, record: Record) -> None:
         """Tell of something; it is written soon, or dropped."""
-        about = _reference(record.about)
-        fields = (about.get(name, "") for name in ("kind", "namespace", "name", "uid"))
-        subject = _Subject(component, *fields)
+        metadata = record.about["metadata"]
+        subject = _Subject(
+            component, record.about.get("kind") or "", metadata.get("namespace") or "", metadata["name"],
+            metadata.get("uid") or "",
+        )  # fmt: skip
         if not self._may(subject, record.type):
             return
         now = self._clock.now()
@@ -142,7 +148,9 @@ class Recorder:
         message = self._combined(reason, record.message)
         told = self._told.look_up((reason, message))
         if told is None:
-            told = self._told.remember((reason, message), _Reported(reason, about, message, now, now))
+            version, revision = record.about.get("apiVersion") or "", metadata.get("resourceVersion") or ""
+            made = _Reported(reason, version, revision, message, now, now)
+            told = self._told.remember((reason, message), made)
         told.count += 1
         told.last = now
         if message.startswith(COMBINED):
@@ -218,7 +226,7 @@ class Recorder:
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": f"{subject.name}.{moment:x}", "namespace": namespace},
-            "involvedObject": told.about,
+            "involvedObject": _reference(told),
             "type": told.reason.type,
             "reason": told.reason.reason,
             "message": told.message,
@@ -239,16 +247,16 @@ class Recorder:
         log.log(logging.DEBUG if earlier else logging.WARNING, "an event was dropped: %s", words)
 
 
-def _reference(obj: Obj) -> dict[str, str]:
-    """An object as events name it."""
-    metadata = obj["metadata"]
+def _reference(told: _Reported) -> dict[str, str]:
+    """The object of an event as events name it."""
+    subject = told.reason.subject
     fields = {
-        "apiVersion": obj.get("apiVersion"),
-        "kind": obj.get("kind"),
-        "namespace": metadata.get("namespace"),
-        "name": metadata["name"],
-        "uid": metadata.get("uid"),
-        "resourceVersion": metadata.get("resourceVersion"),
+        "apiVersion": told.api_version,
+        "kind": subject.kind,
+        "namespace": subject.namespace,
+        "name": subject.name,
+        "uid": subject.uid,
+        "resourceVersion": told.revision,
     }
     return {name: value for name, value in fields.items() if value}
 

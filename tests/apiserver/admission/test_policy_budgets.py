@@ -10,6 +10,7 @@ from support.policies import HOOKS, Elsewhere, change, check
 POLICIES = f"{HOOKS}/validatingadmissionpolicies"
 NESTED = "lists.range(150).all(a, lists.range(150).all(b, a + b >= 0))"
 """It costs more than is evaluated at once."""
+MAY_CREATE = "authorizer.requestResource.check('create').allowed()"
 
 
 def test_expressions_of_a_policy_together_have_a_budget(api: Api) -> None:
@@ -56,12 +57,39 @@ def test_an_expression_that_costs_much_is_evaluated_in_another_process(api: Api,
     assert elsewhere.tasks == ["evaluate"]
 
 
-def test_what_costs_little_or_asks_the_authorizer_is_evaluated_at_once(api: Api) -> None:
+def test_what_costs_little_or_only_asks_the_authorizer_is_evaluated_at_once(api: Api) -> None:
     elsewhere = api.backend.heavy = Elsewhere()
-    asking = f"{NESTED} && authorizer.requestResource.check('create').allowed()"
-    check(api, {"expression": "object.data.all(k, k != '')"}, {"expression": asking})
+    check(api, {"expression": "object.data.all(k, k != '')"}, {"expression": f"{MAY_CREATE} && {MAY_CREATE}"})
     api.create_map("a", a="b")
     assert elsewhere.tasks == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds", "rounds"),
+    [
+        (f"{NESTED} && {MAY_CREATE}", True, 2),
+        (f"{NESTED} && !({MAY_CREATE})", False, 2),
+        (f"{NESTED} && {MAY_CREATE} && {MAY_CREATE}", True, 2),
+        (f"{NESTED} && variables.may && authorizer.path('/a').check('get').reason() == ''", True, 3),
+        (f"{NESTED} && authorizer.serviceAccount('a', 'b').path('/a').check('get').allowed()", False, 2),
+        (f"!({NESTED}) && {MAY_CREATE}", False, 1),
+    ],
+)
+def test_an_expression_that_costs_much_is_evaluated_in_another_process_with_the_answers_of_the_authorizer(
+    api: Api, expression: str, holds: bool, rounds: int
+) -> None:
+    elsewhere = api.backend.heavy = Elsewhere()
+    check(api, {"expression": expression}, variables=[{"name": "may", "expression": MAY_CREATE}])
+    assert api.ask("POST", MAPS, {"metadata": {"name": "a"}}).code == (201 if holds else 422)
+    assert elsewhere.tasks == ["evaluate"] * rounds
+
+
+def test_a_long_expression_is_compiled_in_another_process(api: Api) -> None:
+    elsewhere = api.backend.heavy = Elsewhere()
+    check(api, {"expression": " && ".join(["object.metadata.name != ''"] * 300)})
+    elsewhere.tasks.clear()
+    api.create_map("a")
+    assert elsewhere.tasks == ["evaluate"]
 
 
 def test_an_error_in_another_process_is_that_of_the_expression(api: Api) -> None:

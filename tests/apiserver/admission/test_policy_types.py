@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kilauea.apiserver.deferred import LIGHT_CHECK
 from kilauea.apiserver.dynamic.type_checks import LIGHT
 from support.api_core import MAPS, Api
 from support.definitions import serve, trees
@@ -197,10 +198,27 @@ def test_a_policy_that_changes_is_checked_again_and_takes_effect_despite_warning
     assert api.good("GET", path)["metadata"]["resourceVersion"] == revision
 
 
+def test_the_expressions_of_a_large_policy_are_checked_in_another_process(api: Api) -> None:
+    elsewhere = api.backend.heavy = Elsewhere()
+    answer = api.ask("POST", POLICIES, policy(*["object != null"] * (LIGHT_CHECK // 10), "object.x"))
+    assert elsewhere.tasks == ["check"]
+    (cause,) = answer.body["details"]["causes"]
+    assert cause["field"] == f"spec.validations[{LIGHT_CHECK // 10}].expression"
+    assert "must evaluate to bool but got dyn" in cause["message"]
+
+
+def test_a_policy_that_takes_too_long_to_check_is_refused(api: Api) -> None:
+    api.backend.heavy = Elsewhere(refuses=True)
+    answer = api.ask("POST", POLICIES, policy(*["object != null"] * (LIGHT_CHECK // 10)))
+    assert answer.code == 422
+    assert "spec: Forbidden: it takes too long to check" in answer.body["message"]
+
+
 @pytest.mark.parametrize("refuses", [False, True])
 def test_large_policies_are_checked_in_another_process_and_stay_if_that_fails(api: Api, refuses: bool) -> None:
     elsewhere = api.backend.heavy = Elsewhere(refuses=refuses)
-    body = policy(*["object.spec.nope == 1"] * (LIGHT // 20))
+    body = policy(*["object.spec.nope == 1"] * (LIGHT // 60))
+    body["spec"]["matchConstraints"] = about("apps", "v1", "deployments", "daemonsets", "replicasets", "statefulsets")
     api.good("POST", POLICIES, body)
     assert elsewhere.tasks == ["check types"]
     found = api.good("GET", f"{POLICIES}/p")

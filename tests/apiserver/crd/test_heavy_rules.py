@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from kilauea.api.patterns import pattern_of
-from kilauea.apiserver.crd.rules import RuleNode, apply_heavy_rules, apply_rules, rules_of
+from kilauea.apiserver.crd.rules import (
+    LIGHT_COST,
+    WORK_OF_CHARACTER,
+    RuleNode,
+    apply_heavy_rules,
+    apply_rules,
+    rules_of,
+)
 from kilauea.apiserver.deferred import KNOWN, Deferred
 from kilauea.apiserver.heavy import AtOnce, Task, TooHeavy, TooManyWaiting
 from kilauea.apiserver.schema.accepting import applied
@@ -96,6 +103,60 @@ def test_rules_of_a_new_object_are_evaluated_elsewhere_once(api: Api, name: dict
     made["numbers"] = [1] * 41
     api.good("PUT", f"{TREES}/{made['metadata']['name']}", made)
     assert len(heavy.questions) == 2
+
+
+def many_rules(count: int, *more: str) -> dict[str, Any]:
+    """The definition of trees with a rule for each of so many fields, and more."""
+    texts = [f"self != 'a{number}'" for number in range(count)]
+    fields = {
+        f"f{number}": {"type": "string", "maxLength": 20, "x-kubernetes-validations": [{"rule": text}]}
+        for number, text in enumerate([*texts, *more])
+    }
+    return trees({"type": "object", "properties": fields})
+
+
+def test_a_definition_with_many_rules_is_checked_elsewhere_once(api: Api) -> None:
+    heavy = api.backend.heavy = Counted(api)
+    answer = api.ask("POST", DEFINITIONS, many_rules(300, "self.unheard()"))
+    assert answer.code == 422
+    assert "properties[f300].x-kubernetes-validations[0].rule" in answer.body["details"]["causes"][0]["field"]
+    made = api.good("POST", DEFINITIONS, many_rules(300))
+    made["spec"] = many_rules(301)["spec"]
+    api.good("PUT", f"{DEFINITIONS}/trees.example.com", made)
+    assert len(heavy.questions) == 3
+
+
+def test_a_large_schema_is_checked_elsewhere_and_a_small_one_at_once(api: Api) -> None:
+    heavy = api.backend.heavy = Counted(api)
+    fields = {f"f{number}": {"type": "string", "description": "a" * 100} for number in range(1000)}
+    api.good("POST", DEFINITIONS, trees({"type": "object", "properties": fields}))
+    assert len(heavy.questions) == 1
+    made = api.good("GET", f"{DEFINITIONS}/trees.example.com")
+    made["spec"] = many_rules(10)["spec"]
+    api.good("PUT", f"{DEFINITIONS}/trees.example.com", made)
+    assert len(heavy.questions) == 1
+
+
+def test_a_definition_that_takes_too_long_to_check_is_refused(api: Api) -> None:
+    api.backend.heavy = Refusing(TooHeavy("slow"))
+    answer = api.ask("POST", DEFINITIONS, many_rules(300))
+    assert answer.code == 422
+    assert "spec: Forbidden: it takes too long to check: use fewer or shorter" in answer.body["message"]
+
+
+def test_rules_are_compiled_bit_by_bit_and_elsewhere_until_they_are(api: Api) -> None:
+    count = LIGHT_COST // WORK_OF_CHARACTER // len("self != 'a100'") * 2
+    serve(api, many_rules(count))
+    heavy = api.backend.heavy = Counted(api)
+    values = {f"f{each}": "b" for each in range(count)}
+    for number in range(6):
+        api.good("POST", TREES, {"metadata": {"name": f"oak-{number}"}, **values})
+        bad = api.ask("POST", TREES, {"metadata": {"name": "bad"}, **values, f"f{count - 1}": f"a{count - 1}"})
+        assert bad.body["details"]["causes"][0]["field"] == f"f{count - 1}"
+    elsewhere = len(heavy.questions)
+    assert 0 < elsewhere < 12
+    api.good("POST", TREES, {"metadata": {"name": "last"}, **values})
+    assert len(heavy.questions) == elsewhere
 
 
 class Refusing(AtOnce):

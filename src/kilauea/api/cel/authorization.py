@@ -84,6 +84,33 @@ class ResourceCheck:
     cel_type = PREFIX + "ResourceCheck"
 
 
+class Place(NamedTuple):
+    """The object of a request, for `authorizer.requestResource`."""
+
+    group: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+
+
+REQUEST_RESOURCE = "authorizer.requestResource"
+
+
+def authorizer_values(decide: Decide, place: Place) -> dict[str, Any]:
+    """The variables of expressions that may ask what the caller is allowed to do."""
+    authorizer = Authorizer(decide)
+    return {"authorizer": authorizer, REQUEST_RESOURCE: ResourceCheck(authorizer, *place)}
+
+
+def place_of(values: Mapping[str, Any]) -> Place | None:
+    """The object of the request, by such variables; None if they are not among these."""
+    check = values.get(REQUEST_RESOURCE)
+    if check is None:
+        return None
+    return Place(check.group, check.resource, check.subresource, check.namespace, check.name)
+
+
 def _path(authorizer: Any, path: Any) -> _PathCheck:
     check_type(Authorizer, authorizer)
     check_type(str, path)

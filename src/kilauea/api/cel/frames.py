@@ -9,13 +9,14 @@ from kilauea.api.cel.values import CelCostError, CelError, Optional
 
 
 class Frame:
-    """Variables of a run, and the cost that is left."""
+    """Variables of a run, and the cost that is left; `for_checks` is left for questions to the authorizer alone."""
 
-    __slots__ = ("left", "values")
+    __slots__ = ("for_checks", "left", "values")
 
-    def __init__(self, values: dict[str, Any], left: int) -> None:
+    def __init__(self, values: dict[str, Any], left: int, for_checks: int = 0) -> None:
         self.values = values
         self.left = left
+        self.for_checks = for_checks
 
     def charge(self, cost: int) -> None:
         """Take a cost off what is left.
@@ -26,6 +27,13 @@ class Frame:
         self.left -= cost
         if self.left < 0:
             raise CelCostError("operation cancelled: actual cost limit exceeded")
+
+    def charge_check(self, cost: int) -> None:
+        """Take the cost of a question to the authorizer off what is left for these, or off the rest."""
+        if self.for_checks >= cost:
+            self.for_checks -= cost
+        else:
+            self.charge(cost)
 
 
 Step = Callable[[Frame], Any]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
+from kilauea.api.cel.authorization import COST_OF_CHECK
 from kilauea.api.cel.frames import FAILURES, Frame, Step, as_optional, failure_of, with_variables
 from kilauea.api.cel.functions import COSTS, GLOBALS, METHODS, NAMESPACES
 from kilauea.api.cel.loops import FILTERED, MACROS, TWO_ONLY, Loop
@@ -33,14 +34,20 @@ class Program:
         """The value with these variables; raises CelError, and CelCostError beyond the limit."""
         return self.costed(variables, limit)[0]
 
-    def costed(self, variables: Mapping[str, Any], limit: int = COST_OF_CALL) -> tuple[Any, int]:
-        """The value with these variables, and what it cost; raises CelError, and CelCostError beyond the limit."""
-        frame = Frame(dict(variables), limit)
+    def costed(self, variables: Mapping[str, Any], limit: int = COST_OF_CALL, for_checks: int = 0) -> tuple[Any, int]:
+        """The value with these variables, and what it cost; raises CelError, and CelCostError beyond the limit.
+
+        Args:
+            variables: by name.
+            limit: of the cost.
+            for_checks: the part of it that is for questions to the authorizer only; these take no time here.
+        """
+        frame = Frame(dict(variables), limit - for_checks, for_checks)
         try:
-            return self._step(frame), limit - frame.left
+            return self._step(frame), limit - frame.left - frame.for_checks
         except (*FAILURES, RecursionError) as error:
             failure = failure_of(error)
-            failure.cost = limit - frame.left
+            failure.cost = limit - frame.left - frame.for_checks
             raise failure from error
 
 
@@ -208,6 +215,8 @@ class _Compiler:
         if not _takes(function, len(steps)):
             raise self._fail(node, f"found no matching overload for '{name}' applied to {len(steps)} arguments")
         cost: Callable[..., int] = COSTS.get(name, _plain_cost)
+        if name == "check" and known is METHODS:
+            return partial(_checked, function, steps)
 
         def call(frame: Frame) -> Any:
             values = [step(frame) for step in steps]
@@ -321,6 +330,13 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
     if code is None or code.co_flags & 0x04:
         return True
     return bool(code.co_argcount - len(function.__defaults__ or ()) <= count <= code.co_argcount)
+
+
+def _checked(function: Callable[..., Any], steps: list[Step], frame: Frame) -> Any:
+    """The answer of the authorizer."""
+    values = [step(frame) for step in steps]
+    frame.charge_check(1 + COST_OF_CHECK)
+    return function(*values)
 
 
 def _variable(name: str, frame: Frame) -> Any:

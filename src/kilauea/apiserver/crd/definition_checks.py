@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from kilauea.api.names import service_name_problems, subdomain_problems
 from kilauea.apiserver.crd.rule_checks import check_rules
 from kilauea.apiserver.crd.structural import check_structural
+from kilauea.apiserver.deferred import LIGHT_CHECK
 from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
 
@@ -17,6 +20,10 @@ Raw = Mapping[str, Any]
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 APPROVAL = "api-approved.kubernetes.io"
+_SCHEMA = 40
+"""Bytes of a schema that are as much work as a character of a rule."""
+_RULE = 10
+"""Characters that are as much work as what each rule takes, however short."""
 _PROTECTED = (".k8s.io", ".kubernetes.io")
 
 
@@ -39,6 +46,41 @@ def check_definition(definition: Object, old: Object | None = None) -> list[Caus
     causes += _conversion(spec)
     causes += _approval(definition)
     return causes
+
+
+def weight_of(definition: Object) -> int:
+    """The work of checking a definition, in characters of expressions; a schema is as much as a part of its size."""
+    versions = definition["spec"].get("versions") or ()
+    size = len(msgspec.json.encode(versions)) // _SCHEMA
+    return size if size > LIGHT_CHECK else size + sum(_rules_weight(_schema_of(each))[0] for each in versions)
+
+
+def _schema_of(version: Object) -> Raw:
+    found = (version.get("schema") or {}).get("openAPIV3Schema")
+    return found if isinstance(found, dict) else {}
+
+
+def _rules_weight(schema: Raw) -> tuple[int, int]:
+    """The characters of the rules of a schema, with a part for all that they see; and how many schemas there are."""
+    weight, count = 0, 1
+    properties = schema.get("properties")
+    inner = properties.values() if isinstance(properties, dict) else ()
+    for each in (*inner, schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(each, dict):
+            below, within = _rules_weight(each)
+            weight, count = weight + below, count + within
+    rules = schema.get("x-kubernetes-validations")
+    if isinstance(rules, list) and rules:
+        weight += count + sum(_RULE + len(text) for each in rules for text in _texts(each))
+    return weight, count
+
+
+def _texts(rule: Any) -> Iterator[str]:
+    """The expressions of a rule."""
+    for key in ("rule", "messageExpression"):
+        text = rule.get(key) if isinstance(rule, dict) else None
+        if isinstance(text, str):
+            yield text
 
 
 def check_change(definition: Object, old: Object) -> list[Cause]:

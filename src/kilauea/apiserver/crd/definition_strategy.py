@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kilauea.apiserver.crd.columns import column_warnings
-from kilauea.apiserver.crd.definition_checks import check_change, check_definition
+from kilauea.apiserver.crd.definition_checks import check_change, check_definition, weight_of
 from kilauea.apiserver.crd.names import TERMINATING, condition, set_conditions
+from kilauea.apiserver.deferred import causes_of
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy
 
@@ -56,11 +57,11 @@ class DefinitionStrategy(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a definition."""
-        return check_definition(obj)
+        return _checked(obj)
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
         """Return the errors in an updated definition."""
-        return check_definition(obj, old)
+        return _checked(obj, old)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         """Return the errors in a change."""
@@ -69,6 +70,18 @@ class DefinitionStrategy(Strategy):
     def warnings(self, obj: Object) -> list[str]:
         """Return the columns of tables that cannot be shown."""
         return list(column_warnings(obj))
+
+
+def _checked(obj: Object, old: Object | None = None) -> list[Cause]:
+    """The errors in a definition; those of a large one are found elsewhere, once for all tries to write it."""
+    parts = [None if each is None else _part(each) for each in (obj, old)]
+    return causes_of("definition", check_definition, *parts, weight=weight_of(obj))
+
+
+def _part(obj: Object) -> Object:
+    """The part of a definition that is checked."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key in ("name", "annotations")}
+    return {"metadata": metadata, "spec": obj["spec"]}
 
 
 def _stored(obj: Object) -> list[str]:

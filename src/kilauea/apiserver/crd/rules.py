@@ -14,7 +14,7 @@ import msgspec
 from kilauea.api.cel import COST_OF_CALL, NONE, CelCostError, CelError, Optional, Program, compiled
 from kilauea.apiserver.crd.rule_checks import OLD
 from kilauea.apiserver.crd.values import as_cel
-from kilauea.apiserver.deferred import deferred, has_answers
+from kilauea.apiserver.deferred import decoded_causes, deferred, encoded_causes, has_answers
 from kilauea.apiserver.schema.validation import type_name
 from kilauea.apiserver.status import Cause
 
@@ -28,6 +28,8 @@ COST_OF_OBJECT = 10_000_000
 """Cost that all rules of one object may have together, as in Kubernetes."""
 LIGHT_COST = 40_000
 """Cost up to which rules are evaluated at once: some ten milliseconds. More is evaluated in another process."""
+WORK_OF_RULE, WORK_OF_CHARACTER = 20, 8
+"""Costs that take as long as all around the evaluation of a rule, and as compiling a character of it."""
 LONGEST_MESSAGE = 5 * 1024
 """Bytes of a message that an expression may make."""
 
@@ -46,6 +48,17 @@ class Budget:
 
     left: int
     at_once: bool = False
+
+    def begin(self, rule: ValidationRule) -> None:
+        """Count the work before a rule is evaluated, which takes time and is not among its costs.
+
+        Raises:
+            _TooLight: it is more than is done at once.
+        """
+        if self.at_once:
+            self.left -= WORK_OF_RULE + (0 if rule.is_compiled else WORK_OF_CHARACTER * len(rule.text))
+            if self.left < 0:
+                raise _TooLight
 
     def run(self, program: Program, variables: Raw) -> Any:
         """The value of a program.
@@ -74,19 +87,55 @@ class Budget:
         return value
 
 
-@dataclass(frozen=True)
+@dataclass
 class ValidationRule:
-    """One rule; `program` is None if it cannot be compiled, and so is not enforced."""
+    """One rule. It is compiled when it is first used: a definition may have thousands.
+
+    Attributes:
+        text: the expression.
+        name: of the definition, for the log.
+        message: for objects that break the rule.
+        message_text: an expression that makes the message.
+        reason: of the error.
+        field_path: of the error, below the value.
+        is_transition: whether it speaks of the old value.
+        optional_old: whether it sees `oldSelf` as an optional, and applies where there is no old value too.
+    """
 
     text: str
-    program: Program | None
+    name: str
     message: str = ""
-    message_program: Program | None = None
+    message_text: str = ""
     reason: str = "FieldValueInvalid"
     field_path: str = ""
     is_transition: bool = False
     optional_old: bool = False
-    """The rule sees `oldSelf` as an optional, and applies where there is no old value too."""
+    _programs: tuple[Program | None, Program | None] | None = None
+
+    @property
+    def is_compiled(self) -> bool:
+        """True if it has been used."""
+        return self._programs is not None
+
+    @property
+    def program(self) -> Program | None:
+        """The program; None if it cannot be compiled, and so is not enforced."""
+        return self._compiled()[0]
+
+    @property
+    def message_program(self) -> Program | None:
+        """The program that makes the message; None if there is none."""
+        return self._compiled()[1]
+
+    def _compiled(self) -> tuple[Program | None, Program | None]:
+        if self._programs is None:
+            try:
+                message = compiled(self.message_text, _VARIABLES) if self.message_text else None
+                self._programs = compiled(self.text, _VARIABLES), message
+            except CelError as error:  # of a definition that an older version has let in
+                log.warning("%s: a rule is not enforced: write the definition again to see why: %s", self.name, error)
+                self._programs = None, None
+        return self._programs
 
 
 @dataclass
@@ -101,7 +150,7 @@ class RuleNode:
 
 
 def rules_of(raw: Raw, name: str = "") -> RuleNode | None:
-    """The rules of a schema; None if there are none. What cannot be enforced is said in the log, by `name`."""
+    """The rules of a schema; None if there are none. `name` is for the log."""
     node = RuleNode(raw)
     node.rules = [_rule(each, name) for each in raw.get("x-kubernetes-validations") or ()]
     for key, child in raw.get("properties", {}).items():
@@ -115,17 +164,11 @@ def rules_of(raw: Raw, name: str = "") -> RuleNode | None:
 
 
 def _rule(raw: Raw, name: str) -> ValidationRule:
-    text, message = raw["rule"].strip(), None
-    try:
-        program: Program | None = compiled(text, _VARIABLES)
-        if raw.get("messageExpression"):
-            message = compiled(raw["messageExpression"].strip(), _VARIABLES)
-    except CelError as error:  # of a definition that an older version has let in
-        log.warning("%s: a rule is not enforced: write the definition again to see why: %s", name, error)
-        program = None
+    text = raw["rule"].strip()
     return ValidationRule(
-        text, program, (raw.get("message") or "").strip(), message, raw.get("reason") or "FieldValueInvalid",
-        raw.get("fieldPath") or "", bool(OLD.search(text)), bool(raw.get("optionalOldSelf")),
+        text, name, (raw.get("message") or "").strip(), (raw.get("messageExpression") or "").strip(),
+        raw.get("reason") or "FieldValueInvalid", raw.get("fieldPath") or "", bool(OLD.search(text)),
+        bool(raw.get("optionalOldSelf")),
     )  # fmt: skip
 
 
@@ -147,7 +190,7 @@ def apply_rules(node: RuleNode, value: Any, old: Any = None, *, has_old: bool = 
     answer = deferred(question)
     if not answer:
         return [_out_of_budget("", value)]
-    return [Cause(*each) for each in msgspec.json.decode(answer, type=list[tuple[str, str, str]])]
+    return decoded_causes(answer)
 
 
 def _question(node: RuleNode, value: Any, old: Any, has_old: bool) -> bytes:
@@ -160,7 +203,7 @@ def apply_heavy_rules(question: bytes) -> bytes:
     node = rules_of(asked["raw"])
     old = asked["old"] if asked["has_old"] else _MISSING
     causes = [] if node is None else _applied(node, asked["value"], old, Budget(COST_OF_OBJECT))
-    return msgspec.json.encode([(each.field, each.reason, each.message) for each in causes])
+    return encoded_causes(causes)
 
 
 def _applied(node: RuleNode, value: Any, old: Any, budget: Budget) -> list[Cause]:
@@ -200,7 +243,10 @@ def _counterpart(raw: Raw, item: Any, old: Any) -> Any:
 
 
 def _evaluate(rule: ValidationRule, seen: Any, old: Any, value: Any, path: str, budget: Budget) -> Iterator[Cause]:
-    if rule.program is None or (rule.is_transition and old is _MISSING and not rule.optional_old):
+    if rule.is_transition and old is _MISSING and not rule.optional_old:
+        return
+    budget.begin(rule)
+    if rule.program is None:
         return
     variables = {"self": seen} if old is _MISSING else {"self": seen, "oldSelf": old}
     if rule.optional_old:

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.api.cel.authorization import Authorizer, Decision, Question, ResourceCheck
+from kilauea.api.cel.authorization import Decision, Place, Question, authorizer_values
 from kilauea.apiserver.admission import Attributes
 from kilauea.apiserver.rbac.authorizer import Action
 from kilauea.apiserver.rbac.authorizer import Authorizer as Roles
 from kilauea.apiserver.rbac.impersonation import account_groups
 from kilauea.apiserver.request import User
 
-REQUEST_RESOURCE = "authorizer.requestResource"
-
 
 def authorizer_variables(attributes: Attributes) -> dict[str, Any]:
     """The variables of expressions that may ask what the caller is allowed to do."""
-    authorizer = Authorizer(_Decider(attributes))
     resource = attributes.resource
-    return {
-        "authorizer": authorizer,
-        REQUEST_RESOURCE: ResourceCheck(
-            authorizer, resource.group, resource.plural, attributes.subresource, attributes.namespace, attributes.name
-        ),
-    }
+    place = Place(resource.group, resource.plural, attributes.subresource, attributes.namespace, attributes.name)
+    return authorizer_values(_Decider(attributes), place)
 
 
 class _Decider:

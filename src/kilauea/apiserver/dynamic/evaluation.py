@@ -1,7 +1,7 @@
 """Evaluation of expressions about one write, within a cost that they may have together.
 
 What costs little is evaluated at once. What costs more is evaluated again in another process, so that no write holds up
-other requests; only expressions that ask the authorizer are evaluated here in any case, as it is here.
+other requests. The authorizer is here: a question to it ends the evaluation there, which is done again with the answer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kilauea.api.cel import COST_OF_CALL, CelCostError, CelError, compiled
+from kilauea.api.cel.authorization import Decision, Place, Question, authorizer_values, place_of
 from kilauea.apiserver.too_heavy import TooHeavy, TooManyWaiting
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ COST_OF_CONDITIONS = 2_500_000
 LIGHT_COST = 40_000
 """Cost of an expression that is evaluated at once: some ten milliseconds."""
 _VARIABLE = re.compile(r"\bvariables\.([A-Za-z_]\w*)")
-_AUTHORIZER = re.compile(r"\bauthorizer\b")
+LONGEST_AT_ONCE = 5_000
+"""Characters of an expression that is compiled here."""
 _SENT = ("object", "oldObject", "request", "namespaceObject", "params")
 """Variables that go to another process."""
 
@@ -76,16 +78,18 @@ class Expressions:
             _TooLight: it costs more than is evaluated at once.
         """
         text = expression.strip()
+        if self._at_once < COST_OF_CALL and len(text) > LONGEST_AT_ONCE:
+            raise _TooLight
         for name in _VARIABLE.findall(text):
             self._set_variable(name)
         allowed = min(self.left, COST_OF_CALL)
-        cost = limit = min(allowed, self._at_once)
+        cost = allowed
         try:
-            value, cost = compiled(text).costed(self.values, limit)
+            value, cost = compiled(text).costed(self.values, allowed, max(allowed - self._at_once, 0))
         except CelCostError as error:
-            if limit < allowed:
+            if self._at_once < allowed:
                 raise _TooLight from error
-            if limit < COST_OF_CALL:
+            if allowed < COST_OF_CALL:
                 raise OutOfBudget from error
             raise ConditionError(f"expression '{text}' resulted in error: {error}") from error
         except CelError as error:
@@ -128,7 +132,6 @@ class Evaluation(Expressions):
     async def evaluate(self, expression: str) -> Any:
         """The value of an expression; raises as `run`."""
         before = self.left
-        self._at_once = COST_OF_CALL if self._asks(expression) else LIGHT_COST
         try:
             value = self.run(expression)
         except _TooLight:
@@ -140,37 +143,98 @@ class Evaluation(Expressions):
             await asyncio.sleep(0)  # other requests have their turn
         return value
 
-    def _asks(self, expression: str) -> bool:
-        """Return True if an expression may ask the authorizer, itself or by a variable."""
-        return any(map(_AUTHORIZER.search, (expression, *self._expressions.values())))
-
     async def _elsewhere(self, expression: str) -> Any:
         values = {name: self.values.get(name) for name in _SENT}
-        asked = {"expression": expression, "composed": list(self._composed), "values": values, "left": self.left}
+        asked = _Asked(expression, self._composed, values, self.left, place_of(self.values))
+        while (answer := await self._answer(asked)).question is not None:
+            asked.known.append((answer.question, self.values["authorizer"].decide(answer.question)))
+        self.left = answer.left
+        if answer.out:
+            raise OutOfBudget
+        if answer.error:
+            raise ConditionError(answer.error)
+        return answer.value
+
+    async def _answer(self, asked: _Asked) -> _Answer:
         try:
-            answer = msgspec.json.decode(await self._heavy.run("evaluate", msgspec.json.encode(asked)))
+            return msgspec.json.decode(await self._heavy.run("evaluate", msgspec.json.encode(asked)), type=_Answer)
         except TooManyWaiting:
             raise  # this says nothing about the expression: the client may try again
         except TooHeavy as error:
-            raise ConditionError(f"expression '{expression.strip()}' resulted in error: {error}") from error
-        self.left = answer["left"]
-        if answer["out"]:
-            raise OutOfBudget
-        if answer["error"]:
-            raise ConditionError(answer["error"])
-        return answer["value"]
+            raise ConditionError(f"expression '{asked.expression.strip()}' resulted in error: {error}") from error
 
 
-def evaluate_elsewhere(question: bytes) -> bytes:
+class _Asked(msgspec.Struct):
+    """An expression to evaluate in another process.
+
+    Attributes:
+        expression: its text.
+        composed: expressions by name.
+        values: the variables, except the authorizer.
+        left: the cost that is left for the expressions.
+        place: what the request is about, for the authorizer; None if there is none.
+        known: the questions to the authorizer that are answered.
+    """
+
+    expression: str
+    composed: Sequence[Raw]
+    values: dict[str, Any]
+    left: int
+    place: Place | None
+    known: list[tuple[Question, Decision]] = []
+
+
+class _Answer(msgspec.Struct):
+    """The value of an expression, its error, or the question to which it needs the answer first."""
+
+    left: int
+    value: Any = None
+    error: str = ""
+    out: bool = False
+    question: Question | None = None
+
+
+class _Unanswered(Exception):
+    """A question to the authorizer, which is in another process."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__("a question to the authorizer")
+        self.question = question
+
+
+class _Known:
+    """Answers the questions that were answered elsewhere."""
+
+    def __init__(self, known: Sequence[tuple[Question, Decision]]) -> None:
+        self._known = dict(known)
+
+    def __call__(self, question: Question) -> Decision:
+        """Return the answer to a question.
+
+        Raises:
+            _Unanswered: it is not known.
+        """
+        if question not in self._known:
+            raise _Unanswered(question)
+        return self._known[question]
+
+
+def evaluate_elsewhere(data: bytes) -> bytes:
     """Evaluate an expression; in a process of its own."""
-    asked = msgspec.json.decode(question)
-    expressions = Expressions(asked["values"], asked["composed"])
-    expressions.left = asked["left"]
-    answer: dict[str, Any] = {"value": None, "error": "", "out": False}
+    asked = msgspec.json.decode(data, type=_Asked)
+    values = dict(asked.values)
+    if asked.place is not None:
+        values |= authorizer_values(_Known(asked.known), asked.place)
+    expressions = Expressions(values, asked.composed)
+    expressions.left = asked.left
+    answer = _Answer(0)
     try:
-        answer["value"] = expressions.run(asked["expression"])
+        answer.value = expressions.run(asked.expression)
+    except _Unanswered as unanswered:
+        answer.question = unanswered.question
     except OutOfBudget:
-        answer["out"] = True
+        answer.out = True
     except ConditionError as error:
-        answer["error"] = str(error)
-    return msgspec.json.encode({**answer, "left": expressions.left}, enc_hook=str)
+        answer.error = str(error)
+    answer.left = expressions.left
+    return msgspec.json.encode(answer, enc_hook=str)

@@ -2,22 +2,22 @@
 
 A client that sends half a request holds a descriptor, of which a process has few. So the head of the first request must
 come soon, a connection that waits for the next one is closed after a while, and where there are too many, the one that
-has waited longest makes room.
+has waited longest makes room. A request, from its head to the end of its answer, has its time too, as in Kubernetes:
+however slowly its body comes, and whatever it waits for, it ends. One timer looks after all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import resource
 import time
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HEAD_SECONDS = 10.0
 """Seconds for a new connection to encrypt itself, and again to send the head of its first request."""
@@ -26,7 +26,9 @@ IDLE_SECONDS = 90.0
 MOST = 20_000
 RESERVED = 32
 """Descriptors for anything else than connections: the store, logs, worker processes."""
-SWEEP_SECONDS = 2.0
+REQUEST_SECONDS = 60.0
+"""Seconds for a request and its answer, as in Kubernetes; watches and logs that are followed last longer."""
+SWEEP_SECONDS = 1.0
 
 
 def raise_limit() -> int:
@@ -40,13 +42,39 @@ def raise_limit() -> int:
     return max(min(soft - RESERVED, MOST), 1)
 
 
+@dataclass(slots=True)
+class Work:
+    """A request that is being answered.
+
+    Attributes:
+        task: answers it.
+        deadline: by the monotonic clock; the task is cancelled then.
+        is_late: whether it was.
+        answer: the answer, once its head has been sent.
+    """
+
+    task: asyncio.Task[Any] | None
+    deadline: float
+    is_late: bool = False
+    answer: web.StreamResponse | None = None
+
+    def take_time(self) -> None:
+        """Let it last as long as it is read."""
+        self.deadline = math.inf
+
+    def was_ended(self) -> bool:
+        """Return True for a cancellation that is due to the deadline alone; the task may go on to answer."""
+        return self.is_late and self.task is not None and self.task.uncancel() == 0
+
+
 class Connections(web.Server):
-    """All connections, and since when those wait that have no request at work."""
+    """All connections: since when those wait that have no request at work, and the requests of the others."""
 
     def __init__(self, *arguments: Any, most: int, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._most = most
         self._waiting: dict[Any, tuple[float, float]] = {}
+        self._working: dict[Any, Work] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
@@ -56,22 +84,24 @@ class Connections(web.Server):
         if len(self._connections) > self._most:
             self._drop(next(iter(self._waiting)))
         if self._sweep is None:
-            self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._drop_idle)
+            self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._look_around)
 
     def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
         """Forget a connection."""
         super().connection_lost(handler, exc)
         self._waiting.pop(handler, None)
 
-    @contextmanager
-    def at_work(self, handler: Any) -> Iterator[None]:
-        """While a request is answered its connection does not wait."""
+    def begin(self, handler: Any, seconds: float) -> Work:
+        """Note that a request is being answered, which may take so long; its connection does not wait meanwhile."""
         self._waiting.pop(handler, None)
-        try:
-            yield
-        finally:
-            if handler in self._connections:
-                self._waiting[handler] = (time.monotonic(), IDLE_SECONDS)
+        work = self._working[handler] = Work(asyncio.current_task(), time.monotonic() + seconds)
+        return work
+
+    def end(self, handler: Any) -> None:
+        """Note that the request is answered."""
+        del self._working[handler]
+        if handler in self._connections:
+            self._waiting[handler] = (time.monotonic(), IDLE_SECONDS)
 
     def _drop(self, handler: Any) -> None:
         self._waiting.pop(handler, None)
@@ -79,14 +109,18 @@ class Connections(web.Server):
         if transport is not None:
             transport.abort()
 
-    def _drop_idle(self) -> None:
-        """Close the connections that have waited too long; look again later, as long as there are any."""
+    def _look_around(self) -> None:
+        """End what has taken too long; look again later, as long as there are connections."""
         now = time.monotonic()
         for handler in [each for each, (since, most) in self._waiting.items() if now - since > most]:
             self._drop(handler)
+        for work in self._working.values():
+            if now > work.deadline and not work.is_late and work.task is not None:
+                work.is_late = True
+                work.task.cancel()
         self._sweep = None
         if self._connections:
-            self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._drop_idle)
+            self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._look_around)
 
     async def shutdown(self, timeout: float | None = None) -> None:
         """End all connections."""

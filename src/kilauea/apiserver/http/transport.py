@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 import zlib
 from collections.abc import Iterable
@@ -13,10 +14,18 @@ from urllib.parse import unquote
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from kilauea.api.times import SECOND, parse_duration
 from kilauea.apiserver import status
 from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.core import Answer, ApiServer, fault_response
-from kilauea.apiserver.http.connections import HEAD_SECONDS, Connections, SeldomOutOfDescriptors, raise_limit
+from kilauea.apiserver.http.connections import (
+    HEAD_SECONDS,
+    REQUEST_SECONDS,
+    Connections,
+    SeldomOutOfDescriptors,
+    Work,
+    raise_limit,
+)
 from kilauea.apiserver.request import ApiRequest, ApiResponse, TextStream, User, WatchStream
 from kilauea.apiserver.status import ApiFault
 
@@ -27,8 +36,9 @@ COMPRESSED_FROM = 128 * 1024
 """Bytes of an answer from which it is compressed, if the client takes that."""
 PATIENCE = 30.0
 """Seconds that a client may take nothing of an answer before it is dropped."""
-BODY_SECONDS = 60.0
-"""Seconds for the body of a request to come, as in Kubernetes."""
+LINGER_SECONDS = 10.0
+"""Seconds for which the rest of a body is read after the answer, which the client may not see otherwise."""
+_TIMEOUT = re.compile("(?:^|&)timeout=([^&]*)")
 _SELDOM = SeldomOutOfDescriptors()
 _GZIP = 16 + zlib.MAX_WBITS
 _SHARED = {"Cache-Control": "no-cache, private"}
@@ -56,6 +66,7 @@ class Transport:
             self._answer,
             most=raise_limit(),
             access_log=None,
+            lingering_time=LINGER_SECONDS,
             logger=log,
             max_line_size=LARGEST_HEAD,
             max_field_size=LARGEST_HEAD,
@@ -84,11 +95,19 @@ class Transport:
         await self._runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """One request from its bytes to its answer."""
-        with self._connections.at_work(request.protocol):
-            return await self._answer_at_work(request)
+        """One request from its bytes to its answer; it ends when its time is over."""
+        path, _, query = request.path_qs.partition("?")
+        work = self._connections.begin(request.protocol, _seconds(query) if "timeout=" in query else REQUEST_SECONDS)
+        try:
+            return await self._answer_in_time(request, path, query, work)
+        except asyncio.CancelledError:
+            if not work.was_ended():
+                raise
+            return _too_late(request, work)
+        finally:
+            self._connections.end(request.protocol)
 
-    async def _answer_at_work(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answer_in_time(self, request: web.BaseRequest, path: str, query: str, work: Work) -> web.StreamResponse:
         try:
             user = self._user_of(request)
             if user is None and request.body_exists:  # nothing is kept for a client that is not known
@@ -96,11 +115,8 @@ class Transport:
             body = await _body_of(request) if request.body_exists else b""
         except ApiFault as fault:
             return _plain(fault_response(fault))
-        except TimeoutError:
-            return _plain(fault_response(status.timeout(f"the body did not come within {BODY_SECONDS:g} seconds")))
         except ConnectionError:  # the client has gone before its body was whole; there is no client left to answer
             return _plain(fault_response(status.bad_request("the body is incomplete")))
-        path, _, query = request.path_qs.partition("?")
         pairs = list(request.rel_url.query.items()) if query else []
         headers: dict[str, str] = {}
         for key, value in request.headers.items():
@@ -109,9 +125,10 @@ class Transport:
         answer = await self._api.handle(ApiRequest(request.method, unquote(path), pairs, headers, body, user))
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)
-        response = _begin(answer)
+        response = work.answer = _begin(answer)
         try:
             if isinstance(answer, WatchStream | TextStream):
+                work.take_time()
                 await _stream(request, response, answer)
             else:
                 await _large(request, response, answer)
@@ -126,12 +143,33 @@ class Transport:
         return self._authenticator.user_of(certificate, request.headers.get("Authorization", ""))
 
 
+def _seconds(query: str) -> float:
+    """The time for a request: what it asks for itself, up to the limit; 0 asks for nothing."""
+    found = _TIMEOUT.search(query)
+    try:
+        asked = parse_duration(unquote(found[1])) / SECOND if found else 0
+    except ValueError:  # the request is refused
+        return REQUEST_SECONDS
+    return asked if 0 < asked < REQUEST_SECONDS else REQUEST_SECONDS
+
+
+def _too_late(request: web.BaseRequest, work: Work) -> web.StreamResponse:
+    """The end of a request whose time is over; an answer whose head has been sent is cut off."""
+    if work.answer is not None:
+        if request.transport is not None:
+            request.transport.abort()
+        work.answer.force_close()
+        return work.answer
+    response = _plain(fault_response(status.timeout("request did not complete within the allotted timeout")))
+    response.force_close()
+    return response
+
+
 async def _body_of(request: web.BaseRequest) -> bytes:
     """The body, up to the limit; a client that waits for leave to send it gets that.
 
     Raises:
         ApiFault: there is more (413).
-        TimeoutError: it does not come in time.
     """
     if (request.content_length or 0) > LARGEST_BODY:
         raise status.too_large(LARGEST_BODY)
@@ -141,13 +179,12 @@ async def _body_of(request: web.BaseRequest) -> bytes:
         return _checked(request.content.read_nowait())
     parts: list[bytes] = []
     size = 0
-    async with asyncio.timeout(BODY_SECONDS):
-        while size <= LARGEST_BODY:
-            part = await request.content.read(LARGEST_BODY + 1 - size)
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
-            size += len(part)
+    while size <= LARGEST_BODY:
+        part = await request.content.read(LARGEST_BODY + 1 - size)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+        size += len(part)
     raise status.too_large(LARGEST_BODY)
 
 

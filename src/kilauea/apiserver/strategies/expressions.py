@@ -33,6 +33,15 @@ def typed_problems(text: str, path: str, scope: Mapping[str, Type], *wanted: str
         yield invalid_value(path, text, f"must evaluate to {one} but got {found}")
 
 
+def weight_of(value: Any) -> int:
+    """The characters of all texts below a field named `expression`, or one ending in `Expression`."""
+    if isinstance(value, dict):
+        texts = (each for key, each in value.items() if key.endswith(("expression", "Expression")))
+        own = sum(len(each) for each in texts if isinstance(each, str))
+        return own + sum(weight_of(each) for each in value.values() if isinstance(each, dict | list))
+    return sum(map(weight_of, value)) if isinstance(value, list) else 0
+
+
 def conditions_problems(conditions: Sequence[Raw], path: str, params: Type | None = None) -> Iterator[Cause]:
     """The errors in match conditions: their names, and expressions that cannot be evaluated."""
     scope = variables_of(params=params)

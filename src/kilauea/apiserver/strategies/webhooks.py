@@ -9,10 +9,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kilauea.api.names import subdomain_problems
+from kilauea.apiserver.deferred import causes_of
 from kilauea.apiserver.fields import invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy
-from kilauea.apiserver.strategies.expressions import conditions_problems
+from kilauea.apiserver.strategies.expressions import conditions_problems, weight_of
 
 Raw = Mapping[str, Any]
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -28,16 +29,21 @@ class WebhookConfigurations(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in the webhooks of a configuration."""
-        causes: list[Cause] = []
-        names: set[str] = set()
-        for number, webhook in enumerate(obj.get("webhooks") or ()):
-            path = f"webhooks[{number}]"
-            causes += _webhook(webhook, path)
-            name = webhook.get("name") or ""
-            if name in names:
-                causes.append(Cause(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"'))
-            names.add(name)
-        return causes
+        return causes_of("webhooks", check_webhooks, {"webhooks": obj.get("webhooks")}, weight=weight_of(obj))
+
+
+def check_webhooks(obj: Object) -> list[Cause]:
+    """Return the errors in the webhooks of a configuration."""
+    causes: list[Cause] = []
+    names: set[str] = set()
+    for number, webhook in enumerate(obj.get("webhooks") or ()):
+        path = f"webhooks[{number}]"
+        causes += _webhook(webhook, path)
+        name = webhook.get("name") or ""
+        if name in names:
+            causes.append(Cause(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"'))
+        names.add(name)
+    return causes
 
 
 def _webhook(webhook: Raw, path: str) -> Iterator[Cause]:

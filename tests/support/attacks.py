@@ -1,0 +1,242 @@
+"""Attacks on a server by an account of it, and another client that notes how long it has to wait meanwhile.
+
+Each attack once held the server for ten seconds or more, took gigabytes, or kept its folder from starting again.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from apiserver.test_transport import Process, connected
+from support.api_core import MAPS, PODS
+from support.definitions import DEFINITIONS, TREES, trees
+
+PATIENCE = 1.0
+"""Seconds within which every other client is answered."""
+YAML = "application/yaml"
+MERGE = "application/merge-patch+json"
+Attack = Callable[[Process], Any]
+
+
+class Bystander(threading.Thread):
+    """Another client, which reads and writes all the time, and notes how long the slowest answer took."""
+
+    def __init__(self, server: Process) -> None:
+        super().__init__(daemon=True)
+        self._server = server
+        self._done = threading.Event()
+        self.slowest = 0.0
+        self.answers = 0
+
+    def run(self) -> None:
+        """Ask until it is told to end."""
+        where = urllib.parse.urlsplit(self._server.url)
+        head = {"Authorization": f"Bearer {self._server.token}", "Content-Type": "application/merge-patch+json"}
+        connection = http.client.HTTPSConnection(where.hostname or "", where.port, context=self._server.tls())
+        while not self._done.wait(0.01):
+            body = json.dumps({"data": {"count": str(self.answers)}})
+            for method, sent in (("GET", None), ("PATCH", body)):
+                start = time.monotonic()
+                connection.request(method, f"{MAPS}/bystander", sent, head)
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == 200
+                self.slowest = max(self.slowest, time.monotonic() - start)
+                self.answers += 1
+        connection.close()
+
+    def end(self) -> None:
+        """End it."""
+        self._done.set()
+        self.join()
+
+
+@contextmanager
+def watched_by_a_bystander(server: Process) -> Iterator[None]:
+    """Fail if another client has to wait meanwhile."""
+    bystander = Bystander(server)
+    bystander.start()
+    try:
+        yield
+    finally:
+        bystander.end()
+    assert bystander.answers > 0
+    assert bystander.slowest < PATIENCE, f"an answer took {bystander.slowest:.2f} s"
+
+
+def send(method: str, path: str, body: bytes, content_type: str = "application/json") -> Attack:
+    """An attack that is one request; it may be refused, but not be an error of the server."""
+
+    def attack(server: Process) -> None:
+        code, text, _ = server.ask(method, path, body, content_type=content_type)
+        assert code < 500, text[:300]
+
+    return attack
+
+
+def copies() -> bytes:
+    return json.dumps(
+        [{"op": "copy", "from": "/metadata", "path": f"/metadata/x{number}"} for number in range(40)]
+    ).encode()
+
+
+def role() -> bytes:
+    names = [f"n{number}" for number in range(300)]
+    rule = {"verbs": names, "apiGroups": names, "resources": names}
+    return json.dumps({"metadata": {"generateName": "wide-"}, "rules": [rule]}).encode()
+
+
+def merged_lists(server: Process) -> None:
+    def finalizers(start: int) -> bytes:
+        names = [f"example.com/f{number}" for number in range(start, start + 5000)]
+        return json.dumps({"metadata": {"name": "long", "finalizers": names}}).encode()
+
+    server.ask("POST", MAPS, finalizers(0))
+    merge = "application/strategic-merge-patch+json"
+    assert server.ask("PATCH", f"{MAPS}/long", finalizers(2500), content_type=merge)[0] in (200, 409)
+
+
+def terms(server: Process) -> None:
+    text = ",".join(f"key{number}!=b" for number in range(20_000))
+    assert server.ask("GET", f"{MAPS}?labelSelector={text}")[0] == 200
+
+
+def lists_in_yaml(server: Process) -> None:
+    for number in range(60):
+        body = {"metadata": {"name": f"y{number}"}, "data": {f"k{each}": "v" * 20 for each in range(200)}}
+        assert server.ask("POST", MAPS, json.dumps(body).encode())[0] in (201, 409)
+    assert server.ask("GET", MAPS, accept=YAML)[0] == 200
+
+
+def nested_rules(server: Process) -> None:
+    rule = {"rule": "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"}
+    numbers = {"type": "array", "items": {"type": "integer"}, "maxItems": 1000, "x-kubernetes-validations": [rule]}
+    wide = trees({"type": "object", "properties": {"numbers": numbers}})
+    assert server.ask("POST", DEFINITIONS, json.dumps(wide).encode())[0] == 422
+    numbers["maxItems"] = 100
+    text = {"type": "string", "pattern": "^(a+)+$"}
+    schema = {"type": "object", "properties": {"numbers": numbers, "text": text}}
+    assert server.ask("POST", DEFINITIONS, json.dumps(trees(schema)).encode())[0] in (201, 409)
+    end = time.monotonic() + 30
+    while server.ask("GET", TREES)[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    for spec in ({"numbers": [1] * 100}, {"text": "a" * 40 + "!"}):
+        body = {"apiVersion": "example.com/v1", "kind": "Tree", "metadata": {"generateName": "t-"}, **spec}
+        assert server.ask("POST", TREES, json.dumps(body).encode())[0] == 422
+
+
+def many_rules(server: Process) -> None:
+    """A definition with thousands of rules, and an object that all of them are about."""
+    fields = {
+        f"f{number}": {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": f"self != 'a{number}'"}]}
+        for number in range(3000)
+    }
+    definition = trees({"type": "object", "properties": fields})
+    names = {"plural": "bushes", "singular": "bush", "kind": "Bush", "listKind": "BushList"}
+    definition["metadata"]["name"], definition["spec"]["names"] = "bushes.example.com", names
+    assert server.ask("POST", DEFINITIONS, json.dumps(definition).encode())[0] in (201, 409)
+    bushes, end = "/apis/example.com/v1/bushes", time.monotonic() + 30
+    while server.ask("GET", bushes)[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    body = {
+        "apiVersion": "example.com/v1",
+        "kind": "Bush",
+        "metadata": {"generateName": "b-"},
+        **dict.fromkeys(fields, "b"),
+    }
+    assert server.ask("POST", bushes, json.dumps(body).encode())[0] == 201
+
+
+NESTED = "lists.range(300).all(a, lists.range(300).all(b, a + b >= 0))"
+
+
+def policies_with(name: str, expression: str) -> Attack:
+    """A policy whose expressions cost much, and a write that it is about."""
+
+    def attack(server: Process) -> None:
+        rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+        spec = {
+            "matchConstraints": {"resourceRules": [rule]},
+            "matchConditions": [{"name": "costly", "expression": f"object.metadata.name.startsWith('{name}')"}],
+            "validations": [{"expression": expression}] * 3,
+        }
+        bound = {"policyName": name, "validationActions": ["Deny"]}
+        for plural, body in (("validatingadmissionpolicies", spec), ("validatingadmissionpolicybindings", bound)):
+            policy = json.dumps({"metadata": {"name": name}, "spec": body}).encode()
+            assert server.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", policy)[0] in (201, 409)
+        made = json.dumps({"metadata": {"name": f"{name}-{time.monotonic_ns()}"}})
+        assert server.ask("POST", MAPS, made.encode())[0] == 201
+
+    return attack
+
+
+def half_requests(server: Process) -> None:
+    with ExitStack() as opened:
+        for _ in range(50):
+            opened.enter_context(connected(server)).sendall(b"GET /api HTTP/1.1\r\nHost:")
+
+
+def trickled_bodies(server: Process) -> None:
+    """Bodies that come byte by byte, and never end by themselves."""
+    with ExitStack() as opened:
+        clients = [opened.enter_context(connected(server)) for _ in range(20)]
+        head = f"POST {MAPS}?timeout=3s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n"
+        for client in clients:
+            client.sendall(f"{head}Content-Length: 1000000\r\n\r\n".encode())
+            client.settimeout(0.05)
+        open_, end = set(clients), time.monotonic() + 60
+        while open_ and time.monotonic() < end:
+            for client in list(open_):
+                with suppress(TimeoutError, ssl.SSLWantReadError):
+                    client.sendall(b" ")
+                    assert client.recv(20).startswith(b"HTTP/1.1 504")
+                    open_.remove(client)
+        assert not open_
+
+
+def idle_watchers(server: Process) -> None:
+    """Watchers that read nothing while much is written."""
+    with ExitStack() as opened:
+        for _ in range(10):
+            client = opened.enter_context(connected(server))
+            head = f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n\r\n"
+            client.sendall(head.encode())
+        for number in range(60):
+            body = {"data": {"text": f"{number}" + "x" * 500_000}}
+            if server.ask("PATCH", f"{MAPS}/large", json.dumps(body).encode(), content_type=MERGE)[0] == 404:
+                server.ask("POST", MAPS, json.dumps({"metadata": {"name": "large"}}).encode())
+
+
+ATTACKS: dict[str, Attack] = {
+    "deep YAML": send("POST", MAPS, b"a: " + b"[" * 2_900_000, content_type=YAML),
+    "YAML with a key given often": send("POST", MAPS, b"a: 1\n" * 500_000, content_type=YAML),
+    "many documents": send("POST", MAPS, b"---\n" * 700_000, content_type=YAML),
+    "aliases": send("POST", MAPS, b"a: &a [x]\nb: [" + b"*a," * 900_000 + b"]", content_type=YAML),
+    "broken JSON": send("POST", MAPS, b'{"data":[' + b"1," * 1_300_000),
+    "deep JSON": send("POST", MAPS, b"[" * 2_900_000),
+    "copies": send("PATCH", f"{MAPS}/bystander", copies(), content_type="application/json-patch+json"),
+    "a wide role": send("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", role()),
+    "long lists": merged_lists,
+    "many terms": terms,
+    "lists in YAML": lists_in_yaml,
+    "nested rules": nested_rules,
+    "many rules": many_rules,
+    "costly policies": policies_with("costly", NESTED),
+    "costly policies that ask": policies_with(
+        "asking", f"{NESTED} && authorizer.requestResource.check('create').allowed()"
+    ),
+    "half requests": half_requests,
+    "bodies byte by byte": trickled_bodies,
+    "idle watchers": idle_watchers,
+    "a binding to an object": send("POST", f"{PODS}/none/binding", b'{"target":{"name":{"a":1}}}'),
+}

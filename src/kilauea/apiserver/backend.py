@@ -61,6 +61,7 @@ class Backend:
         accounts: tokens of service accounts; None if there is no key to sign them with.
         matches: which objects watches select.
         heavy: does what may take long.
+        components: the parts of the control plane in this process, by the names that ComponentStatuses have.
     """
 
     store: Store
@@ -75,6 +76,7 @@ class Backend:
     sign: Callable[[bytes, Sequence[str], int, int], bytes] | None = None
     matches: Matches = field(default_factory=Matches)
     heavy: Heavy = field(default_factory=AtOnce)
+    components: tuple[str, ...] = ("etcd-0",)
 
     def timestamp(self) -> str:
         """The time now as metadata has it, in whole seconds."""

@@ -29,6 +29,7 @@ from kilauea.apiserver.request_metrics import RequestMetrics
 from kilauea.apiserver.rest.binding import bind
 from kilauea.apiserver.rest.body import media_type
 from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.components import COMPONENTS, components
 from kilauea.apiserver.rest.create import create
 from kilauea.apiserver.rest.deleting import delete, delete_collection
 from kilauea.apiserver.rest.eviction import evict
@@ -83,6 +84,7 @@ UNSTORED: Mapping[tuple[str, str], Verb] = {
     ("", "bindings"): bind,
     **REVIEWS,
     **{(each.group, each.plural): metrics for each in METRICS},
+    (COMPONENTS.group, COMPONENTS.plural): components,
 }
 """Kinds that are answered and never kept, by group and plural."""
 
@@ -105,6 +107,7 @@ class ApiServer:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
+        backend.registry.add(COMPONENTS)
         self.metrics = RequestMetrics(backend.registry, backend.store)
         self.documents = Documents(backend, metrics=[REGISTRY, self.metrics.registry])
         self._authorizer = Authorizer(backend.store)

@@ -138,6 +138,7 @@ async def _components(
     api.backend.usage = SimulatedUsage(cache)
     for each in METRICS:
         api.backend.registry.add(each)
+    api.backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")
     settings = Settings(SCHEDULERS, check_template=template_errors)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
     work: list[Coroutine[Any, Any, None]] = [

@@ -12,7 +12,7 @@ from client.conftest import MAPS, Play, Scene
 from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import Obj, Record, key_of
 from kilauea.client.limits import RateLimit
-from kilauea.client.recording import BURST, COMBINED, REST, Recorder
+from kilauea.client.recording import BURST, COMBINED, REST, TOGETHER, Recorder
 from support.virtual_api import World, virtual_api
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "uid": "1-2"}}
@@ -166,6 +166,32 @@ def test_the_start_of_ten_thousand_pods_loses_no_event_although_none_is_written_
                 told = Record(pod(f"run{number}"), "Normal", "Scheduled", f"Successfully assigned run{number}")
                 recorder.record("scheduler", told)
             assert (recorder.waiting, recorder.dropped) == (10_000, 0)
+
+        world.run(test())
+
+
+def test_a_server_that_is_slow_gets_a_few_events_at_once_and_each_of_them_once() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            at_once, most, written = 0, 0, list[str]()
+
+            class Slow:
+                async def create(self, resource: object, namespace: str, body: Obj) -> None:
+                    nonlocal at_once, most
+                    at_once += 1
+                    most = max(most, at_once)
+                    await world.clock.sleep(1)
+                    at_once -= 1
+                    written.append(body["involvedObject"]["name"])
+
+            recorder = Recorder(Slow(), world.clock)  # type: ignore[arg-type]  # events are only created here
+            for number in range(10 * TOGETHER):
+                recorder.record("scheduler", Record(pod(f"run{number}"), "Normal", "Scheduled", "x"))
+            world.start(recorder.run())
+            await asyncio.sleep(10.5)
+            assert most == TOGETHER
+            assert sorted(written) == sorted(f"run{number}" for number in range(10 * TOGETHER))
 
         world.run(test())
 

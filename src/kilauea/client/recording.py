@@ -38,6 +38,8 @@ A job of ten thousand pods starts faster than its events are written. Each event
 """
 REMEMBERED = 4096
 """Of events, reasons and objects, those that are counted on."""
+TOGETHER = 8
+"""Events that are written at once, so that they share the wait for the server and its disk."""
 TRIES, RETRY_SECONDS = 5, 2.0
 COMBINED = "(combined from similar events): "
 
@@ -190,7 +192,14 @@ class Recorder:
             while self._pending:
                 if self._limit is not None:
                     await self._limit.wait()
-                await self._write(self._pending.take())
+                await asyncio.gather(*map(self._write, self._taken()))
+
+    def _taken(self) -> list[_Reported]:
+        """The next events, as many as are written together; the limit allows the first of them."""
+        taken = [self._pending.take()]
+        while self._pending and len(taken) < TOGETHER and (self._limit is None or self._limit.take()):
+            taken.append(self._pending.take())
+        return taken
 
     async def _write(self, told: _Reported) -> None:
         for attempt in range(TRIES):

@@ -60,7 +60,7 @@ from kilauea.telemetry.metrics import SchedulerMetrics
 SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)
 """Scheduler names for pods with groups; the scheduler serves pods of `default-scheduler`, too."""
 EVENTS = 500
-"""Events written per second, one after another: fewer while the cluster is busy, as each waits for its turn."""
+"""Events written per second, a few at a time: fewer while the cluster is busy, as each waits for its turn."""
 RENEW_SECONDS = 20
 """Seconds between two heartbeats of a node, which are most of the work of an idle cluster."""
 LOOK_SECONDS = 0.01

@@ -342,7 +342,7 @@ def main() -> int:
         options.hours, options.pause, options.every = 1 / 60, 1.0, 15.0
     with running(NODES) as (kubeconfig, pid):
         wrong = play(kubeconfig, pid, options)
-    print("\n".join(wrong) or "nothing is wrong")
+    print("\n".join(wrong) or "no fault was found")
     return bool(wrong)
 
 

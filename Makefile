@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CLIENTS := $(basename $(notdir $(wildcard requirements/clients-*.in)))
 CLIENT_STAMPS := $(CLIENTS:%=$(VENV)/clients/%/.installed)
+BETWEEN := $(basename $(notdir $(wildcard requirements/between-*.in)))
+BETWEEN_STAMPS := $(BETWEEN:%=$(VENV)/clients/%/.installed)
 BENCH_FLAGS ?=
 PYTEST_FLAGS ?=
 COVERAGE_TESTS ?=
@@ -18,7 +20,7 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 	--no-header --no-emit-options --annotation-style=line
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage test-matrix test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs lock clean
+.PHONY: help install demo test coverage test-matrix test-clients test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
@@ -26,6 +28,7 @@ help:
 	@echo "make test             format, lint, prose, types, layers and tests: the gate for every change"
 	@echo "make coverage         tests, and how much of the code they run: build/coverage/index.html"
 	@echo "make test-matrix      quick tests on each Python of this machine, and with the lowest requirements"
+	@echo "make test-clients     the official Python clients of all versions from 29 to the newest"
 	@echo "make test-cluster     longer tests against the embedded cluster"
 	@echo "make test-kubernetes  our API server against the real one, and our scheduler at the real one (needs Go)"
 	@echo "make test-conformance conformance specs of Kubernetes' own e2e suite on \`kilauea up\` (needs Go and kubectl)"
@@ -83,6 +86,10 @@ coverage: install
 test-matrix: install
 	@$(BIN)/nox $(NOX_FLAGS)
 
+# `make test` runs the oldest, the newest and one between; this runs all, with 35 MB for each version more.
+test-clients: install $(CLIENT_STAMPS) $(BETWEEN_STAMPS)
+	@$(BIN)/pytest tests/official_clients $(PYTEST_FLAGS)
+
 test-cluster: install
 	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system tests/adversary $(PYTEST_FLAGS)
 
@@ -125,8 +132,8 @@ lock: install
 		  cat requirements/$$name.txt; } > requirements/$$name.tmp; \
 		mv requirements/$$name.tmp requirements/$$name.txt; \
 	done
-	@echo "lock: $(CLIENTS:%=requirements/%.txt)"
-	@$(BIN)/python tests/official_clients/lock.py $(CLIENTS:%=requirements/%.in)
+	@echo "lock: $(CLIENTS:%=requirements/%.txt) $(BETWEEN:%=requirements/%.txt)"
+	@$(BIN)/python tests/official_clients/lock.py $(CLIENTS:%=requirements/%.in) $(BETWEEN:%=requirements/%.in)
 
 clean:
 	@echo "clean: .venv, caches, build output"

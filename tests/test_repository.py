@@ -196,7 +196,8 @@ def test_plugin_sections_are_checked_for_presence_order_and_content() -> None:
 def test_pinned_requirements_have_versions_and_hashes() -> None:
     pinned = [path for path in requirement_files() if path.endswith(".txt") and path != LOWEST]
     clients = [f"requirements/clients-{each}.txt" for each in ("29", "33", "newest")]
-    assert pinned == [*clients, "requirements/dev.txt", "requirements/runtime.txt"]
+    between = [f"requirements/between-{each}.txt" for each in (30, 31, 32, 34, 35)]
+    assert pinned == [*between, *clients, "requirements/dev.txt", "requirements/runtime.txt"]
     one_pin = re.compile(r"[a-z0-9][a-z0-9.-]*==[^\s;]+( ;[^-]+)?(\s+--hash=sha256:[0-9a-f]{64})+")
     for path in pinned:
         assert requirements_in(path)

@@ -40,7 +40,8 @@ CHART = ROOT / "deploy/helm/kilauea"
 NAMESPACE = "volcano-system"
 COMPONENTS = ("volcano-scheduler", "volcano-controllers", "volcano-admission")
 WEBHOOKS = "volcano-admission"
-SECONDS = 60.0
+SECONDS = 120.0
+_GIVEN: set[int] = set()
 Obj = dict[str, Any]
 
 
@@ -65,6 +66,12 @@ class Pod:
     def log(self) -> str:
         """What it has said."""
         return (self.folder / "log").read_text(errors="replace")
+
+    def metric(self, name: str) -> float:
+        """The value of a metric of a scheduler; 0 if it has none yet."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[8080]}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == name)
 
     def wait(self) -> None:
         """Wait until all probes succeed."""
@@ -277,9 +284,13 @@ def _replaced(word: str, port: int, here: int) -> str:
 
 
 def free_port() -> int:
-    """A port of loopback that is free now."""
-    with socket.create_server(("", 0)) as free:
-        return int(free.getsockname()[1])
+    """A port of this machine that is free now, and that was not given before: its owner may not listen yet."""
+    while True:
+        with socket.create_server(("", 0)) as free:
+            port = int(free.getsockname()[1])
+        if port not in _GIVEN:
+            _GIVEN.add(port)
+            return port
 
 
 def own_address() -> str:
@@ -292,7 +303,7 @@ def own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-def recorded_job(name: str, replicas: int, **spec: Any) -> Obj:
+def submitted_job(name: str, replicas: int, **spec: Any) -> Obj:
     """A job of one task, as Volcano's users write it."""
     container = {"name": "c", "image": "busybox:1", "resources": {"requests": {"cpu": "1"}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}

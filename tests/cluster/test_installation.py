@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from cluster.deployed import CHART, NAMESPACE, ROOT, Site, real_site, recorded_job
+from cluster.deployed import CHART, COMPONENTS, NAMESPACE, ROOT, Obj, Pod, Site, free_port, real_site, submitted_job
 from cluster.up_process import until
 
-BUNDLE = "jsonpath={.webhooks[0].clientConfig.caBundle}"
+INSTALL = ROOT / "deploy/install.yaml"
+CONFIGURATION = ("configmap", "volcano-scheduler-configmap", "-n", NAMESPACE)
+FILE = "volcano-scheduler.conf"
+WRITTEN = ("managedFields", "resourceVersion")
+RELOADS = 'kilauea_scheduler_configuration_reloads_total{result="ok"}'
 
 
 @pytest.fixture
@@ -19,18 +27,102 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A cluster after one `kubectl apply -f deploy/install.yaml`, whose components run."""
+    with real_site(tmp_path_factory.mktemp("installed")) as site:
+        site.kubectl("apply", "-f", str(INSTALL))
+        site.start_all()
+        yield site
+
+
+def bundles(site: Site) -> list[str]:
+    """The authorities in each configuration of webhooks."""
+    kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
+    hooks = [each for found in site.get(kinds)["items"] for each in found["webhooks"]]
+    return [each["clientConfig"].get("caBundle", "") for each in hooks]
+
+
 def test_one_helm_install_runs_jobs_with_two_of_each_component(site: Site) -> None:
     two = [word for each in ("scheduler", "controller", "admission") for word in ("--set", f"custom.{each}_replicas=2")]
     site.helm("install", "volcano", str(CHART), "--namespace", NAMESPACE, "--create-namespace", *two)
     site.start_all()
-    site.apply(recorded_job("first", 3))
+    site.apply(submitted_job("first", 3))
     site.wait_for("first", "Running")
-    site.start("volcano-scheduler", 1)
-    site.start("volcano-controllers", 1)
-    site.stop("volcano-scheduler-0", kill=True)
-    site.stop("volcano-controllers-0", kill=True)
-    site.apply(recorded_job("second", 3))
+    for each in COMPONENTS:
+        site.start(each, 1)
+    for each in COMPONENTS:
+        site.stop(f"{each}-0", kill=True)
+    site.apply(submitted_job("second", 3))
     site.wait_for("second", "Running")
-    site.stop("volcano-scheduler-1")
-    site.stop("volcano-controllers-1")
-    site.stop("volcano-admission-0")
+    for each in COMPONENTS:
+        site.stop(f"{each}-1")
+    site.helm("uninstall", "volcano", "--namespace", NAMESPACE)
+    assert site.get("vcjob", "first")["status"]["state"]["phase"] == "Running"
+    assert bundles(site) == []
+
+
+def test_one_kubectl_apply_starts_three_programs_that_run_a_job(installed: Site) -> None:
+    found = installed.get("deployments", "-n", NAMESPACE)["items"]
+    assert {each["metadata"]["name"] for each in found} == set(COMPONENTS)
+    installed.apply(submitted_job("applied", 3))
+    installed.wait_for("applied", "Running")
+    refused = installed.run("kubectl", "apply", "-f", "-", given=yaml.safe_dump(submitted_job("bad", 1, queue="none")))
+    assert 'unable to find job queue: queue.scheduling.volcano.sh "none" not found' in refused.stderr
+
+
+def test_a_second_kubectl_apply_changes_nothing(installed: Site) -> None:
+    before = contents(installed)
+    assert all(bundles(installed))
+    installed.kubectl("apply", "-f", str(INSTALL))
+    assert contents(installed) == before
+
+
+def contents(site: Site) -> dict[str, Obj]:
+    """Everything that install.yaml has, without what the server writes."""
+    found = {}
+    for each in json.loads(site.kubectl("get", "-f", str(INSTALL), "-o", "json"))["items"]:
+        metadata = {key: value for key, value in each["metadata"].items() if key not in WRITTEN}
+        content = {key: value for key, value in each.items() if key != "status"}
+        found[f"{each['kind']} {metadata['name']}"] = {**content, "metadata": metadata}
+    return found
+
+
+def test_the_scheduler_follows_the_config_map_of_volcano(installed: Site) -> None:
+    given = installed.get(*CONFIGURATION)["data"][FILE]
+    pod = installed.pods["volcano-scheduler-0"]
+    configure(installed, pod, given.replace("allocate, ", ""))
+    installed.apply(submitted_job("not-yet", 1))
+    until(lambda: "Inqueue" in phases_of_groups(installed), "the pod group to be admitted")
+    assert installed.get("vcjob", "not-yet")["status"]["state"]["phase"] == "Pending"
+    configure(installed, pod, given)
+    installed.wait_for("not-yet", "Running")
+
+
+def phases_of_groups(site: Site) -> list[str]:
+    """The phases of all pod groups."""
+    return [each.get("status", {}).get("phase", "") for each in site.get("podgroups")["items"]]
+
+
+def configure(site: Site, pod: Pod, text: str) -> None:
+    """Write the ConfigMap, and wait until the scheduler has read it."""
+    reads = pod.metric(RELOADS)
+    site.kubectl("patch", *CONFIGURATION, "--type=merge", "-p", yaml.safe_dump({"data": {FILE: text}}))
+    site.sync(pod, "volcano-scheduler")
+    until(lambda: pod.metric(RELOADS) > reads, "the file to be read")
+
+
+def test_a_scheduler_on_a_workstation_works_on_the_cluster(installed: Site, tmp_path: Path) -> None:
+    installed.stop("volcano-scheduler-0")
+    conf = tmp_path / FILE
+    conf.write_text(installed.get(*CONFIGURATION)["data"][FILE])
+    words = ["--kubeconfig", str(installed.kubeconfig), "--scheduler-conf", str(conf)]
+    words += ["--listen-address", f"127.0.0.1:{free_port()}"]
+    with subprocess.Popen([sys.executable, "-m", "kilauea", "scheduler", *words]) as scheduler:
+        try:
+            installed.apply(submitted_job("debugged", 2))
+            installed.wait_for("debugged", "Running")
+        finally:
+            scheduler.terminate()
+        assert scheduler.wait(60) == 0
+    installed.start("volcano-scheduler")

@@ -13,14 +13,15 @@ PYTEST_FLAGS ?=
 COVERAGE_TESTS ?=
 CONFORMANCE_FLAGS ?=
 NOX_FLAGS ?=
-PROSE := src tests docs examples benchmarks README.md ARCHITECTURE.md CONTRIBUTING.md
+MANIFEST_FLAGS ?=
+PROSE := src tests docs examples benchmarks deploy README.md ARCHITECTURE.md CONTRIBUTING.md
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	--no-header --no-emit-options --annotation-style=line
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage test-matrix test-clients test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs lock clean
+.PHONY: help install demo test coverage test-matrix test-clients test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs manifests lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
@@ -36,6 +37,7 @@ help:
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
 	@echo "make bench            run every benchmark once; BENCH_FLAGS=--smoke for a quick run"
 	@echo "make docs             build the documentation site in build/site"
+	@echo "make manifests        write deploy/install.yaml from the chart again (needs Go, to build Helm)"
 	@echo "make lock             pin the newest versions of all requirements again (Python 3.11)"
 	@echo "make clean            remove .venv, caches and build output"
 
@@ -96,6 +98,8 @@ test-cluster: install
 test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/compare.py
 	@$(BIN)/python tests/kubernetes/live_plans.py
+	@$(BIN)/python tests/charts/sources.py helm
+	@$(BIN)/pytest tests/cluster/test_installation.py tests/cluster/test_from_volcano.py $(PYTEST_FLAGS)
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.
 test-conformance: install
@@ -120,6 +124,10 @@ bench: install
 docs: install
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/site
 	@echo "docs: open build/site/index.html"
+
+# MANIFEST_FLAGS="--output my.yaml --set basic.image_registry=registry.example.com" writes one of your own.
+manifests: install
+	@HELM="$$($(BIN)/python tests/charts/sources.py helm)" $(BIN)/python deploy/generate_install.py $(MANIFEST_FLAGS)
 
 # The pins must hold for the oldest Python supported, so they are made with that one.
 lock: install

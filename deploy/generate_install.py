@@ -36,7 +36,10 @@ metadata:
 def rendered(helm: str | Path, words: Sequence[str] = ()) -> str:
     """Return what Helm makes of the chart, with further words of `helm template`."""
     command = [helm, "template", RELEASE, CHART, "--namespace", NAMESPACE, "--kube-version", KUBERNETES, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise SystemExit(f"generate_install: {helm}: Helm is not installed; the variable HELM can name one") from None
     if done.returncode:
         raise SystemExit(f"generate_install: {' '.join(map(str, command))}: {done.stderr.strip()}")
     return done.stdout
@@ -55,7 +58,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=HERE / "install.yaml", help="[default: deploy/install.yaml]")
     options, words = parser.parse_known_args()
-    options.output.write_text(text(os.environ.get("HELM", "helm"), words), encoding="utf-8")
+    options.output.write_text(text(os.environ.get("HELM") or "helm", words), encoding="utf-8")
     return 0
 
 

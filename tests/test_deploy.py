@@ -115,7 +115,11 @@ def test_containers_have_no_rights_and_cannot_write(helm: Path) -> None:
             "capabilities": {"drop": ["ALL"]},
         }
         pod = spec["securityContext"]
-        assert (pod["runAsNonRoot"], pod["runAsUser"], pod["seccompProfile"]) == (True, 1000, {"type": "RuntimeDefault"})
+        assert (pod["runAsNonRoot"], pod["runAsUser"], pod["seccompProfile"]) == (
+            True,
+            1000,
+            {"type": "RuntimeDefault"},
+        )
         mounts = {each["name"] for each in container["volumeMounts"]}
         assert mounts == {each["name"] for each in spec["volumes"]}, name
 
@@ -135,7 +139,9 @@ def test_commands_take_the_flags_that_the_chart_gives_them(helm: Path) -> None:
 
 
 def test_more_than_one_replica_needs_leader_election(helm: Path) -> None:
-    with pytest.raises(SystemExit, match="custom.scheduler_replicas is 2: with more than one, custom.leader_elect_enable"):
+    with pytest.raises(
+        SystemExit, match=r"custom.scheduler_replicas is 2: with more than one, custom.leader_elect_enable"
+    ):
         rendered(helm, "custom.scheduler_replicas=2", "custom.leader_elect_enable=false")
     found = of_kind(rendered(helm, "custom.scheduler_replicas=2"), "Deployment")["volcano-scheduler"]["spec"]
     assert (found["replicas"], found["strategy"]["type"]) == (2, "RollingUpdate")
@@ -144,7 +150,9 @@ def test_more_than_one_replica_needs_leader_election(helm: Path) -> None:
 
 
 def test_an_image_of_volcano_is_refused(helm: Path) -> None:
-    with pytest.raises(SystemExit, match="basic.controller_image_name is volcanosh/vc-controller-manager, an image of"):
+    with pytest.raises(
+        SystemExit, match=r"basic.controller_image_name is volcanosh/vc-controller-manager, an image of"
+    ):
         rendered(helm, "basic.controller_image_name=volcanosh/vc-controller-manager")
 
 

@@ -1,6 +1,7 @@
 """Fetch Helm and the packages that hold charts, in the versions of charts.yaml, into a cache outside the repository.
 
     python tests/charts/sources.py          # everything; says what cannot be had
+    python tests/charts/sources.py helm     # only Helm, and prints where it is
 
 `$XDG_CACHE_HOME/kilauea/charts` is the cache; XDG_CACHE_HOME is ~/.cache unless set. Helm is built from its Go module.
 A Go module is a source only if one of its packages offers the charts to programs (`go:embed`).
@@ -16,7 +17,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -100,23 +101,26 @@ def _unpack(archive: Path, place: Path) -> None:
         package.extractall(place, filter="data")
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Fetch what is missing; what cannot be had is named, and its tests are skipped."""
     cache().mkdir(parents=True, exist_ok=True)
     steps: list[tuple[str, Path, Callable[[], None]]] = [("Helm", helm(), build_helm)]
-    steps += [(source, folder(source), partial(fetch, source)) for source in LIST["sources"]]
+    if list(arguments) != ["helm"]:
+        steps += [(source, folder(source), partial(fetch, source)) for source in LIST["sources"]]
     for name, place, step in steps:
         if place.exists():
             continue
-        print(f"charts: fetch {name}", flush=True)
+        print(f"charts: fetch {name}", file=sys.stderr, flush=True)
         try:
             if shutil.which("go") is None and step is build_helm:
                 raise FileNotFoundError("Go is not installed")
             step()
         except (OSError, ValueError, subprocess.CalledProcessError) as failure:
-            print(f"charts: {name} cannot be had: {failure}")
+            print(f"charts: {name} cannot be had: {failure}", file=sys.stderr)
+    if list(arguments) == ["helm"] and helm().exists():
+        print(helm())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

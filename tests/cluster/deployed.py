@@ -269,10 +269,12 @@ def _inside(folder: Path, path: str) -> Path:
 
 def _command(container: Obj, folder: Path, ports: dict[int, int]) -> list[str]:
     """The command line of a container, with paths and ports of this machine."""
-    program, *words = [*container["command"], *container["args"]]
-    assert program == "kilauea", program
+    assert container["command"][0] == "kilauea", container["command"]
+    words: list[str] = [*container["command"][1:], *container["args"]]
     mounts = tuple(f"={each['mountPath']}/" for each in container["volumeMounts"])
-    words = [word.replace("=/", f"={folder}/root/", 1) if any(map(word.__contains__, mounts)) else word for word in words]
+    words = [
+        word.replace("=/", f"={folder}/root/", 1) if any(map(word.__contains__, mounts)) else word for word in words
+    ]
     for port, here in ports.items():
         words = [_replaced(word, port, here) for word in words]
     return [sys.executable, "-m", "kilauea", *words]
@@ -311,7 +313,11 @@ def submitted_job(name: str, replicas: int, **spec: Any) -> Obj:
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
         "metadata": {"name": name, "namespace": "default"},
-        "spec": {"minAvailable": replicas, "tasks": [{"name": "a", "replicas": replicas, "template": template}], **spec},
+        "spec": {
+            "minAvailable": replicas,
+            "tasks": [{"name": "a", "replicas": replicas, "template": template}],
+            **spec,
+        },
     }
 
 

@@ -132,11 +132,15 @@ def uids(site: Site) -> dict[str, str]:
 
 
 def containers(site: Site) -> dict[str, Any]:
-    """What each Deployment runs."""
+    """What each Deployment runs, and how many of it."""
     found = site.get("deployments", "-n", NAMESPACE)["items"]
     fields = ("image", "command", "args")
     each = {one["metadata"]["name"]: one["spec"]["template"]["spec"]["containers"] for one in found}
-    return {name: [[one.get(field) for field in fields] for one in given] for name, given in each.items()}
+    counts = {one["metadata"]["name"]: one["spec"]["replicas"] for one in found}
+    return {
+        f"{counts[name]} {name}": [[one.get(field) for field in fields] for one in given]
+        for name, given in each.items()
+    }
 
 
 def test_helm_takes_over_a_volcano_with_running_jobs_and_gives_it_back(site: Site, tmp_path: Path) -> None:
@@ -153,7 +157,7 @@ def test_helm_takes_over_a_volcano_with_running_jobs_and_gives_it_back(site: Sit
     site.kubectl("scale", "deployment", *COMPONENTS, "--replicas=0", "-n", NAMESPACE)
     site.helm("upgrade", *release, str(CHART), "--set-file", f"custom.scheduler_config_override={conf}")
     assert site.get(*CONFIGURATION)["data"][conf.name].strip() == OWN.strip()
-    assert all(given[0][1][0] == "kilauea" and len(given) == 1 for given in containers(site).values())
+    assert_ours(site)
     site.start_all()
     assert_works(site, before)
     assert site.get("secret", "volcano-admission-secret", "-n", NAMESPACE)["data"] == secret
@@ -161,6 +165,7 @@ def test_helm_takes_over_a_volcano_with_running_jobs_and_gives_it_back(site: Sit
     for each in COMPONENTS:
         site.stop(f"{each}-0")
     after = uids(site)
+    site.kubectl("scale", "deployment", *COMPONENTS, "--replicas=0", "-n", NAMESPACE)
     site.helm("rollback", *release, "2")
     assert containers(site) == originals
     assert uids(site) == after
@@ -191,13 +196,21 @@ def test_kubectl_takes_over_a_volcano_and_gives_it_back(site: Site) -> None:
     apply_file(site, original)
     site.kubectl("patch", *CONFIGURATION, "--type=merge", "-p", json.dumps({"data": {"volcano-scheduler.conf": OWN}}))
     originals, definitions = containers(site), uids(site)
+    site.kubectl("scale", "deployment", *COMPONENTS, "--replicas=0", "-n", NAMESPACE)
     install = str(ROOT / "deploy/install.yaml")
     site.kubectl("apply", "-f", install, "-l", "kilauea.dev/part!=configuration")
     assert site.get(*CONFIGURATION)["data"]["volcano-scheduler.conf"] == OWN
-    assert all(given[0][1][0] == "kilauea" and len(given) == 1 for given in containers(site).values())
+    assert_ours(site)
     apply_file(site, original)
     assert containers(site) == originals
     assert uids(site) == definitions
+
+
+def assert_ours(site: Site) -> None:
+    """Each Deployment has one pod with one container, and that is ours."""
+    found = containers(site)
+    assert found.keys() == {f"1 {name}" for name in COMPONENTS}
+    assert [[command[0] for _, command, _ in given] for given in found.values()] == [["kilauea"]] * 3
 
 
 def original_manifest(site: Site, *words: str) -> Path:

@@ -31,7 +31,7 @@ help:
 	@echo "make test-matrix      quick tests on each Python of this machine, and with the lowest requirements"
 	@echo "make test-clients     the official Python clients of all versions from 29 to the newest"
 	@echo "make test-cluster     longer tests against the embedded cluster"
-	@echo "make test-kubernetes  our API server against the real one, and our scheduler at the real one (needs Go)"
+	@echo "make test-kubernetes  our API server against the real one; our scheduler and our chart at the real one (needs Go)"
 	@echo "make test-conformance conformance specs of Kubernetes' own e2e suite on \`kilauea up\` (needs Go and kubectl)"
 	@echo "make test-charts      well-known charts on \`kilauea up\` with Helm (needs Go and kubectl)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"

@@ -179,10 +179,10 @@ class Site:
         place.mkdir(parents=True, exist_ok=True)
         if given := volume.get("configMap"):
             for name, text in self.get("configmap", given["name"], "-n", NAMESPACE)["data"].items():
-                (place / name).write_text(text)
+                _replace(place / name, text.encode())
         elif given := volume.get("secret"):
             for name, text in self.get("secret", given["secretName"], "-n", NAMESPACE)["data"].items():
-                (place / name).write_bytes(base64.b64decode(text))
+                _replace(place / name, base64.b64decode(text))
 
     def sync(self, pod: Pod, deployment: str) -> None:
         """Bring mounted files up to date, as a kubelet does."""
@@ -265,6 +265,13 @@ class Site:
 
 def _inside(folder: Path, path: str) -> Path:
     return folder / "root" / path.removeprefix("/")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file so that no reader sees a part of it, as kubelets do."""
+    new = path.with_suffix(".new")
+    new.write_bytes(content)
+    new.rename(path)
 
 
 def _command(container: Obj, folder: Path, ports: dict[int, int]) -> list[str]:

@@ -35,7 +35,8 @@ tiers:
     arguments: {binpack.weight: 7}
 """
 """What the people of this cluster wrote into the ConfigMap with `kubectl edit`."""
-KINDS = "customresourcedefinitions,queues,jobs.batch.volcano.sh,podgroups,pods"
+PODGROUP = "podgroup.scheduling.volcano.sh"
+KINDS = "customresourcedefinitions,queues,jobs.batch.volcano.sh,podgroups.scheduling.volcano.sh,pods"
 
 
 @pytest.fixture
@@ -93,12 +94,12 @@ def leave_running(site: Site, name: str, size: int, queue: str = "default") -> N
     counts = {"minAvailable": size, "running": size, "version": 0}
     state = {"state": {"phase": "Running", "lastTransitionTime": "2026-01-01T00:00:00Z"}, **counts}
     write_status(site, "vcjob", name, state)
-    write_status(site, "podgroup", group["metadata"]["name"], {"phase": "Running", "running": size})
+    write_status(site, PODGROUP, group["metadata"]["name"], {"phase": "Running", "running": size})
 
 
 def write_status(site: Site, kind: str, name: str, status: Obj) -> None:
     """Write a status; that of a pod group is a field like others."""
-    part = [] if kind == "podgroup" else ["--subresource=status"]
+    part = [] if kind == PODGROUP else ["--subresource=status"]
     site.kubectl("patch", kind, name, *part, "--type=merge", "-p", json.dumps({"status": status}))
 
 

@@ -11,7 +11,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster.deployed import CHART, COMPONENTS, NAMESPACE, ROOT, Obj, Pod, Site, free_port, real_site, submitted_job
+from cluster.deployed import (
+    CHART,
+    COMPONENTS,
+    NAMESPACE,
+    ROOT,
+    SECONDS,
+    Obj,
+    Pod,
+    Site,
+    free_port,
+    real_site,
+    submitted_job,
+)
 from cluster.up_process import until
 
 INSTALL = ROOT / "deploy/install.yaml"
@@ -93,7 +105,7 @@ def test_the_scheduler_follows_the_config_map_of_volcano(installed: Site) -> Non
     pod = installed.pods["volcano-scheduler-0"]
     configure(installed, pod, given.replace("allocate, ", ""))
     installed.apply(submitted_job("not-yet", 1))
-    until(lambda: "Inqueue" in phases_of_groups(installed), "the pod group to be admitted")
+    until(lambda: "Inqueue" in phases_of_groups(installed), "the pod group to be admitted", SECONDS)
     assert installed.get("vcjob", "not-yet")["status"]["state"]["phase"] == "Pending"
     configure(installed, pod, given)
     installed.wait_for("not-yet", "Running")
@@ -101,7 +113,7 @@ def test_the_scheduler_follows_the_config_map_of_volcano(installed: Site) -> Non
 
 def phases_of_groups(site: Site) -> list[str]:
     """The phases of all pod groups."""
-    return [each.get("status", {}).get("phase", "") for each in site.get("podgroups")["items"]]
+    return [each.get("status", {}).get("phase", "") for each in site.get("podgroups.scheduling.volcano.sh")["items"]]
 
 
 def configure(site: Site, pod: Pod, text: str) -> None:
@@ -109,7 +121,7 @@ def configure(site: Site, pod: Pod, text: str) -> None:
     reads = pod.metric(RELOADS)
     site.kubectl("patch", *CONFIGURATION, "--type=merge", "-p", yaml.safe_dump({"data": {FILE: text}}))
     site.sync(pod, "volcano-scheduler")
-    until(lambda: pod.metric(RELOADS) > reads, "the file to be read")
+    until(lambda: pod.metric(RELOADS) > reads, "the file to be read", SECONDS)
 
 
 def test_a_scheduler_on_a_workstation_works_on_the_cluster(installed: Site, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,6 +21,9 @@ from kilauea.apiserver.storage import Store
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of generated names: none that make words or look like one another."""
 SUFFIX_LENGTH = 5
+_RANDOM_BITS = ~(0xF000 << 64 | 0xC000 << 48)
+_VERSION_4 = 4 << 76 | 0x8000 << 48
+"""The bits of a uid that say how it was made: from random numbers, as RFC 9562 has it."""
 
 
 class LogSource(Protocol):
@@ -84,7 +86,8 @@ class Backend:
 
     def new_uid(self) -> str:
         """A uid for a new object."""
-        return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
+        digits = f"{self.rng.getrandbits(128) & _RANDOM_BITS | _VERSION_4:032x}"
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
     def new_suffix(self) -> str:
         """The end of a generated name."""

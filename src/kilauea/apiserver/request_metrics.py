@@ -44,6 +44,9 @@ class RequestMetrics:
         self._kinds = registry
         self._reading = self._changing = 0
         self._known: dict[_Kind, _Requests] = {}
+        self._served: dict[tuple[str, str, str, str, str], _Requests] = {}
+        """Those of kinds that are served, by what the path of a request says."""
+        self._generation = registry.generation
         self.registry.register(_Answered(self._known, lambda: (self._reading, self._changing)))
         self.registry.register(_Stored(registry, store))
 
@@ -60,13 +63,26 @@ class RequestMetrics:
             self._reading -= 1
         else:
             self._changing -= 1
-        kind = self._kind(method, info)
-        requests = self._known.get(kind)
-        if requests is None:
-            requests = self._known[kind] = _Requests()
+        requests = self._requests(method, info)
         requests.codes[code] = requests.codes.get(code, 0) + 1
         requests.buckets[bisect_left(_BUCKETS, seconds)] += 1
         requests.seconds += seconds
+
+    def _requests(self, method: str, info: RequestInfo | None) -> _Requests:
+        """The requests of the same kind."""
+        if info is None:
+            return self._known.setdefault(self._kind(method, None), _Requests())
+        if self._generation != self._kinds.generation:
+            self._served.clear()
+            self._generation = self._kinds.generation
+        path = (info.verb, info.group, info.version, info.resource, info.subresource)
+        requests = self._served.get(path)
+        if requests is None:
+            kind = self._kind(method, info)
+            requests = self._known.setdefault(kind, _Requests())
+            if kind[3] and kind[4] == info.subresource:
+                self._served[path] = requests
+        return requests
 
     def _kind(self, method: str, info: RequestInfo | None) -> _Kind:
         """The labels of a request; without a resource for other paths, and for kinds that are not served."""

@@ -8,12 +8,12 @@ read(b'{"metadata": {"name": "a", "labels": {}}, "spec": {"volumes": [{"name": "
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
-from kilauea.api.ports import Key, Obj
+from kilauea.api.ports import Obj
 
 ALWAYS = (
     "apiVersion",
@@ -59,32 +59,3 @@ def _type_of(paths: set[_Path]) -> Any:
         raise ValueError(f"a list has no fields: {', '.join(sorted(below.keys() - {_ITEMS}))}")
     items = _type_of(below[_ITEMS])
     return list[items] | None  # type: ignore[valid-type]  # a type that is made here
-
-
-_unpack = msgspec.json.Decoder(dict[str, Any]).decode
-_pack = msgspec.json.Encoder().encode
-
-
-class Packed(MutableMapping[Key, Obj]):
-    """Objects of few fields by key, kept as JSON: as dicts of dicts they would take five times the memory.
-
-    Each look at an object decodes it.
-    """
-
-    def __init__(self) -> None:
-        self._texts: dict[Key, bytes] = {}
-
-    def __getitem__(self, key: Key) -> Obj:
-        return _unpack(self._texts[key])
-
-    def __setitem__(self, key: Key, obj: Obj) -> None:
-        self._texts[key] = _pack(obj)
-
-    def __delitem__(self, key: Key) -> None:
-        del self._texts[key]
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)

@@ -28,7 +28,11 @@ class Index:
 
     def move(self, key: Key, old: Obj | None, new: Obj | None) -> None:
         """Bring the index from an object's old state to its new one; None if there is no object."""
-        before, after = self._values_of(old), self._values_of(new)
+        try:
+            before = () if old is None else self._values(old)
+            after = () if new is None else self._values(new)
+        except Exception:
+            before, after = self._values_of(old), self._values_of(new)
         if before == after:
             return
         for value in before:

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from kilauea.api.ports import Key, Obj, Resource, Seen, key_of
-from kilauea.client.fields import Packed, decoder_of
+from kilauea.client.fields import decoder_of
 from kilauea.client.index import Index, Values, by_label, by_text, owners, remove
+from kilauea.client.kept import Kept, Packed, Whole, key_in, read, split
 
 Listener = Callable[[Obj | None, Obj | None], None]
 """Is told of a change: what was there and what is there now, None for nothing."""
 
 _OWNERS = "owners"
-_MANAGED = b'"managedFields":'
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    managed_fields: msgspec.Raw = msgspec.Raw(b"")
-
-
-class _Head(msgspec.Struct):
-    metadata: _Metadata
-
-
-_head_of = msgspec.json.Decoder(_Head).decode
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Indexer:
@@ -45,8 +32,8 @@ class Indexer:
     def __init__(self, resource: Resource, fields: Iterable[str] | None = None) -> None:
         self.resource = resource
         self.fields: frozenset[str] | None = frozenset()
-        self._objects: MutableMapping[Key, Obj] = Packed()
-        self._read: Callable[[bytes], Obj]
+        self._objects: Kept = Packed()
+        self._read: Callable[[bytes], Obj] = read
         self.keep(fields)
         self.version = 0
         self.listeners: list[Listener] = []
@@ -95,9 +82,8 @@ class Indexer:
             raise KeyError(f"{self.resource.plural} have no index by {name}: name it in the interest")
         return self._at(self._indexes[name].find(value))
 
-    def _at(self, keys: Iterable[Key]) -> Sequence[Obj]:
-        objects = self._objects
-        return [objects[key] for key in keys]
+    def _at(self, keys: Sequence[Key]) -> Sequence[Obj]:
+        return self._objects.several(keys)
 
     # --- what is asked for
 
@@ -105,7 +91,9 @@ class Indexer:
         """Keep these fields of objects, too; None for all. Objects that are there already stay as they are."""
         self.fields = None if fields is None or self.fields is None else self.fields.union(fields)
         if self.fields is None:
-            self._objects, self._read = dict(self._objects), _read
+            packed, self._objects, self._read = self._objects, Whole(), read
+            for key, obj in packed.items():
+                self._objects.put(key, msgspec.json.encode(obj), obj)
         else:
             self._read = decoder_of(self.fields)
 
@@ -130,11 +118,11 @@ class Indexer:
 
     def on_relist(self, items: Sequence[bytes], version: str) -> None:
         """These are all objects there are."""
-        found = {key_of(obj): obj for obj in map(self._read, items)}
+        found = {key_in(text): text for text in items}
         for key in [key for key in self._order if key not in found]:
             self._take_out(key)
-        for key, obj in found.items():
-            self._put(key, obj)
+        for key, text in found.items():
+            self._put(key, *self._split(text))
         self._come_to(version)
 
     def on_events(self, batch: Sequence[Seen]) -> None:
@@ -146,20 +134,24 @@ class Indexer:
             if seen.type == "DELETED":
                 self._take_out(key_of(obj))
             else:
-                self._put(key_of(obj), obj)
+                self._put(key_of(obj), seen.object, obj)
         self._come_to(batch[-1].version)
 
-    def _put(self, key: Key, obj: Obj) -> None:
+    def _split(self, text: bytes) -> tuple[bytes, Obj]:
+        """The text to keep of an object in a list, which nothing else keeps, and the object."""
+        return split(text) if self.fields is None else (text, self._read(text))
+
+    def _put(self, key: Key, text: bytes, obj: Obj) -> None:
         old = self._objects.get(key)
         if old is None:
             insort(self._order, key)
         elif old["metadata"]["resourceVersion"] == obj["metadata"]["resourceVersion"]:
             return
-        self._objects[key] = obj
+        self._objects.put(key, text, obj)
         self._changed(key, old, obj)
 
     def _take_out(self, key: Key) -> None:
-        old = self._objects.pop(key, None)
+        old = self._objects.take(key)
         if old is not None:
             remove(self._order, key)
             self._changed(key, old, None)
@@ -174,23 +166,6 @@ class Indexer:
         self.version = int(version)
         for told in self.progress:
             told(self)
-
-
-def _read(content: bytes) -> Obj:
-    """An object without its managed fields, which can be half of it and which no controller looks at.
-
-    They are cut out before the rest is decoded: what is kept for long is dear to make. A text that is written otherwise
-    than servers do, so that the cut is not found or hits something else, is decoded as a whole.
-    """
-    fields = bytes(_head_of(content).metadata.managed_fields)
-    start = content.find(_MANAGED) + len(_MANAGED)
-    if fields and content.startswith(fields, start):
-        obj = _decode(b"%bnull%b" % (content[:start], content[start + len(fields) :]))
-        if obj["metadata"].pop("managedFields") is None:
-            return obj
-    obj = _decode(content)
-    obj["metadata"].pop("managedFields", None)
-    return obj
 
 
 def _label_index(label: str) -> str:

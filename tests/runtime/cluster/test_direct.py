@@ -135,3 +135,26 @@ def test_a_watch_without_the_wire_that_is_refused_is_an_error() -> None:
             assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
 
         world.run(test())
+
+
+def test_events_that_follow_the_first_ones_gather_into_one_batch() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> list[int]:
+            sizes: list[int] = []
+
+            async def listen() -> None:
+                async for batch in DirectClient(world.server, "tester", gather=5.0).watch(MAPS, version):
+                    sizes.append(len(batch))
+
+            version = str(world.store.revision)
+            world.start(listen())
+            await asyncio.sleep(1)
+            for number in range(5):
+                metadata = {"name": f"m{number}", "namespace": "default"}
+                await world.calm.create(MAPS, "default", {"metadata": metadata})
+                await asyncio.sleep(0.5)
+            await asyncio.sleep(10)
+            return sizes
+
+        assert world.run(test()) == [1, 4]

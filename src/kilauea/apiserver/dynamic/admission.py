@@ -41,11 +41,15 @@ class DynamicAdmission:
         """Read the configurations again before the next write."""
         self._fresh = False
 
-    def is_asked(self, attributes: Attributes) -> bool:
-        """Return True if there is anything to ask about a write."""
+    def has_any(self) -> bool:
+        """Return True if there are webhooks or policies."""
         if not self._fresh:
             self._read()
-        return self._has_any and not is_exempt(attributes)
+        return self._has_any
+
+    def is_asked(self, attributes: Attributes) -> bool:
+        """Return True if there is anything to ask about a write."""
+        return self.has_any() and not is_exempt(attributes)
 
     async def mutate(self, attributes: Attributes, settle: Callable[[], None]) -> None:
         """Have the object changed; raises an `ApiFault` to refuse.

@@ -40,7 +40,11 @@ def fresh_fields(shape: Shape, obj: dict[str, Any], reset: FieldSet, never: Fiel
 
 def _object(shape: Shape, obj: dict[str, Any]) -> FieldSet:
     """The node of an object, or of a part of one, that does not itself belong to the set."""
-    return node_of_object(shape, obj, [_changed(shape.field(key)[1], each) for key, each in obj.items()], itself=False)
+    parts: list[FieldSet | None] = []
+    for key, each in obj.items():
+        below = shape.field(key)[1]
+        parts.append(LEAF if below.leaf and below.zero is ABSENT else _changed(below, each))
+    return node_of_object(shape, obj, parts, itself=False)
 
 
 def _changed(shape: Shape, value: Any) -> FieldSet | None:

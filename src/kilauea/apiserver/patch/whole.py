@@ -45,7 +45,7 @@ def whole(shape: Shape, value: Any) -> FieldSet:
 def _of_object(shape: Shape, value: dict[str, Any]) -> FieldSet:
     """The node of an object; where all its fields are leaves, its keys alone tell it from then on."""
     shapes = [shape.field(key)[1] for key in value]
-    parts = [whole(below, each) for below, each in zip(shapes, value.values(), strict=True)]
+    parts = [LEAF if below.leaf else whole(below, each) for below, each in zip(shapes, value.values(), strict=True)]
     node = node_of_object(shape, value, parts, itself=True)
     if all(below.leaf for below in shapes):
         if len(shape.flat) >= MOST:

@@ -29,8 +29,8 @@ async def bind(call: Call) -> ApiResponse:
         causes.append(required("target.name"))
     if causes:  # the real server does not turn this into an answer of its own
         raise status.ApiFault(500, "", ", ".join(map(str, causes)))
-    attributes = call.attributes("CREATE", body, None, name)
-    await ask_dynamically(call, attributes)
+    if call.backend.dynamic is not None and call.backend.dynamic.has_any():
+        await ask_dynamically(call, call.attributes("CREATE", body, None, name))
     uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
     annotations = metadata.get("annotations") or {}
     pods = pod_call(call, name)

@@ -47,6 +47,33 @@ def decode(value: bytes) -> Object:
     return obj
 
 
+class _Metadata(msgspec.Struct, rename="camel"):
+    managed_fields: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Head(msgspec.Struct):
+    metadata: _Metadata
+
+
+_head_of = msgspec.json.Decoder(_Head).decode
+_MANAGED = b'"managedFields":'
+
+
+def decode_but_managers(value: bytes) -> Object:
+    """A stored object as a dict of its own, for changes that have no manager: `managedFields` stay as they are written.
+
+    They are half of many an object. Quotes within text are escaped, so only a key of this name can be found instead.
+    """
+    managed = bytes(_head_of(value).metadata.managed_fields)
+    start = value.find(_MANAGED) + len(_MANAGED)
+    if managed and value.startswith(managed, start):
+        obj: Object = _decode(b"%bnull%b" % (value[:start], value[start + len(managed) :]))
+        if obj["metadata"].get("managedFields", managed) is None:
+            obj["metadata"]["managedFields"] = msgspec.Raw(managed)
+            return obj
+    return decode(value)
+
+
 def encode(obj: Object, revision: int) -> bytes:
     """Bytes of an object at a revision: kind, apiVersion and metadata come first, which lists and watches rely on."""
     metadata = obj["metadata"]

@@ -7,7 +7,7 @@ from functools import partial
 from kilauea.apiserver.request import RequestInfo
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.call import Call
-from kilauea.apiserver.rest.objects import decode, encode
+from kilauea.apiserver.rest.objects import decode_but_managers, encode
 from kilauea.apiserver.rest.update import TRIES, Change
 from kilauea.apiserver.storage import Conflict, Missing
 
@@ -37,7 +37,7 @@ async def change_pod(call: Call, change: Change) -> bytes:
         current = call.backend.store.get(call.key)
         if current is None:
             raise call.not_found()
-        pod = change(decode(current.value))
+        pod = change(decode_but_managers(current.value))
         if pod["metadata"].get("resourceVersion", "") != str(current.revision):
             raise call.conflict()
         if call.dry_run():

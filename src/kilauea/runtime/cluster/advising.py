@@ -36,6 +36,7 @@ COMPONENT = "kilauea-advisor"
 REASON = "SmallestChange"
 AGAINST = ("Unschedulable", NO_SCHEDULER, PODS_NOT_CREATED)
 """Conditions of a group that waits."""
+FOLLOWED = (POD_GROUPS, PODS, VC_JOBS)
 SETTLE_SECONDS = 0.5
 """Seconds for which groups must be at rest."""
 PAUSE_SECONDS = 0.5
@@ -75,7 +76,7 @@ class Advisor:
         self._changed = asyncio.Event()
         self._last_change = 0
         self._told: dict[str, str] = {}
-        for resource in (POD_GROUPS, PODS, VC_JOBS):
+        for resource in FOLLOWED:
             cache.declare(resource, (), {})
         cache.declare(POD_GROUPS, (), {}).listeners.append(self._notice)
 
@@ -99,6 +100,8 @@ class Advisor:
         waiting = [group for group in self._cache.list(POD_GROUPS) if _waits(group)]
         if not waiting:
             self._told.clear()
+            return
+        if sum(len(self._cache.list(each)) for each in FOLLOWED) > MOST_OBJECTS:  # do not read what is too large
             return
         try:
             found = await read_snapshot(self._api)

@@ -19,6 +19,8 @@ from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.manager.reconciling import CONCURRENCY, Driver
 
 DEFINITIONS_AT_A_TIME = 4
+GATHER_SECONDS = 0.05
+"""Seconds for which events gather for controllers that need not be quick."""
 
 
 @asynccontextmanager
@@ -29,6 +31,7 @@ async def controllers_in_process(
     clock: Clock,
     concurrency: int = CONCURRENCY,
     failed: Callable[[Exception], bool] = lambda error: False,
+    gather: float = 0.0,
 ) -> AsyncIterator[None]:
     """Run controllers beside a server, under the driver of all controllers.
 
@@ -39,9 +42,10 @@ async def controllers_in_process(
         clock: the time.
         concurrency: concurrent keys of one controller.
         failed: called with each error that delays a key; returns True if the error should not be logged.
+        gather: seconds for which events gather.
     """
     random, cache = Random(component), Cache()
-    client = DirectClient(api, component, Random(component))
+    client = DirectClient(api, component, Random(component), gather=gather)
     driver = Driver(client, cache, clock, random, _not_recorded, controllers, concurrency, failed)
     async with _running(cache.run(client, clock, random), driver.run()):
         yield
@@ -50,7 +54,10 @@ async def controllers_in_process(
 @asynccontextmanager
 async def standalone(api: ApiServer, authority: str = "") -> AsyncIterator[None]:
     """Run the controllers that complete deletions (namespaces, dependents, claims, volumes)."""
-    async with controllers_in_process(api, "kube-controller-manager", deletion_controllers(), SystemClock()):
+    controllers = deletion_controllers()
+    async with controllers_in_process(
+        api, "kube-controller-manager", controllers, SystemClock(), gather=GATHER_SECONDS
+    ):
         yield
 
 

@@ -71,14 +71,8 @@ class ControllerWorker:
         self.queue = WorkQueue()
         self.failures: dict[Key, int] = {}
 
-    def concerned(self, interest: Interest, old: Obj | None, new: Obj | None) -> Iterable[Key]:
-        """The keys that a changed object concerns now or concerned before."""
-        if interest.matters is not None and not interest.matters(old, new):
-            return ()
-        before, now = self._keys(interest, old), self._keys(interest, new)
-        return now if not before or before == now else (*before, *now)
-
-    def _keys(self, interest: Interest, obj: Obj | None) -> tuple[Key, ...]:
+    def keys_of(self, interest: Interest, obj: Obj | None) -> tuple[Key, ...]:
+        """The keys that a changed object concerns; none if they cannot be determined, which is logged."""
         if obj is None:
             return ()
         try:
@@ -157,7 +151,7 @@ class Driver:
     def _follow(self, worker: ControllerWorker, interest: Interest, resource: Resource) -> None:
         """Pass changes of objects of a kind to a controller."""
         indexer = self._cache.declare(resource, interest.labels, interest.indexes, fields=interest.fields)
-        changed = partial(self._changed, worker, replace(interest, resource=resource))
+        changed = self._listener(worker, replace(interest, resource=resource))
         indexer.listeners.append(changed)
         # Another controller may have had the kind listed already; those objects have not changed for this one yet.
         for obj in indexer.all():
@@ -173,9 +167,29 @@ class Driver:
         followed.append((worker, interest))
         self._follow(worker, interest, resource)
 
-    def _changed(self, worker: ControllerWorker, interest: Interest, old: Obj | None, new: Obj | None) -> None:
-        """Queue the keys of a changed object."""
-        for key in worker.concerned(interest, old, new):
+    def _listener(self, worker: ControllerWorker, interest: Interest) -> Callable[[Obj | None, Obj | None], None]:
+        """Return the function that queues the keys of a changed object.
+
+        Each change is told to all interests in its kind, most of which it does not concern: to find that out is quick.
+        """
+        keys, matters = interest.keys, interest.matters
+
+        def changed(old: Obj | None, new: Obj | None) -> None:
+            if matters is not None and not matters(old, new):
+                return
+            try:
+                before = () if old is None else tuple(keys(old))
+                now = () if new is None else tuple(keys(new))
+            except Exception:
+                before, now = worker.keys_of(interest, old), worker.keys_of(interest, new)
+            if before or now:
+                self._queue(worker, interest, now if not before or before == now else (*before, *now), new)
+
+        return changed
+
+    def _queue(self, worker: ControllerWorker, interest: Interest, keys: Iterable[Key], new: Obj | None) -> None:
+        """Queue the keys of an object that has changed."""
+        for key in keys:
             if interest.delay:
                 self._timers.bring_forward((worker, key, True), interest.delay)
             else:

@@ -1,0 +1,210 @@
+"""The objects that caches keep: as JSON, since as dicts of dicts they would take five times the memory.
+
+`Whole` keeps whole objects, `Packed` a few fields of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, overload
+
+import msgspec
+
+from kilauea.api.ports import Key, Obj
+
+DECODED = 1000
+"""Objects of a kind that are kept as dicts, too: those that changed or were looked at last."""
+_MANAGED = b'"managedFields":'
+
+
+class Kept(Protocol):
+    """Objects by key."""
+
+    def __len__(self) -> int: ...
+
+    def get(self, key: Key) -> Obj | None:
+        """One object."""
+        ...
+
+    def put(self, key: Key, text: bytes, obj: Obj) -> None:
+        """Keep an object, which has come as this text."""
+        ...
+
+    def take(self, key: Key) -> Obj | None:
+        """Take an object out."""
+        ...
+
+    def several(self, keys: Sequence[Key]) -> Sequence[Obj]:
+        """Objects that are there, in the order of their keys."""
+        ...
+
+    def items(self) -> Iterator[tuple[Key, Obj]]:
+        """Yield all objects with their keys."""
+        ...
+
+
+class Whole:
+    """Whole objects, kept as the texts that they came in.
+
+    In the process of a server, those are the texts that its store keeps, so that the cache adds nothing.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[Key, bytes] = {}
+        self._decoded: dict[Key, Obj] = {}
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def get(self, key: Key) -> Obj | None:
+        """One object."""
+        obj = self._decoded.get(key)
+        if obj is None and (text := self._texts.get(key)) is not None:
+            obj = read(text)
+            self._keep_decoded(key, obj)
+        return obj
+
+    def put(self, key: Key, text: bytes, obj: Obj) -> None:
+        """Keep an object, which has come as this text."""
+        self._texts[key] = text
+        self._decoded.pop(key, None)
+        self._keep_decoded(key, obj)
+
+    def take(self, key: Key) -> Obj | None:
+        """Take an object out."""
+        obj = self.get(key)
+        self._texts.pop(key, None)
+        self._decoded.pop(key, None)
+        return obj
+
+    def several(self, keys: Sequence[Key]) -> Sequence[Obj]:
+        """Objects that are there, in the order of their keys; each is decoded when it is looked at."""
+        if len(self._decoded) == len(self._texts):
+            return [self._decoded[key] for key in keys]
+        return _Several([self._decoded.get(key) or self._texts[key] for key in keys])
+
+    def items(self) -> Iterator[tuple[Key, Obj]]:
+        """Yield all objects with their keys."""
+        for key, text in self._texts.items():
+            yield key, self._decoded.get(key) or read(text)
+
+    def _keep_decoded(self, key: Key, obj: Obj) -> None:
+        if len(self._decoded) >= DECODED:
+            del self._decoded[next(iter(self._decoded))]
+        self._decoded[key] = obj
+
+
+class _Several(Sequence[Obj]):
+    """Objects as dicts or as texts; these are decoded when they are looked at, and only then take memory."""
+
+    def __init__(self, found: Sequence[Obj | bytes]) -> None:
+        self._found = found
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @overload
+    def __getitem__(self, index: int) -> Obj: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Obj]: ...
+
+    def __getitem__(self, index: int | slice) -> Obj | Sequence[Obj]:
+        if isinstance(index, slice):
+            return _Several(self._found[index])
+        return _as_obj(self._found[index])
+
+    def __iter__(self) -> Iterator[Obj]:
+        return map(_as_obj, self._found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(_equal, self, other))
+
+    __hash__ = None  # type: ignore[assignment]  # as lists have none
+
+
+def _equal(one: object, other: object) -> bool:
+    return one == other
+
+
+def _as_obj(found: Obj | bytes) -> Obj:
+    return read(found) if isinstance(found, bytes) else found
+
+
+_unpack = msgspec.json.Decoder(dict[str, Any]).decode
+_pack = msgspec.json.Encoder().encode
+
+
+class Packed:
+    """Objects of few fields. Each look at an object decodes it."""
+
+    def __init__(self) -> None:
+        self._texts: dict[Key, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def get(self, key: Key) -> Obj | None:
+        """One object."""
+        text = self._texts.get(key)
+        return None if text is None else _unpack(text)
+
+    def put(self, key: Key, text: bytes, obj: Obj) -> None:
+        """Keep the fields of an object that were read of its text."""
+        self._texts[key] = _pack(obj)
+
+    def take(self, key: Key) -> Obj | None:
+        """Take an object out."""
+        text = self._texts.pop(key, None)
+        return None if text is None else _unpack(text)
+
+    def several(self, keys: Sequence[Key]) -> Sequence[Obj]:
+        """Objects that are there, in the order of their keys."""
+        return [_unpack(self._texts[key]) for key in keys]
+
+    def items(self) -> Iterator[tuple[Key, Obj]]:
+        """Yield all objects with their keys."""
+        for key, text in self._texts.items():
+            yield key, _unpack(text)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    managed_fields: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Head(msgspec.Struct):
+    metadata: _Metadata
+
+
+_head_of = msgspec.json.Decoder(_Head).decode
+
+
+def key_in(text: bytes) -> Key:
+    """The key of an object."""
+    metadata = _head_of(text).metadata
+    return Key(metadata.namespace, metadata.name)
+
+
+def read(text: bytes) -> Obj:
+    """An object without its managed fields, which can be half of it and which no controller looks at."""
+    return split(text)[1]
+
+
+def split(text: bytes) -> tuple[bytes, Obj]:
+    """The text of an object without its managed fields, and the object.
+
+    They are cut out before the rest is decoded: what is kept for long is dear to make. A text that is written otherwise
+    than servers do, so that the cut is not found or hits something else, is decoded as a whole.
+    """
+    fields = bytes(_head_of(text).metadata.managed_fields)
+    start = text.find(_MANAGED) + len(_MANAGED)
+    if fields and text.startswith(fields, start):
+        rest = b"%bnull%b" % (text[:start], text[start + len(fields) :])
+        obj = _unpack(rest)
+        if obj["metadata"].pop("managedFields") is None:
+            return rest, obj
+    obj = _unpack(text)
+    obj["metadata"].pop("managedFields", None)
+    return text, obj

@@ -1,0 +1,76 @@
+"""Caches keep whole objects as the texts that they came in, and give them out as if they kept them as dicts."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import msgspec
+import pytest
+
+from kilauea.api.kinds import PODS
+from kilauea.api.ports import Key, Obj, Seen
+from kilauea.client import kept
+from kilauea.client.indexer import Indexer
+
+
+def pod(number: int, version: int = 1, **spec: Any) -> dict[str, Any]:
+    """A pod."""
+    container = {"name": "main", "image": "trainer:1.2.3", "env": [{"name": "RANK", "value": str(number)}]}
+    metadata = {"namespace": "default", "name": f"pod-{number:04}", "uid": str(number), "resourceVersion": str(version)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def stored(obj: dict[str, Any]) -> bytes:
+    """An object as a server keeps it, with managed fields."""
+    managed = [{"manager": "kubectl", "fieldsType": "FieldsV1", "fieldsV1": {f"f:field-{n}": {} for n in range(40)}}]
+    return msgspec.json.encode({**obj, "metadata": {**obj["metadata"], "managedFields": managed}})
+
+
+@pytest.fixture
+def few_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep three objects as dicts."""
+    monkeypatch.setattr(kept, "DECODED", 3)
+
+
+@pytest.mark.usefixtures("few_decoded")
+@pytest.mark.parametrize("as_list", [True, False])
+def test_objects_that_are_not_kept_as_dicts_are_found_as_they_came(as_list: bool) -> None:
+    indexer = Indexer(PODS)
+    indexer.add_indexes((), {"node": lambda obj: str(obj["spec"].get("nodeName", ""))})
+    pods = [pod(number, nodeName=f"node-{number % 2}") for number in range(10)]
+    if as_list:
+        indexer.on_relist([stored(each) for each in pods], "1")
+    else:
+        indexer.on_events([Seen("ADDED", stored(each), "1") for each in pods])
+    assert len(indexer) == 10
+    assert indexer.all() == pods
+    assert indexer.all()[2:4] == pods[2:4]
+    assert indexer.indexed("node", "node-1") == pods[1::2]
+    assert [indexer.get(Key("default", f"pod-{number:04}")) for number in range(10)] == pods
+
+
+@pytest.mark.usefixtures("few_decoded")
+def test_listeners_hear_the_state_before_of_objects_that_are_not_kept_as_dicts() -> None:
+    indexer = Indexer(PODS)
+    heard: list[tuple[Obj | None, Obj | None]] = []
+    indexer.on_events([Seen("ADDED", stored(pod(number)), "1") for number in range(10)])
+    indexer.listeners.append(lambda old, new: heard.append((old, new)))
+    indexer.on_events([Seen("MODIFIED", stored(pod(0, 2, nodeName="n")), "2"), Seen("DELETED", stored(pod(1)), "3")])
+    indexer.on_relist([stored(pod(number)) for number in range(2, 9)], "4")
+    assert heard == [(pod(0), pod(0, 2, nodeName="n")), (pod(1), None), (pod(0, 2, nodeName="n"), None), (pod(9), None)]
+    assert indexer.all() == [pod(number) for number in range(2, 9)]
+
+
+def test_an_object_that_something_else_keeps_as_text_costs_the_cache_little_memory() -> None:
+    count = 4 * kept.DECODED
+    events = [Seen("ADDED", stored(pod(number)), "1") for number in range(count)]
+    indexer = Indexer(PODS)
+    indexer.on_events(events[: count // 2])
+    tracemalloc.start()
+    try:
+        indexer.on_events(events[count // 2 :])
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken / (count // 2) < 1000

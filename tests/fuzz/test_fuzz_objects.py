@@ -35,7 +35,7 @@ from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed, Event, Gone, Relisted
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.inputs.objects import built_in_queue
+from kilauea.runtime.inputs.built_in import built_in_queue
 from support.probes import fingerprint, slots
 
 NOW = 1_767_225_600_000_000

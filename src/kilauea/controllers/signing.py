@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-
-from cryptography import x509
-from cryptography.x509.oid import NameOID
+from typing import TYPE_CHECKING
 
 from kilauea.api.kinds import SIGNING_REQUESTS
 from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, View
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.objects import NOTHING, condition_of, is_going, own_key, spec_of, status_of, status_patch
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 Sign = Callable[[bytes, Sequence[str], int, int], bytes]
 """Sign a request (PEM) for usages, from a time (seconds since 1970), for some seconds; returns the certificate."""
@@ -82,6 +83,8 @@ def refusal(signer: str, usages: Sequence[str], text: bytes) -> str:
     needed = _NEEDED[signer]
     if needed not in usages or {*usages} - {needed, *_ALLOWED}:
         return f"usages did not match: [{' '.join(usages)}]: {signer} signs [{needed}] with {sorted(_ALLOWED)}"
+    from cryptography import x509  # noqa: PLC0415 - for few clusters, and takes long
+
     try:
         request = x509.load_pem_x509_csr(text)
     except ValueError as error:
@@ -93,6 +96,8 @@ def refusal(signer: str, usages: Sequence[str], text: bytes) -> str:
 
 def _node_refusal(request: x509.CertificateSigningRequest) -> str:
     """The subject of a kubelet is its node, in the group of nodes."""
+    from cryptography.x509.oid import NameOID  # noqa: PLC0415
+
     groups = [each.value for each in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
     names = [str(each.value) for each in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if groups != ["system:nodes"]:

@@ -10,16 +10,16 @@ Selectors of devices are in `kilauea.api.device_selectors`.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from kilauea.api.cel.program import COST_OF_CALL, Program, compile_expression
 from kilauea.api.cel.quantities import Quantity
 from kilauea.api.cel.semver import is_semver, semver
 from kilauea.api.cel.values import NONE, CelCostError, CelError, Optional
 
-__all__ = [
-    "COST_OF_CALL", "NONE", "CelCostError", "CelError", "Optional", "Program", "Quantity", "compiled",
-    "is_semver", "semver",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from kilauea.api.cel.program import Program
+
+__all__ = ["NONE", "CelCostError", "CelError", "Optional", "Quantity", "compiled", "is_semver", "semver"]
 
 
 @lru_cache(maxsize=1024)
@@ -29,4 +29,6 @@ def compiled(expression: str, variables: frozenset[str] | None = None) -> Progra
     Raises:
         CelError: it cannot be compiled.
     """
+    from kilauea.api.cel.program import compile_expression  # noqa: PLC0415 - most clusters have no expressions
+
     return compile_expression(expression, variables)

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.cel import COST_OF_CALL, NONE, CelCostError, CelError, Optional, Program, compiled
+from kilauea.api.cel import NONE, CelCostError, CelError, Optional, compiled
+from kilauea.api.cel.program import COST_OF_CALL, Program
 from kilauea.apiserver.crd.rule_checks import OLD
 from kilauea.apiserver.crd.values import as_cel
 from kilauea.apiserver.deferred import decoded_causes, deferred, encoded_causes, has_answers

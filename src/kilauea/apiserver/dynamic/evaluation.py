@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kilauea.api.cel import COST_OF_CALL, CelCostError, CelError, compiled
+from kilauea.api.cel import CelCostError, CelError, compiled
 from kilauea.api.cel.authorization import Decision, Place, Question, authorizer_values, place_of
+from kilauea.api.cel.program import COST_OF_CALL
 from kilauea.apiserver.too_heavy import TooHeavy, TooManyWaiting
 
 if TYPE_CHECKING:

@@ -13,16 +13,17 @@ from kilauea.api.decode import Decoded
 from kilauea.api.defaults import fill_in
 from kilauea.api.errors import object_label
 from kilauea.api.kinds import KUBERNETES_GROUP
-from kilauea.api.meta import Object, ObjectMeta
+from kilauea.api.meta import Object
 from kilauea.api.metrics import NodeMetrics
 from kilauea.api.ports import Obj
-from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
+from kilauea.api.scheduling import Queue
 from kilauea.api.times import SECOND, parse_time
 from kilauea.api.validate import check
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.model.kubernetes_groups import key_from, named_group
 from kilauea.engine.model.loads import NodeLoad
 from kilauea.engine.model.shards import Sharding
+from kilauea.runtime.inputs.built_in import built_in_queue
 from kilauea.runtime.inputs.expanding.states import states_of
 from kilauea.runtime.inputs.files import read_sources
 from kilauea.runtime.inputs.known_kinds import unknown
@@ -234,12 +235,6 @@ def _creation(workload: Obj) -> int:
 
 def _label(obj: Object) -> tuple[str, str]:
     return obj.kind, object_label(obj)
-
-
-def built_in_queue(name: str) -> Queue:
-    """Return a queue as the scheduler creates it at its first start."""
-    spec = QueueSpec(weight=1, reclaimable=name != wellknown.ROOT_QUEUE)
-    return Queue("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=name), spec, QueueStatus("Open"))
 
 
 def newest(objects: Iterable[Object]) -> int:

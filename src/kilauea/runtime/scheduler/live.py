@@ -28,7 +28,7 @@ from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.model.shards import NONE, Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.inputs.objects import built_in_queue
+from kilauea.runtime.inputs.built_in import built_in_queue
 from kilauea.runtime.inputs.resources import (
     OPTIONAL,
     PRIORITY_KINDS,

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-
 from kilauea.api.job_plugins import SshArguments, read
 from kilauea.api.kinds import SECRETS
 from kilauea.api.ports import Obj
@@ -77,9 +74,14 @@ def new_keys() -> tuple[str, str]:
     This is the one random value that a controller makes: keys derived from the job would not be secret. They are
     made when the Secret is, once, which takes tens of milliseconds.
     """
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - for few jobs, and takes long
+    from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415
+
     key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
-    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     return private.decode(), public.decode() + "\n"
 
 

@@ -18,7 +18,7 @@ from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.validate import check
 from kilauea.engine.conf import SchedulerConf
-from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
+from kilauea.engine.events import Advanced, Changed, Event, Gone, Listed, Relisted
 from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
@@ -71,6 +71,9 @@ class Replans:
     def _note(self, event: Event) -> None:
         match event:
             case Changed(obj) | Advanced(obj):
+                self._keep(obj)
+            case Listed(obj):
+                self._objects.pop((obj.kind, object_label(obj)), None)
                 self._keep(obj)
             case Gone(kind, key):
                 self._objects.pop((kind, key), None)

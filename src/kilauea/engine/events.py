@@ -45,10 +45,21 @@ class Relisted:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """An object of a list, after events may have been lost: it counts, whatever version of it was seen before.
+
+    A long list can so be told one object at a time, each freed before the next is read; a `Gone` for each object that
+    the list lacks then makes it the same as `Relisted`.
+    """
+
+    obj: Object
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """The loads of nodes, by name, as a monitoring system reports them. Loads of earlier events are forgotten."""
 
     loads: Mapping[str, NodeLoad]
 
 
-Event = Changed | Advanced | Gone | Relisted | Measured
+Event = Changed | Advanced | Gone | Relisted | Listed | Measured

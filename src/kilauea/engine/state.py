@@ -25,7 +25,7 @@ from kilauea.api.kinds import KUBERNETES_GROUP
 from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
-from kilauea.engine.events import Advanced, Changed, Event, Gone, Measured, Relisted
+from kilauea.engine.events import Advanced, Changed, Event, Gone, Listed, Measured, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.claims.table import ResourceClaimTable
 from kilauea.engine.model.devices import record_of
@@ -199,8 +199,11 @@ class ClusterState:
                     if key not in present:
                         self._remove(kind, key)
                 for obj in objects:
-                    self._versions.pop((kind, object_label(obj)), None)
+                    self._forget_version((kind, object_label(obj)))
                     self._change(obj)
+            case Listed(obj):
+                self._forget_version((obj.kind, object_label(obj)))
+                self._change(obj)
             case Measured(loads):
                 self._measured = loads
                 self._loads = None
@@ -210,33 +213,50 @@ class ClusterState:
         if handler is None:
             return
         key = (obj.kind, object_label(obj))
-        if not self._is_newest(key, obj):
+        seen, version = self._seen_version(key), _version(obj)
+        if 0 <= version < seen:
             return
-        self.problems.pop(key, None)
+        if self.problems:
+            self.problems.pop(key, None)
         try:
             handler[0](obj)
         except ValueError as error:
             handler[1](key[1])
             self.problems[key] = Problem(*key, str(error))
+        self._note_version(key, max(version, seen))
 
     def _advance(self, pod: core.Pod) -> None:
         task = self.tasks.get(pod.key)
         if task is None:
             self._change(pod)
-        elif self._is_newest((pod.kind, task.key), pod):
-            if task.spec.device_source is not None:
-                task.record = record_of(pod.annotations)
-                self.share_version += 1
-            self._move(task, stage_of(pod, task.cooldown))
+            return
+        version = _version(pod)
+        if 0 <= version < task.version:
+            return
+        task.version = max(version, task.version)
+        if task.spec.device_source is not None:
+            task.record = record_of(pod.annotations)
+            self.share_version += 1
+        self._move(task, stage_of(pod, task.cooldown))
 
-    def _is_newest(self, key: tuple[str, str], obj: Object) -> bool:
-        """Return True if no newer version of an object was seen; this one is recorded."""
-        version = obj.metadata.resource_version or ""
-        if version.isascii() and version.isdigit() and len(version) <= 20:  # 64 bits
-            if int(version) < self._versions.get(key, -1):
-                return False
-            self._versions[key] = int(version)
-        return True
+    def _seen_version(self, key: tuple[str, str]) -> int:
+        """The newest version that was seen of an object; -1 for none. The many tasks hold their own."""
+        task = self.tasks.get(key[1]) if key[0] == "Pod" else None
+        return self._versions.get(key, -1) if task is None else task.version
+
+    def _note_version(self, key: tuple[str, str], version: int) -> None:
+        task = self.tasks.get(key[1]) if key[0] == "Pod" else None
+        if task is not None:
+            task.version = version
+            self._versions.pop(key, None)
+        elif version >= 0:
+            self._versions[key] = version
+
+    def _forget_version(self, key: tuple[str, str]) -> None:
+        self._versions.pop(key, None)
+        task = self.tasks.get(key[1]) if key[0] == "Pod" else None
+        if task is not None:
+            task.version = -1
 
     def _remove(self, kind: str, key: str) -> None:
         handler = self._handlers.get(kind)
@@ -325,6 +345,7 @@ class ClusterState:
         self._put_on_node(task)
         if task.group:
             job = self._job(task.group)
+            task.group = job.key  # one string for all tasks of a job
             if service:
                 job.set_service(task)
             job.add_task(task, pod.labels)
@@ -623,3 +644,9 @@ class ClusterState:
         for task in self.tasks.values():
             task.label_class = self.classes.id_of(*old.get(task.label_class))
             self.placements.label_class[task.row] = task.label_class
+
+
+def _version(obj: Object) -> int:
+    """The version of an object; -1 if it is not a number."""
+    version = obj.metadata.resource_version or ""
+    return int(version) if version.isascii() and version.isdigit() and len(version) <= 20 else -1  # 64 bits

@@ -6,7 +6,8 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 TURN_SECONDS = 0.0005
@@ -29,6 +30,18 @@ def collect_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 50, 100)
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Pause the cyclic garbage collector while many objects are read that stay; it would visit all of them often."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 async def collect_seldom_after(complete: Awaitable[Any]) -> None:

@@ -6,6 +6,7 @@ and the row of its node. Both belong to the cluster state; `neighbours.py` count
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.api.selectors import Selector
+
+_NUMBERS = "I"
+"""Type of the numbers in arrays: unsigned, 32 bits."""
 
 
 class LabelClass(NamedTuple):
@@ -23,34 +27,62 @@ class LabelClass(NamedTuple):
 
 
 class LabelClasses:
-    """Numbers for (namespace, labels)."""
+    """Numbers for (namespace, labels).
+
+    Pods often have a label of their own, such as their index, so there may be as many classes as pods. A class is
+    therefore stored as the numbers of its namespace and labels, and its mapping is made when it is asked for.
+    """
 
     def __init__(self) -> None:
-        self._ids: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
-        self._classes: list[LabelClass] = []
-        self._by_label: dict[tuple[str, str], list[int]] = {}
+        self._numbers: dict[tuple[str, ...], int] = {}
+        """Of labels (key, value), and of namespaces (name,)."""
+        self._texts: list[tuple[str, ...]] = []
+        """Labels and namespaces by number."""
+        self._with: list[array[int]] = []
+        """Classes by the number of a label or namespace."""
+        self._ids: dict[bytes, int] = {}
+        self._classes: list[bytes] = []
+        """By class, the number of its namespace and those of its labels in order."""
 
     def __len__(self) -> int:
         return len(self._classes)
 
     def id_of(self, namespace: str, labels: Mapping[str, str]) -> int:
         """The number of the class, a new one if it has none."""
-        key = (namespace, frozenset(labels.items()))
+        numbers = array(_NUMBERS, (self._number((namespace,)), *sorted(map(self._number, labels.items()))))
+        key = numbers.tobytes()
         known = self._ids.get(key)
         if known is None:
             known = self._ids[key] = len(self._classes)
-            self._classes.append(LabelClass(namespace, labels))
-            for label in labels.items():
-                self._by_label.setdefault(label, []).append(known)
+            self._classes.append(key)
+            for number in numbers:
+                self._with[number].append(known)
         return known
+
+    def _number(self, text: tuple[str, ...]) -> int:
+        """The number of a label or namespace, a new one if it has none."""
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self._texts)
+            self._texts.append(text)
+            self._with.append(array(_NUMBERS))
+        return number
 
     def get(self, number: int) -> LabelClass:
         """The class with this number."""
-        return self._classes[number]
+        namespace, *labels = array(_NUMBERS, self._classes[number])
+        mapping: dict[str, str] = {}
+        for each in labels:
+            key, value = self._texts[each]
+            mapping[key] = value
+        return LabelClass(self._texts[namespace][0], mapping)
 
     def with_label(self, label: tuple[str, str] | None) -> Sequence[int]:
         """Numbers of the classes with a label (key, value); of all classes for None."""
-        return range(len(self._classes)) if label is None else self._by_label.get(label, ())
+        if label is None:
+            return range(len(self._classes))
+        number = self._numbers.get(label)
+        return () if number is None else self._with[number]
 
 
 class Placements:

@@ -6,9 +6,11 @@ and the namespace are kept apart: they matter only in clusters where pods are se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import lru_cache
+from sys import intern
+from typing import NamedTuple, TypeVar
 
 from kilauea.api import wellknown
 from kilauea.api.core import (
@@ -26,6 +28,8 @@ from kilauea.engine.model.service_classes import BURSTABLE, limits_of, qos_of
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
 from kilauea.engine.model.wishes import wants_numa
+
+Shared = TypeVar("Shared", bound=Hashable)
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +94,8 @@ class Task:
     """The queue that it names for a PodGroup of Kubernetes."""
     foreign: bool = False
     """Another scheduler's: it takes room, and is never evicted here."""
+    version: int = -1
+    """The newest version of the pod that was seen; -1 for one without a number."""
 
 
 def task_of(pod: Pod, specs: SpecTable) -> Task:
@@ -99,12 +105,12 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         QuantityError, ValueError: a field cannot be read.
     """
     meta, annotations = pod.metadata, pod.annotations
-    namespace = pod.namespace
+    namespace = intern(pod.namespace)
     group = named_group(pod)
     index = index_in_name(meta.name)
     creation = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0
     uid = meta.uid or pod.key
-    gates = [g.name for g in pod.spec.scheduling_gates or ()]
+    gates = [g.name for g in pod.spec.scheduling_gates] if pod.spec.scheduling_gates else []
     owners = meta.owner_references
     cooldown = pod.labels.get(wellknown.COOLDOWN_TIME) or annotations.get(wellknown.COOLDOWN_TIME, "")
     stage = stage_of(pod, cooldown)
@@ -115,11 +121,11 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         namespace=namespace,
         uid=uid,
         group=group,
-        role=annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, ""),
+        role=intern(annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, "")),
         spec=spec,
-        images=_images(pod.spec),
+        images=_shared(_images(pod.spec)),
         priority=_priority(pod),
-        priority_class=pod.spec.priority_class_name or "",
+        priority_class=intern(pod.spec.priority_class_name or ""),
         preemptable=_preemptable(annotations, pod.labels),
         gated=bool(gates),
         foreign_gate=bool(gates) and gates != [wellknown.QUEUE_ALLOCATION_GATE],
@@ -134,7 +140,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         scheduled=stage.scheduled,
         ends=stage.ends,
         started=stage.started,
-        limits=limits_of(pod.spec),
+        limits=_shared(limits_of(pod.spec)),
         qos=qos_of(pod.spec),
         numa=wants_numa(annotations),
         record=record_of(annotations) if spec.device_source is not None else (),
@@ -142,6 +148,12 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         numa_cpus=tuple(sorted(parse_decision(annotations[DECISION]).items())) if DECISION in annotations else (),
         queue=queue_in(annotations, pod.labels) if object_key(group) else "",
     )
+
+
+@lru_cache(maxsize=4096)
+def _shared(value: Shared) -> Shared:
+    """Return the first of the values that are equal, so that pods that are alike share one."""
+    return value
 
 
 class Stage(NamedTuple):
@@ -159,7 +171,7 @@ class Stage(NamedTuple):
 
 def stage_of(pod: Pod, cooldown: str) -> Stage:
     """Return the stage of a pod with this cooldown."""
-    pod_status, node = pod.status, pod.spec.node_name or ""
+    pod_status, node = pod.status, intern(pod.spec.node_name or "")
     return Stage(
         node,
         status.of_pod(pod_status.phase if pod_status else None, bool(pod.metadata.deletion_timestamp), node),

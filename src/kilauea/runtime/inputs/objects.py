@@ -16,7 +16,6 @@ from kilauea.api.kinds import KUBERNETES_GROUP
 from kilauea.api.meta import Object
 from kilauea.api.metrics import NodeMetrics
 from kilauea.api.ports import Obj
-from kilauea.api.scheduling import Queue
 from kilauea.api.times import SECOND, parse_time
 from kilauea.api.validate import check
 from kilauea.engine.conf import SchedulerConf

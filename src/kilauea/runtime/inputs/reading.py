@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import DecodeError
 from msgspec.structs import replace
 
@@ -10,6 +11,8 @@ from kilauea.api.decode import GROUPS, decode
 from kilauea.api.meta import Object
 from kilauea.api.validate import check
 from kilauea.runtime.inputs.resources import DECODERS, RESOURCES
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Unusable(ValueError):
@@ -39,6 +42,17 @@ def decoded(kind: str, data: bytes) -> Object:
         obj = _read_slowly(kind, data)
     obj.kind, obj.api_version = kind, RESOURCES[kind].api_version
     return obj
+
+
+def kept(pod: Pod) -> bytes:
+    """A pod as it is kept to be read again: the fields that scheduling reads, about a quarter of the whole.
+
+    The conditions of a pod on a node are left out but for the time at which it was scheduled.
+    """
+    if pod.spec.node_name and pod.status is not None and pod.status.conditions:
+        scheduled = [each for each in pod.status.conditions if each.type == "PodScheduled"]
+        pod = replace(pod, status=replace(pod.status, conditions=scheduled))
+    return _encode(pod)
 
 
 def check_usable(obj: Object) -> None:

@@ -28,7 +28,7 @@ from kilauea.api.ports import Seen
 from kilauea.api.scheduling import PodGroup, Queue
 from kilauea.api.storage import PersistentVolume, PersistentVolumeClaim
 from kilauea.api.topology import HyperNode
-from kilauea.engine.events import Advanced, Changed, Gone, Measured, Relisted
+from kilauea.engine.events import Advanced, Changed, Gone, Listed, Measured, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.kubernetes_groups import key_from, object_key
 from kilauea.engine.model.loads import NodeLoad
@@ -39,11 +39,13 @@ from kilauea.runtime.inputs.reading import (
     check_usable,
     decoded,
     has_only_advanced,
+    kept,
     read,
 )
 from kilauea.runtime.inputs.resources import DYNAMIC_KINDS, head_of
 from kilauea.runtime.scheduler.assumed import Assumed, Placed
 from kilauea.runtime.scheduler.assumed_volumes import Place
+from kilauea.runtime.tasks import collection_paused
 
 _WAKING = DYNAMIC_KINDS | frozenset(
     "PriorityClass HyperNode Numatopology PersistentVolume PersistentVolumeClaim StorageClass CSINode "
@@ -92,7 +94,7 @@ class Feed:
         self.state = state
         self.assumed = assumed
         self.pods: dict[str, bytes] = {}
-        """Every pod as received; bytes cost the garbage collector less than objects."""
+        """Every pod, as far as scheduling reads it; bytes cost the garbage collector less than objects."""
         self.groups: dict[str, PodGroup] = {}
         """As stored in the API, without assumptions."""
         self.kubernetes_groups: dict[str, KubernetesPodGroup] = {}
@@ -197,21 +199,43 @@ class Feed:
             self.put(kind, data)
 
     def _relist(self, kind: str, items: Sequence[bytes]) -> None:
+        with collection_paused():
+            if kind == "Pod":
+                self._relist_pods(items)
+            else:
+                self._relist_at_once(kind, items)
+        self.changes += 1
+        self.touched.update(self.groups)
+        self.touched.update(self.kubernetes_groups)
+        self.wake()
+
+    def _relist_pods(self, items: Sequence[bytes]) -> None:
+        """Replace all pods, one after another: there may be a million of them."""
+        for place in [place for place in self.faults if place[0] == "Pod"]:
+            del self.faults[place]
+        listed = set()
+        for data in items:
+            for key, pod in self._read("Pod", data):
+                listed.add(key)
+                overlaid = self._overlay(pod)
+                self.state.apply(Listed(overlaid))
+                self._note_problems([overlaid])
+        for key in [key for key in self.pods if key not in listed]:
+            self._forget("Pod", key)
+            self.state.apply(Gone("Pod", key))
+
+    def _relist_at_once(self, kind: str, items: Sequence[bytes]) -> None:
         if kind == "ResourceClaim":
             self.state.resource_claims.readable(True)
         for place in [place for place in self.faults if place[0] == kind]:
             del self.faults[place]
-        objects = {key: (obj, data) for data in items for key, obj in self._read(kind, data)}
+        objects = {key: obj for data in items for key, obj in self._read(kind, data)}
         for key in [key for key in self._keys(kind) if key not in objects]:
             self._forget(kind, key)
-        overlaid = [self._overlay(obj, data) for obj, data in objects.values()]
+        overlaid = [self._overlay(obj) for obj in objects.values()]
         overlaid += self.assumed.claims.made(objects) if kind == "ResourceClaim" else []
         self.state.apply(Relisted(kind, overlaid))
-        self.changes += 1
         self._note_problems(overlaid)
-        self.touched.update(self.groups)
-        self.touched.update(self.kubernetes_groups)
-        self.wake()
 
     def _take_events(self, kind: str, batch: Sequence[Seen]) -> None:
         for event in batch:
@@ -244,21 +268,21 @@ class Feed:
         """Overlay a pod with the current assumptions. Call it between cycles, or inside `frozen`."""
         data = self.pods.get(key)
         if data is not None:
-            self._take_pod(key, decoded("Pod", data), data, reread=True)
+            self._take_pod(key, decoded("Pod", data), reread=True)
 
     def bind(self, key: str, placed: Placed) -> None:
         """Assume that a pending pod is on a node. Call it between cycles, or inside `frozen`."""
         self.assumed.binds[key] = placed
         data = self.pods.get(key)
         if data is not None:
-            self._take_pod(key, decoded("Pod", data), data, reread=False)
+            self._take_pod(key, decoded("Pod", data), reread=False)
 
     def nominate(self, key: str, placed: Placed) -> None:
         """Assume that a pod is nominated to a node, or with an empty node to none. Call it as `bind`."""
         self.assumed.nominations[key] = placed
         data = self.pods.get(key)
         if data is not None:
-            self._take_pod(key, decoded("Pod", data), data, reread=False)
+            self._take_pod(key, decoded("Pod", data), reread=False)
 
     def reconsider_group(self, key: str) -> None:
         """Overlay a pod group with its assumed phase. Call it between cycles, or inside `frozen`."""
@@ -310,11 +334,11 @@ class Feed:
         self.state.apply(Gone(kind, head.key))
         self.faults[kind, head.key] = Fault(kind, head.key, head.metadata.uid, str(fault))
 
-    def _overlay(self, obj: Object, data: bytes) -> Object:
+    def _overlay(self, obj: Object) -> Object:
         """Store an object, and return it overlaid with the assumptions."""
         match obj:
             case Pod():
-                return self._overlay_pod(obj, data)
+                return self._overlay_pod(obj)
             case PodGroup():
                 self.groups[obj.key] = obj
                 return self.assumed.over_group(obj)
@@ -337,8 +361,8 @@ class Feed:
                 self._nodes[obj.name] = _read_by_scheduling(obj)
         return obj
 
-    def _overlay_pod(self, pod: Pod, data: bytes) -> Pod:
-        self.pods[pod.key] = data
+    def _overlay_pod(self, pod: Pod) -> Pod:
+        self.pods[pod.key] = kept(pod)
         return self.assumed.over_pod(pod)
 
     def _put_pod(self, data: bytes) -> None:
@@ -357,16 +381,16 @@ class Feed:
         if before is not None and _older(pod, before):
             return
         self.faults.pop(("Pod", pod.key), None)
-        self._take_pod(pod.key, pod, data, reread=reread)
+        self._take_pod(pod.key, pod, reread=reread)
 
-    def _take_pod(self, key: str, pod: Object, data: bytes, *, reread: bool) -> None:
+    def _take_pod(self, key: str, pod: Object, *, reread: bool) -> None:
         """Apply a pod with its assumptions; unless `reread`, only its status has advanced."""
         assert isinstance(pod, Pod)
         before = _summary(self.state.tasks.get(key))
         if reread or key in self.assumed.held:
-            self._apply(Changed(self._overlay_pod(pod, data)))
+            self._apply(Changed(self._overlay_pod(pod)))
         else:
-            self.pods[key] = data
+            self.pods[key] = kept(pod)
             self._apply(Advanced(self.assumed.over_pod(pod)))
         self._compare(before, self.state.tasks.get(key))
 
@@ -385,14 +409,14 @@ class Feed:
     def _put_node(self, name: str, node: Node) -> None:
         """Take a node, unless only fields changed that scheduling does not read, as heartbeats do."""
         if self._nodes.get(name) != _read_by_scheduling(node):
-            self._apply(Changed(self._overlay(node, b"")))
+            self._apply(Changed(self._overlay(node)))
             self.wake()
 
     def _put_other(self, kind: str, key: str, obj: Object) -> None:
         known = self._known(kind, key)
         if known is not None and _older(obj, known):
             return
-        self._apply(Changed(self._overlay(obj, b"")))
+        self._apply(Changed(self._overlay(obj)))
         if kind == KUBERNETES_GROUP:
             self.touched.add(key_from(key))
         if kind in _WAKING or (kind in _READ_IN_PART and _intent(known) != _intent(obj)):

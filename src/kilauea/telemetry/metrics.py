@@ -6,7 +6,7 @@ object, so a process that runs for long has no more of them than there are objec
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -86,12 +86,12 @@ class SchedulerMetrics:
         # The library adds `_total` to the names of counters, which these two have not in the original.
         self._retries = self._gauge("job_retry_counts", "Counts cycles in which a job waited", "job_id")
         self._tried = self._gauge("total_preemption_attempts", "Counts nodes on which preempt tried to make room")
-        self._shares: list[tuple[str, float]] = []
-        """Of jobs, `namespace/name`."""
+        self._shares: Callable[[], Iterable[tuple[str, float]]] = tuple
+        """Lists jobs, `namespace/name`, with their shares."""
         shares = Gauges(
             {"volcano_job_share": "Share of a job under drf"},
             ("job_ns", "job_id"),
-            lambda: ((job.split("/", 1), (share,)) for job, share in self._shares),
+            lambda: ((job.split("/", 1), (share,)) for job, share in self._shares()),
         )
         registry.register(shares)
         self._transactions = Counter(
@@ -204,9 +204,9 @@ class SchedulerMetrics:
         for name in gone - set(self._retried.values()) if gone else ():  # others may have the name elsewhere
             self._retries.remove(name)
 
-    def job_shares(self, shares: Iterable[tuple[str, float]]) -> None:
-        """These are the jobs, `namespace/name`, with their shares under drf."""
-        self._shares = list(shares)
+    def job_shares(self, shares: Callable[[], Iterable[tuple[str, float]]]) -> None:
+        """Take what lists the jobs, `namespace/name`, with their shares under drf; it is called at each scrape."""
+        self._shares = shares
 
     def evicts(self, actions: Iterable[str], victims: int) -> None:
         """A plan evicts pods, for these actions."""

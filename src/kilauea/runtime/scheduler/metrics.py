@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class CycleMetrics:
             self._queues(plan)
             self._jobs(plan)
             drf = any(plugin.name == "drf" for tier in conf.tiers for plugin in tier)
-            self._metrics.job_shares(shares(self._feed.state) if drf else ())
+            self._metrics.job_shares(shares(self._feed.state) if drf else tuple)
             if conf.plugins & CARD_PLUGINS:
                 self._cards()
 
@@ -87,17 +87,22 @@ class CycleMetrics:
         self._metrics.forget_jobs(self._feed.state.jobs)
 
 
-def shares(state: ClusterState) -> Iterator[tuple[str, float]]:
-    """The dominant share (as in drf) of each job of a queue."""
+def shares(state: ClusterState) -> Callable[[], Iterator[tuple[str, float]]]:
+    """Return a function that lists the dominant share (as in drf) of each job of a queue, as it is now.
+
+    There may be a hundred thousand jobs in each cycle, and few scrapes, so a cycle copies columns only.
+    """
     state.settle()
     table, total = state.job_table, state.nodes.total()
     size = len(table)
     parts = [table.allocated[state.axis.rows[name], :size] / all_ for name, all_ in total.items() if all_ >= EPSILON]
     largest = np.max(parts, axis=0, initial=0) if parts else np.zeros(size)
-    for row in np.flatnonzero(table.queue[:size] >= 0):
-        job = table.jobs[row]
-        if job is not None:
-            yield job.key, float(largest[row])
+    jobs, rows = tuple(table.jobs), np.flatnonzero(table.queue[:size] >= 0)
+
+    def series() -> Iterator[tuple[str, float]]:
+        return ((job.key, float(largest[row])) for row in rows.tolist() if (job := jobs[row]) is not None)
+
+    return series
 
 
 def _overused(outcome: QueueOutcome) -> bool:

@@ -1,0 +1,162 @@
+"""One scheduler process with a cluster of pods that run: what a list costs, and its cycles, printed as JSON.
+
+    python benchmarks/scale_probe.py NODES PODS MORE [SHARDS]
+
+Objects come as bytes of a list, as from an API server, and go through the live scheduler's feed into the state. With
+SHARDS, the scheduler works on that part of the nodes. Times are CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import scenarios
+
+from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.cycle import cycle
+from kilauea.engine.model.shards import HARD, NONE, Sharding
+from kilauea.engine.plan import Plan
+from kilauea.engine.state import ClusterState
+from kilauea.runtime.inputs.conf_file import read_conf
+from kilauea.runtime.scheduler.assumed import Assumed
+from kilauea.runtime.scheduler.feed import Feed
+from kilauea.runtime.tasks import collect_seldom, collection_paused
+
+GANG = 10
+NOW = 1_767_229_200_000_000
+CHANGES = 50
+"""Pods that change between two cycles: half of them end, half are new."""
+TURNS = 20
+"""Cycles with changes before them."""
+
+encode = msgspec.json.Encoder().encode
+
+
+def listed(objects: Iterable[scenarios.Json]) -> dict[str, list[bytes]]:
+    """Objects as bytes, by kind."""
+    out: dict[str, list[bytes]] = {}
+    with collection_paused():
+        for obj in objects:
+            out.setdefault(obj["kind"], []).append(encode(obj))
+    return out
+
+
+def shard(nodes: int, shards: int) -> scenarios.Json:
+    """The NodeShard of the first of so many schedulers."""
+    names = [f"n{number:05d}" for number in range(0, nodes, shards)]
+    return {
+        "apiVersion": "shard.volcano.sh/v1alpha1",
+        "kind": "NodeShard",
+        "metadata": {"name": "volcano"},
+        "spec": {"nodesDesired": names},
+        "status": {"nodesInUse": names},
+    }
+
+
+def waiting(first: int, pods: int) -> Iterator[scenarios.Json]:
+    """Gangs that wait, each pod with one of six sizes."""
+    for number in range(first, first + pods // GANG):
+        name = f"more{number:06d}"
+        yield scenarios.group(name, number, f"q{number % 4}", GANG)
+        for k in range(GANG):
+            yield scenarios.pod(f"{name}-{k}", name, scenarios.CPUS[(number + k) % len(scenarios.CPUS)])
+
+
+def resident() -> int:
+    """Resident memory in bytes."""
+    pages = Path("/proc/self/statm")
+    if not pages.exists():
+        return peak()
+    return int(pages.read_text().split()[1]) * resource.getpagesize()
+
+
+def peak() -> int:
+    """Peak resident memory in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+class Probe:
+    """A feed, and cycles over its state."""
+
+    def __init__(self, nodes: int, pods: int, shards: int, conf: SchedulerConf) -> None:
+        self.conf = conf
+        sharding = Sharding(HARD if shards else NONE)
+        self.feed = Feed(ClusterState(sharding=sharding), Assumed())
+        lists = listed(scenarios.running(nodes, pods, GANG))
+        if shards:
+            lists["NodeShard"] = [encode(shard(nodes, shards))]
+        started = time.process_time()
+        for kind in sorted(lists):
+            self.feed.relisted(kind, lists.pop(kind))
+        self.load = time.process_time() - started
+        collect_seldom()
+
+    def run(self) -> tuple[float, Plan]:
+        """Run a cycle; return its seconds and its plan."""
+        started = time.process_time()
+        plan = cycle(self.feed.state, self.conf, NOW)
+        return time.process_time() - started, plan
+
+    def put(self, objects: Iterable[scenarios.Json]) -> None:
+        """Pass objects to the feed, as from watches."""
+        for obj in objects:
+            self.feed.put(obj["kind"], encode(obj))
+
+    def churn(self) -> list[float]:
+        """Seconds from some changes to the plan: half of the changed pods have ended, the others are new and wait."""
+        running = iter(list(self.feed.pods))
+        seconds = []
+        for turn in range(TURNS):
+            gone = [key for key, _ in zip(running, range(CHANGES // 2), strict=False)]
+            started = time.process_time()
+            for key in gone:
+                self.feed.gone("Pod", key)
+            self.put(waiting(100_000 + turn * CHANGES, CHANGES // 2))
+            _, plan = self.run()
+            seconds.append(time.process_time() - started)
+            for pod in {bind.pod for bind in plan.binds}:
+                self.feed.gone("Pod", pod)
+        return seconds
+
+
+def main() -> None:
+    """Print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("nodes", "pods", "more"):
+        parser.add_argument(name, type=int)
+    parser.add_argument("shards", type=int, nargs="?", default=0)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "scheduler.conf"
+        file.write_text(scenarios.FULL_CONF)
+        probe = Probe(given.nodes, given.pods, given.shards, read_conf(str(file)))
+    first, _ = probe.run()
+    held = resident()
+    idle = min(probe.run()[0] for _ in range(3))
+    churn = probe.churn()
+    probe.put(waiting(0, given.more))
+    placed = [probe.run() for _ in range(2)]
+    found = {
+        "load": probe.load,
+        "first": first,
+        "idle": idle,
+        "churn": max(churn),
+        "place": min(seconds for seconds, _ in placed),
+        "bound": len(placed[0][1].binds),
+        "kept": sum(map(len, probe.feed.pods.values())) / len(probe.feed.pods),
+        "resident": held,
+        "peak": peak(),
+    }
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,7 +9,7 @@ import pytest
 
 from kilauea.api.core import Pod
 from kilauea.api.meta import Object
-from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
+from kilauea.engine.events import Advanced, Changed, Event, Gone, Listed, Relisted
 from kilauea.engine.model.status import RUNNING
 from kilauea.engine.state import ClusterState
 from support.builders import (
@@ -219,6 +219,32 @@ def test_versions_of_an_object(first: int, late: int | None, counts: str) -> Non
 def test_a_list_is_taken_whatever_versions_were_seen() -> None:
     state = after(Changed(pod("p", node="n1", version=9)), Relisted("Pod", [pod("p", node="n2", version=3)]))
     assert state.tasks["ns/p"].node == "n2"
+
+
+def test_a_list_that_is_told_one_by_one_is_taken_whatever_versions_were_seen() -> None:
+    state = after(Changed(pod("p", node="n1", version=9)), Listed(pod("p", node="n2", version=3)))
+    assert state.tasks["ns/p"].node == "n2"
+    state.apply(Changed(pod("p", node="n1", version=2)))
+    assert state.tasks["ns/p"].node == "n2"
+
+
+def test_a_list_that_is_told_one_by_one_is_the_same_as_the_whole() -> None:
+    base, left, new = cluster(), pod("left", node="n1"), pod("new", node="n2")
+    whole = after(
+        *map(Changed, flat([base, left])), Relisted("Pod", flat([*(o for o in base if o.kind == "Pod"), new]))
+    )
+    pods = [o for o in base if o.kind == "Pod"]
+    told = after(*map(Changed, flat([base, left])), *map(Listed, flat([*pods, new])), Gone("Pod", "ns/left"))
+    assert same(told, whole)
+
+
+def test_the_version_of_a_pod_holds_while_the_pod_is_not_scheduled_here() -> None:
+    foreign = pod("p", schedulerName="other", version=9)
+    state = after(Changed(pod("p", node="n1", version=7)), Changed(foreign), Changed(pod("p", node="n1", version=8)))
+    assert "ns/p" not in state.tasks
+    state.apply(Changed(pod("p", node="n1", version=10)))
+    state.apply(Changed(pod("p", node="n2", version=9)))
+    assert state.tasks["ns/p"].node == "n1"
 
 
 def test_an_object_that_is_gone_may_come_back_with_any_version() -> None:

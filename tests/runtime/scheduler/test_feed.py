@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import json
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kilauea.api.core import Pod
 from kilauea.api.ports import Seen
 from kilauea.engine.model import status
 from kilauea.engine.state import ClusterState
+from kilauea.runtime.inputs.reading import decoded, kept
 from kilauea.runtime.scheduler.assumed import Assumed, Placed
 from kilauea.runtime.scheduler.feed import Feed
 from support.probes import fingerprint
@@ -151,6 +154,68 @@ def test_an_earlier_form_of_a_pod_that_comes_late_changes_nothing() -> None:
     feed.put("Pod", pod(form(), 2))
     feed.put("Pod", pod(form(phase="Running", node="n1"), 4))
     assert feed.state.classes.get(feed.state.tasks[KEY].label_class).labels == {}
+
+
+# --- lists
+
+
+def test_a_list_of_pods_replaces_those_that_were_known() -> None:
+    feed = feed_of(Assumed(), [pod(form(), 5)])
+    left_out = pod({**form(), "cpu": "-1"}, 1).replace(b'"p"', b'"odd"')
+    other = pod(form(node="n1", phase="Running"), 2).replace(b'"p"', b'"other"')
+    feed.relisted("Pod", [other, left_out])
+    assert list(feed.state.tasks) == ["ns/other"]
+    assert list(feed.pods) == ["ns/other"]
+    assert [fault.key for fault in feed.faults.values()] == ["ns/odd"]
+    assert feed.state.tasks["ns/other"].node == "n1"
+
+
+def test_a_list_is_taken_though_it_has_an_earlier_version_of_a_pod() -> None:
+    feed = feed_of(Assumed(), [pod(form(), 5)])
+    feed.relisted("Pod", [pod(form(node="n1", phase="Running"), 3)])
+    assert feed.state.tasks[KEY].node == "n1"
+
+
+def test_garbage_is_collected_again_after_a_list() -> None:
+    feed_of(Assumed(), [pod(form(), 5)])
+    assert gc.isenabled()
+
+
+# --- what is kept of a pod
+
+
+def test_a_pod_is_kept_without_the_fields_that_scheduling_does_not_read() -> None:
+    said = json.loads(pod(form(node="n1", phase="Running", cooldown="10m"), 1))
+    said["metadata"]["managedFields"] = [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}]
+    said["status"]["conditions"].append({"type": "Ready", "status": "True"})
+    said["status"]["containerStatuses"] = [{"name": "main", "ready": True}]
+    feed = feed_of(Assumed(), [json.dumps(said).encode()])
+    held = json.loads(feed.pods[KEY])
+    assert "managedFields" not in held["metadata"]
+    assert held["status"] == {"phase": "Running", "nominatedNodeName": "", "conditions": [RUNNING]}
+    assert as_read_again(feed)
+
+
+def test_the_conditions_of_a_pod_that_waits_are_kept() -> None:
+    said = json.loads(pod(form(), 1))
+    said["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}, {"type": "Ready", "status": "False"}]
+    feed = feed_of(Assumed(), [json.dumps(said).encode()])
+    assert json.loads(feed.pods[KEY])["status"]["conditions"] == said["status"]["conditions"]
+
+
+@pytest.mark.parametrize("amount", [1, 1.5, 10**30, "1e3", "7Ei"])
+def test_requests_of_a_kept_pod_are_as_they_were_written(amount: object) -> None:
+    said = json.loads(pod(form(), 1))
+    said["spec"]["containers"][0]["resources"]["requests"]["memory"] = amount
+    kept_pod = kept(decoded_pod(json.dumps(said).encode()))
+    assert decoded_pod(kept_pod) == decoded_pod(json.dumps(said).encode())
+
+
+def decoded_pod(data: bytes) -> Pod:
+    """A pod from its JSON."""
+    obj = decoded("Pod", data)
+    assert isinstance(obj, Pod)
+    return obj
 
 
 # --- a frozen feed

@@ -34,18 +34,17 @@ class ShapeTable:
         traits: tuple[tuple[str, Hashable], ...] = (),
     ) -> TaskShape:
         """The shape of a task; `owner`, `queue`, `claims` and `traits` as in `TaskShape`."""
-        label_class = self._classes.get(task.label_class)
         images = task.images if self._images else (0, ())
         key: tuple[object, ...] = (task.spec, images, owner, queue, claims, traits)
         if self._selected is not None:
-            labels = label_class.labels
+            namespace, labels = self._classes.get(task.label_class)
             chosen = tuple((k, labels[k]) for k in sorted(self._selected & labels.keys()))
-            key = (*key, label_class.namespace, chosen)
+            key = (*key, namespace, chosen)
         shape = self._shapes.get(key)
         if shape is None:
             if owner or claims or traits:
                 shape = self.shape_of(task, "", queue).variant(owner, claims, traits)
             else:
-                shape = TaskShape(task.spec, label_class, images, queue, self._axis)
+                shape = TaskShape(task.spec, self._classes.get(task.label_class), images, queue, self._axis)
             self._shapes[key] = shape
         return shape

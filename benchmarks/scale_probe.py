@@ -1,6 +1,6 @@
 """One scheduler process with a cluster of pods that run: what a list costs, and its cycles, printed as JSON.
 
-    python benchmarks/scale_probe.py NODES PODS MORE [SHARDS]
+    python benchmarks/scale_probe.py NODES PODS MORE [SHARDS] [--stored]
 
 Objects come as bytes of a list, as from an API server, and go through the live scheduler's feed into the state. With
 SHARDS, the scheduler works on that part of the nodes. Times are CPU time.
@@ -32,6 +32,10 @@ from kilauea.runtime.tasks import collect_seldom, collection_paused
 
 GANG = 10
 NOW = 1_767_229_200_000_000
+CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+LOST = ("not-ready", "unreachable")
+FIELDS = ("conditions", "containerStatuses", "hostIP", "phase", "podIP", "podIPs", "startTime", "lastProbe")
+"""Some of the fields that components manage."""
 CHANGES = 50
 """Pods that change between two cycles: half of them end, half are new."""
 TURNS = 20
@@ -47,6 +51,30 @@ def listed(objects: Iterable[scenarios.Json]) -> dict[str, list[bytes]]:
         for obj in objects:
             out.setdefault(obj["kind"], []).append(encode(obj))
     return out
+
+
+def as_stored(number: int, pod: scenarios.Json) -> scenarios.Json:
+    """A running pod with what the components of a cluster add to it: some 4 kB, of which scheduling reads a quarter."""
+    uid, time_ = f"{number:08d}-0000-4000-8000-000000000000", "2026-01-01T00:00:00Z"
+    name = pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"]
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": name, "uid": uid, "controller": True}
+    fields: dict[str, dict[str, object]] = {
+        f"f:{field}{part}": {".": {}, "f:name": {}} for field in FIELDS for part in ("", "Time", "Message")
+    }
+    managed = [
+        {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": time_, "fieldsV1": {"f:status": fields}}
+        for manager in ("controllers", "kubelet")
+    ]
+    marks = {"volcano.sh/job-name": name, "volcano.sh/task-index": f"{number % GANG}", "volcano.sh/task-spec": "work"}
+    metadata = {"uid": uid, "resourceVersion": f"{number + 1000}", "ownerReferences": [owner], "managedFields": managed}
+    pod["metadata"] |= metadata | {"labels": marks, "annotations": pod["metadata"]["annotations"] | marks}
+    token = f"kube-api-access-{number:05x}"
+    lost = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"} for key in LOST]
+    pod["spec"] |= {"volumes": [{"name": token, "projected": {"sources": [{"downwardAPI": {}}]}}], "tolerations": lost}
+    conditions = [{"type": each, "status": "True", "lastTransitionTime": time_} for each in CONDITIONS]
+    image = [{"name": "main", "imageID": f"work@sha256:{uid * 2}", "containerID": f"containerd://{uid * 2}"}]
+    pod["status"] |= {"conditions": conditions, "startTime": time_, "containerStatuses": image}
+    return pod
 
 
 def shard(nodes: int, shards: int) -> scenarios.Json:
@@ -86,11 +114,16 @@ def peak() -> int:
 class Probe:
     """A feed, and cycles over its state."""
 
-    def __init__(self, nodes: int, pods: int, shards: int, conf: SchedulerConf) -> None:
+    def __init__(self, nodes: int, pods: int, shards: int, stored: bool, conf: SchedulerConf) -> None:
         self.conf = conf
         sharding = Sharding(HARD if shards else NONE)
         self.feed = Feed(ClusterState(sharding=sharding), Assumed())
-        lists = listed(scenarios.running(nodes, pods, GANG))
+        objects = scenarios.running(nodes, pods, GANG)
+        if stored:
+            objects = (as_stored(n, obj) if obj["kind"] == "Pod" else obj for n, obj in enumerate(objects))
+        lists = listed(objects)
+        self.size = sum(map(len, lists["Pod"])) / pods
+        """Mean size of a pod in the list."""
         if shards:
             lists["NodeShard"] = [encode(shard(nodes, shards))]
         started = time.process_time()
@@ -133,11 +166,12 @@ def main() -> None:
     for name in ("nodes", "pods", "more"):
         parser.add_argument(name, type=int)
     parser.add_argument("shards", type=int, nargs="?", default=0)
+    parser.add_argument("--stored", action="store_true", help="pods with all that a cluster adds to them")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scheduler.conf"
         file.write_text(scenarios.FULL_CONF)
-        probe = Probe(given.nodes, given.pods, given.shards, read_conf(str(file)))
+        probe = Probe(given.nodes, given.pods, given.shards, given.stored, read_conf(str(file)))
     first, _ = probe.run()
     held = resident()
     idle = min(probe.run()[0] for _ in range(3))
@@ -151,6 +185,7 @@ def main() -> None:
         "churn": max(churn),
         "place": min(seconds for seconds, _ in placed),
         "bound": len(placed[0][1].binds),
+        "size": probe.size,
         "kept": sum(map(len, probe.feed.pods.values())) / len(probe.feed.pods),
         "resident": held,
         "peak": peak(),

@@ -109,7 +109,7 @@ def test_another_leads_within_twenty_seconds(fault: str, seconds: float) -> None
             world.start(second.stand())
             await asyncio.sleep(seconds)
             assert leading == ["red"]
-            first.wire.rate = 1
+            first.wire.cut = True
             if fault == "killed":
                 task.cancel()
             await asyncio.sleep(20)

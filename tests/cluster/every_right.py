@@ -420,6 +420,22 @@ def webhooks(product: Product) -> None:
     until(lambda: product.get("mutatingwebhookconfiguration", name)["webhooks"][0]["timeoutSeconds"] == 10, "the mend")
 
 
+KUBERNETES_GROUP = """
+apiVersion: scheduling.k8s.io/v1alpha2
+kind: PodGroup
+metadata: {name: native}
+spec: {schedulingPolicy: {gang: {minCount: 1}}}
+"""
+
+
+def kubernetes_groups(product: Product) -> None:
+    """A pod of a PodGroup of Kubernetes itself."""
+    apply(product, KUBERNETES_GROUP, pod("native", schedulingGroup={"podGroupName": "native"}))
+    until(lambda: node_of(product, "native"), "the pod to be placed", 90)
+    group = ("get", "podgroups.scheduling.k8s.io", "native", "-o", "yaml")
+    until(lambda: "PodGroupScheduled" in product.kubectl(*group), "the condition of the group")
+
+
 STORIES: tuple[Callable[[Product], None], ...] = (
-    *(jobs, volumes, flows, plain_pods, queues, preemption, claims, cards, topology, shards, webhooks),
+    *(jobs, volumes, flows, plain_pods, queues, preemption, kubernetes_groups, claims, cards, topology, shards, webhooks),
 )

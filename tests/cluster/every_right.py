@@ -437,5 +437,6 @@ def kubernetes_groups(product: Product) -> None:
 
 
 STORIES: tuple[Callable[[Product], None], ...] = (
-    *(jobs, volumes, flows, plain_pods, queues, preemption, kubernetes_groups, claims, cards, topology, shards, webhooks),
+    *(jobs, volumes, flows, plain_pods, queues, preemption, kubernetes_groups),
+    *(claims, cards, topology, shards, webhooks),
 )

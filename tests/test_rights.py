@@ -15,6 +15,8 @@ from kilauea.admission.lookups import INTERESTS
 from kilauea.api.ports import Resource
 from kilauea.controllers.registry import volcano_controllers
 from kilauea.engine.model.shards import SOFT, Sharding
+from kilauea.runtime.doctor.installation import CONTROLLERS, SCHEDULER, WEBHOOKS
+from kilauea.runtime.doctor.rights import NEEDED, rights_in
 from kilauea.runtime.inputs.resources import RESOURCES
 from kilauea.runtime.scheduler.live import LiveOptions
 
@@ -48,6 +50,14 @@ def test_exactly_the_kinds_that_are_watched_may_be_watched(component: str) -> No
 def test_no_right_is_granted_on_all_of_something(component: str) -> None:
     for each in rights.granted(component):
         assert "*" not in (each.verb, each.group, each.resource), str(each)
+
+
+@pytest.mark.parametrize("component", [SCHEDULER, CONTROLLERS, WEBHOOKS])
+def test_the_doctor_asks_for_no_right_that_the_chart_does_not_grant(component: str) -> None:
+    granted = rights.granted({WEBHOOKS: "admission"}.get(component, component))
+    for each in rights_in(NEEDED[component]):
+        wanted = rights.Right(each.verb, each.group, each.resource)
+        assert any(right.covers(wanted) for right in granted), str(wanted)
 
 
 def test_a_right_more_or_less_is_found() -> None:

@@ -96,6 +96,28 @@ def test_who_is_cut_off_stops_before_another_begins() -> None:
         world.run(test())
 
 
+@pytest.mark.parametrize("fault", ["killed", "cut off"])
+@pytest.mark.parametrize("seconds", [30.0, 30.7, 31.3, 31.9])
+def test_another_leads_within_twenty_seconds(fault: str, seconds: float) -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            leading: list[str] = []
+            first, second = (Candidate(world, name, leading) for name in ("red", "green"))
+            (task,) = world.start(first.stand())
+            await asyncio.sleep(1)
+            world.start(second.stand())
+            await asyncio.sleep(seconds)
+            assert leading == ["red"]
+            first.wire.cut = True
+            if fault == "killed":
+                task.cancel()
+            await asyncio.sleep(20)
+            assert leading == ["green"]
+
+        world.run(test())
+
+
 def test_the_lease_is_given_back_at_the_end_of_the_work() -> None:
     with virtual_api(1) as world:
 

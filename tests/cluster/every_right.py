@@ -17,6 +17,7 @@ from cluster.up_process import until
 from support.ufm_server import port, running_ufm
 
 NAMESPACE = "volcano-system"
+GROUPS = "podgroups.scheduling.volcano.sh"
 CONF = """
 actions: "enqueue, allocate, preempt, reclaim, backfill"
 tiers:
@@ -219,9 +220,9 @@ def plain_pods(product: Product) -> None:
         lambda: "colocation-config-name" in product.kubectl("get", "pods", "-l", "app=web", "-o", "yaml"), "colocation"
     )
     uid = product.get("replicaset", "web")["metadata"]["uid"]
-    until(lambda: exists(product, "podgroup", f"podgroup-{uid}"), "the group")
+    until(lambda: exists(product, GROUPS, f"podgroup-{uid}"), "the group")
     product.kubectl("scale", "replicaset", "web", "--replicas=0")
-    until(lambda: not exists(product, "podgroup", f"podgroup-{uid}"), "the group to go")
+    until(lambda: not exists(product, GROUPS, f"podgroup-{uid}"), "the group to go")
 
 
 QUEUES = """
@@ -318,7 +319,7 @@ def claims(product: Product) -> None:
     card = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
     apply(product, pod("refused", resources=card))
     until(lambda: "not this one" in product.kubectl("get", "events", "-o", "yaml"), "the bind to be refused", 90)
-    until(lambda: "PodsNotCreated" in product.kubectl("get", "podgroups", "-o", "yaml"), "the group to say so")
+    until(lambda: "PodsNotCreated" in product.kubectl("get", GROUPS, "-o", "yaml"), "the group to say so")
     product.kubectl("delete", "validatingadmissionpolicybinding", "refuse")
     until(lambda: node_of(product, "refused") == "node-1", "the pod to be placed after all", 90)
     product.kubectl("delete", "pod", "refused", "--now")
@@ -420,6 +421,23 @@ def webhooks(product: Product) -> None:
     until(lambda: product.get("mutatingwebhookconfiguration", name)["webhooks"][0]["timeoutSeconds"] == 10, "the mend")
 
 
+KUBERNETES_GROUP = """
+apiVersion: scheduling.k8s.io/v1alpha2
+kind: PodGroup
+metadata: {name: native}
+spec: {schedulingPolicy: {gang: {minCount: 1}}}
+"""
+
+
+def kubernetes_groups(product: Product) -> None:
+    """A pod of a PodGroup of Kubernetes itself."""
+    apply(product, KUBERNETES_GROUP, pod("native", schedulingGroup={"podGroupName": "native"}))
+    until(lambda: node_of(product, "native"), "the pod to be placed", 90)
+    group = ("get", "podgroups.scheduling.k8s.io", "native", "-o", "yaml")
+    until(lambda: "PodGroupScheduled" in product.kubectl(*group), "the condition of the group")
+
+
 STORIES: tuple[Callable[[Product], None], ...] = (
-    *(jobs, volumes, flows, plain_pods, queues, preemption, claims, cards, topology, shards, webhooks),
+    *(jobs, volumes, flows, plain_pods, queues, preemption, kubernetes_groups),
+    *(claims, cards, topology, shards, webhooks),
 )

@@ -26,6 +26,8 @@ class FaultyTransport:
         self._transport = transport
         self._rng = rng
         self.rate = rate
+        self.cut = False
+        """No request passes."""
 
     def _fault(self, *kinds: str) -> str:
         """What goes wrong now; empty for nothing."""
@@ -33,6 +35,8 @@ class FaultyTransport:
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Ask, if nothing goes wrong."""
+        if self.cut:
+            raise unreachable("no route")
         fault = self._fault("lost", "refused", "late", "answer late", "answer lost")
         if fault == "late":
             await asyncio.sleep(self._rng.uniform(0, 5))

@@ -40,6 +40,7 @@ class Access:
         server: `https://host:port`, maybe with a path.
         credentials: how to be known.
         authority: certificates to trust as PEM; empty for those of the machine.
+        authority_file: where they were read, to be read again for new connections; None if they do not change.
         insecure: whether any certificate is trusted.
         server_name: that the certificate must have; empty for the host.
         proxy: address of a proxy, or empty.
@@ -51,12 +52,20 @@ class Access:
     server: str
     credentials: CredentialSource
     authority: bytes = b""
+    authority_file: Path | None = None
     insecure: bool = False
     server_name: str = ""
     proxy: str = ""
     compression: bool = True
     namespace: str = "default"
     impersonate: tuple[tuple[str, str], ...] = ()
+
+    def trusted(self) -> bytes:
+        """The certificates to trust now; those of the start while the file cannot be read."""
+        try:
+            return (self.authority_file.read_bytes() if self.authority_file else b"") or self.authority
+        except OSError:
+            return self.authority
 
 
 def always(credentials: Credentials) -> CredentialSource:
@@ -75,7 +84,7 @@ def tls_context(access: Access, credentials: Credentials) -> ssl.SSLContext:
         AccessError: certificates or keys cannot be read.
     """
     try:
-        context = ssl.create_default_context(cadata=access.authority.decode() or None)
+        context = ssl.create_default_context(cadata=access.trusted().decode() or None)
     except (ssl.SSLError, ValueError) as error:
         raise AccessError(f"{access.server}: the certificate authority cannot be read: {error}: give PEM") from error
     if access.insecure:
@@ -84,12 +93,16 @@ def tls_context(access: Access, credentials: Credentials) -> ssl.SSLContext:
     # Authorities of clusters are made by many tools, and not all set every extension that the strict check wants.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     if credentials.certificate:
-        _load_pair(context, access.server, credentials)
+        load_pair(context, access.server, credentials)
     return context
 
 
-def _load_pair(context: ssl.SSLContext, server: str, credentials: Credentials) -> None:
-    """Show a client's certificate; the library takes it from a file only."""
+def load_pair(context: ssl.SSLContext, server: str, credentials: Credentials) -> None:
+    """Show a client's certificate; the library takes it from a file only.
+
+    Raises:
+        AccessError: certificate and key cannot be used together.
+    """
     with tempfile.TemporaryDirectory(prefix="kilauea-") as folder:
         path = Path(folder) / "client.pem"
         path.touch(mode=0o600)

@@ -123,6 +123,9 @@ class HttpTransport:
             raise unreachable(str(error)) from error
         except TimeoutError as error:
             raise unreachable(f"{self._base}: {method} {target}: no answer in time") from error
+        except aiohttp.ClientSSLError as error:
+            self._tls = None  # the authority may have been replaced: its file is read for the next request
+            raise unreachable(f"{self._base}: {method} {target}: {_words(error)}") from error
         except (aiohttp.ClientError, OSError) as error:
             raise unreachable(f"{self._base}: {method} {target}: {_words(error)}") from error
 

@@ -34,4 +34,5 @@ def in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> Access:
         message = "the pod needs a service account with automountServiceAccountToken"
         raise AccessError(f"{folder}: {error.strerror}: {message}") from error
     bracketed = f"[{host}]" if ":" in host else host
-    return Access(f"https://{bracketed}:{port}", TokenFile(folder / "token"), authority, namespace=namespace)
+    token = TokenFile(folder / "token")
+    return Access(f"https://{bracketed}:{port}", token, authority, folder / "ca.crt", namespace=namespace)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from kilauea.client.access import Access, AccessError, Credentials, CredentialSource, always
+from kilauea.client.certificate_files import CertificateFiles
 from kilauea.client.exec_plugin import ExecPlugin
 from kilauea.client.token_file import TokenFile
 
@@ -49,6 +50,11 @@ class _Entry(NamedTuple):
             except OSError as error:
                 raise self.error(field, f"{name} cannot be read ({error.strerror}): correct the path") from error
         return b""
+
+    def file_of(self, field: str) -> Path | None:
+        """The file that `<field>` names; None if the content itself is given."""
+        name = self.text(field)
+        return self.path(name) if name and not self.text(f"{field}-data") else None
 
     def path(self, name: str) -> Path:
         """A path as it is meant: from the folder of the file that names it."""
@@ -90,6 +96,7 @@ def _access(chosen: _Entry, cluster: _Entry, user: _Entry, environment: Mapping[
         server=server,
         credentials=_credentials(user, cluster, environment),
         authority=cluster.content_of("certificate-authority"),
+        authority_file=cluster.file_of("certificate-authority"),
         insecure=cluster.content.get("insecure-skip-tls-verify") is True,
         server_name=cluster.text("tls-server-name"),
         proxy=cluster.text("proxy-url"),
@@ -116,6 +123,9 @@ def _credentials(user: _Entry, cluster: _Entry, environment: Mapping[str, str]) 
         return always(Credentials(f"Basic {pair}", certificate, key))
     if (plugin := user.content.get("exec")) is not None:
         return _plugin(plugin, user, cluster, environment)
+    files = user.file_of("client-certificate"), user.file_of("client-key")
+    if files[0] is not None and files[1] is not None:
+        return CertificateFiles(Credentials("", certificate, key), files[0], files[1])
     return always(Credentials("", certificate, key))
 
 

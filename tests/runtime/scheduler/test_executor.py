@@ -127,6 +127,22 @@ def test_a_pod_that_is_made_again_while_it_is_bound_is_decided_about_again(live:
     assert live.node_of("other") == "n1", "the pod that is no more holds nothing"
 
 
+def test_a_bind_that_fails_while_the_scheduler_ends_is_not_tried_again(live: Live) -> None:
+    async def late(method: str, target: str) -> None:
+        if target.endswith("/binding"):
+            await asyncio.sleep(5)
+            raise unreachable("cut off")
+
+    live.wire.before = late
+    live.pod("p")
+    live.wait(3)
+    assert live.wire.count("POST", "/binding") == 1
+    live.stop()
+    sent = len(live.wire.sent)
+    live.world.run(asyncio.sleep(60))
+    assert live.wire.sent[sent:] == []
+
+
 def test_one_that_fails_delays_no_other(live: Live) -> None:
     live.wire.before = refusing(unreachable("no way"), "/a/binding")
     for name in ("a", "b", "c"):

@@ -231,10 +231,16 @@ class Executor:
         task.add_done_callback(self._background.discard)
 
     async def close(self) -> None:
-        """Drop queued operations and wait for those in flight."""
-        for task in self._background:
-            task.cancel()
+        """Drop queued operations and wait for those in flight, without a new attempt of what fails meanwhile."""
+        await self._end_background()
         await self._pool.close()
+        await self._end_background()
+
+    async def _end_background(self) -> None:
+        waiting = list(self._background)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
     # --- one operation
 

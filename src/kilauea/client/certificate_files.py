@@ -1,0 +1,48 @@
+"""A client's certificate in files that are renewed from outside."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from kilauea.client.access import AccessError, Credentials, load_pair
+
+FRESH_SECONDS = 60.0
+"""For which a certificate is used before the files are read again."""
+
+
+class CertificateFiles:
+    """Credentials from two files, read again from time to time and after a refusal.
+
+    Args:
+        credentials: what was read of them first.
+        certificate: the file of the certificate.
+        key: the file of its key.
+        elapsed: seconds since some moment.
+    """
+
+    def __init__(
+        self, credentials: Credentials, certificate: Path, key: Path, elapsed: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._credentials = credentials
+        self._certificate = certificate
+        self._key = key
+        self._elapsed = elapsed
+        self._read_at = elapsed()
+
+    async def __call__(self, renew: bool) -> Credentials:
+        """The certificate as it was read lately; the last good one while the files do not fit together."""
+        if renew or self._elapsed() - self._read_at > FRESH_SECONDS:
+            self._read()
+        return self._credentials
+
+    def _read(self) -> None:
+        self._read_at = self._elapsed()
+        try:
+            found = Credentials("", self._certificate.read_bytes(), self._key.read_bytes())
+            load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), str(self._certificate), found)
+        except (OSError, AccessError):
+            return  # they are just being written
+        self._credentials = found

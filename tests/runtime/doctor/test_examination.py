@@ -134,9 +134,10 @@ class Patient(Cluster):
         self.add(LEASES, namespace, {"metadata": {"name": name}, "spec": spec})
 
     def pod(self, name: str, scheduler: str) -> None:
-        """A pod that waits for a scheduler."""
+        """A pod that has waited for a scheduler for some time."""
         spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}]}
         self.add(PODS, "default", {"metadata": {"name": name}, "spec": spec})
+        self.api.now += 20 * SECOND
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +158,8 @@ def patient(one_patient: Patient) -> Iterator[Patient]:
 def test_a_cluster_with_everything_has_no_findings(patient: Patient) -> None:
     patient.deploy("volcano-scheduler", ["kilauea", "scheduler"])
     patient.grant("all", "volcano-scheduler")
-    patient.lease("volcano")
     patient.pod("waits", "volcano")
+    patient.lease("volcano")
     found = patient.checks()
     assert {each.name: each.findings for each in found.values() if each.findings} == {}
     names = "server version definitions user components installations rights leaders webhooks configuration names"
@@ -520,6 +521,15 @@ def test_without_any_scheduler_the_fix_is_to_start_one(patient: Patient) -> None
     patient.pod("a", "volcano")
     assert "start a scheduler: `kilauea scheduler --scheduler-name=volcano`" in patient.finding("names").fix
     patient.lease("volcano")
+    assert patient.status("names") == "ok"
+
+
+def test_a_scheduler_outside_the_cluster_is_known_by_its_pods(patient: Patient) -> None:
+    patient.pod("a", "mine")
+    assert patient.status("names") == "error"
+    reason = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    key = Key("default", "a")
+    patient.api.run(patient.client.patch(PODS, key, {"status": {"conditions": [reason]}}, subresource="status"))
     assert patient.status("names") == "ok"
 
 

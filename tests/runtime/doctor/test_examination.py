@@ -8,10 +8,12 @@ import datetime
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from kilauea.api.crds import definitions
 from kilauea.api.kinds import (
@@ -28,6 +30,8 @@ from kilauea.api.kinds import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    ROLE_BINDINGS,
+    ROLES,
     SECRETS,
     SERVICES,
     VALIDATING_WEBHOOKS,
@@ -46,6 +50,7 @@ from kilauea.runtime.doctor.findings import Check, Finding
 from kilauea.runtime.doctor.rights import NEEDED
 from support.controlled import Cluster
 
+INSTALLATION = Path(__file__).parents[3] / "deploy" / "install.yaml"
 NAMESPACE, OTHER = "volcano-system", "other"
 SERVICE = {"namespace": NAMESPACE, "name": "volcano-admission-service", "path": "/jobs/validate", "port": 443}
 
@@ -254,6 +259,25 @@ def test_a_right_that_a_component_lacks_is_named_with_the_command_that_grants_it
     assert "--serviceaccount=volcano-system:volcano-scheduler" in binding.fix
     patient.grant("all", "volcano-scheduler")
     assert patient.status("rights") == "ok"
+
+
+def test_the_roles_of_the_installation_have_every_right_that_is_checked(patient: Patient) -> None:
+    kinds = {each.kind: each for each in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS, DEPLOYMENTS)}
+    for obj in yaml.load_all(INSTALLATION.read_text(), Loader=yaml.CSafeLoader):
+        if obj is not None and obj["kind"] in kinds:
+            patient.add(kinds[obj["kind"]], obj["metadata"].get("namespace", ""), obj)
+    found = patient.checks()
+    assert found["rights"].findings == ()
+    assert [each.split("/")[1] for each in found["rights"].summary.partition(" may ")[0].split(", ")] == [
+        "volcano-admission",
+        "volcano-controllers",
+        "volcano-scheduler",
+    ]
+    assert {each.object for each in found["components"].findings} >= {"Deployment volcano-system/volcano-scheduler"}
+    assert found["installations"].status == "ok"
+    assert {each.object for each in found["configuration"].findings} == {
+        "ConfigMap volcano-system/volcano-scheduler-configmap"  # not installed by this test
+    }
 
 
 def test_every_part_has_rights_to_check() -> None:

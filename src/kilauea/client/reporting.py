@@ -60,7 +60,7 @@ class Reporting:
         return answer
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The answer to a GET that does not end soon; that a stream breaks off after a while is no fault."""
+        """The answer to a GET that does not end soon; one that breaks off after a while is routine."""
         began = False
         async with aclosing(self._transport.stream(target, headers)) as pieces:
             try:

@@ -559,12 +559,12 @@ def test_a_scheduler_outside_the_cluster_is_known_by_its_pods(patient: Patient) 
 
 def test_a_queue_that_does_not_exist_is_named_for_each_group(patient: Patient) -> None:
     patient.add(QUEUES, "", {"metadata": {"name": "research"}, "spec": {"weight": 1}})
-    spec = {"minMember": 1, "queue": "reserch"}
+    spec = {"minMember": 1, "queue": "researchers"}
     patient.add(POD_GROUPS, "default", {"metadata": {"name": "g"}, "spec": spec})
     found = patient.finding("names")
-    assert (found.object, found.field, found.value) == ("PodGroup default/g", "spec.queue", "reserch")
-    assert found.fix == "use queue research, or create the queue: `vcctl queue create --name reserch`"
-    patient.add(QUEUES, "", {"metadata": {"name": "reserch"}, "spec": {"weight": 1}})
+    assert (found.object, found.field, found.value) == ("PodGroup default/g", "spec.queue", "researchers")
+    assert found.fix == "use queue research, or create the queue: `vcctl queue create --name researchers`"
+    patient.add(QUEUES, "", {"metadata": {"name": "researchers"}, "spec": {"weight": 1}})
     assert patient.status("names") == "ok"
 
 

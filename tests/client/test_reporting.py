@@ -277,4 +277,4 @@ def test_a_process_that_waits_says_who_leads_once(caplog: pytest.LogCaptureFixtu
             return {"kind": LEASES.kind, "spec": spec}
 
     stand(Held())
-    assert told(caplog) == ["waiting for the lease volcano-system/volcano: other leads"]
+    assert told(caplog) == ["waiting for the lease volcano-system/volcano, which other holds"]

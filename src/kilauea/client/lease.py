@@ -149,7 +149,7 @@ class Election:
 
     def _say_waiting(self) -> None:
         """Log which process leads, once for each."""
-        words = f"waiting for the lease {self._key}: {self.leader} leads"
+        words = f"waiting for the lease {self._key}, which {self.leader} holds"
         log.log(logging.DEBUG if words == self._said else logging.INFO, "%s", words)
         self._said = words
 

@@ -2,11 +2,11 @@
 
     python tests/kubernetes/compared_scheduler.py REPORT ADMIN --kubeconfig FILE [options of kilauea scheduler]
 
-There are two dumps, made with ADMIN, a kubeconfig that may list everything. One holds the objects as the scheduler knows
-them, with what it has decided and not seen yet; it is always compared. The other is listed from the API server, as
-`kilauea plan --kubeconfig` does it; it is compared unless the server is ahead of the scheduler, or the scheduler of the
-server. Each comparison is a line of JSON in REPORT, written before the plan is carried out, so that nothing is lost when
-the process is killed.
+There are two dumps, made with ADMIN, a kubeconfig that may list everything. One holds the objects as the scheduler
+knows them, with what it has decided and not seen yet; it is always compared. The other is listed from the API server,
+as `kilauea plan --kubeconfig` does it; it is compared unless the server is ahead of the scheduler, or the scheduler of
+the server. Each comparison is a line of JSON in REPORT, written before the plan is carried out, so that nothing is lost
+when the process is killed.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     python tests/kubernetes/live_plans.py --kubeconfig KUBECONFIG  # at an empty API server, which keeps the objects
 
 The processes `kilauea controllers`, `nodes` and `scheduler` work over HTTPS on two nodes of four cpus, with two queues
-in a tree. Controllers and scheduler have the rights that the chart grants, and nothing may be refused to them. One queue
-borrows all, and its pods take a while to end. A gang of the other queue reclaims its share, then an urgent pod of the
-first queue preempts. Each time the scheduler is killed between eviction and bind, and another one takes over. The exit
-code is 1 if something is not as it must be.
+in a tree. Controllers and scheduler have the rights that the chart grants, and nothing may be refused to them. One
+queue borrows all, and its pods take a while to end. A gang of the other queue reclaims its share, then an urgent pod of
+the first queue preempts. Each time the scheduler is killed between eviction and bind, and another one takes over. The
+exit code is 1 if something is not as it must be.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ def test_the_roles_of_the_installation_have_every_right_that_is_checked(patient:
         if obj is not None and obj["kind"] in kinds:
             patient.add(kinds[obj["kind"]], obj["metadata"].get("namespace", ""), obj)
     found = patient.checks()
-    assert found["rights"].findings == ()
+    assert [(each.object, each.value) for each in found["rights"].findings] == []
     assert [each.split("/")[1] for each in found["rights"].summary.partition(" may ")[0].split(", ")] == [
         "volcano-admission",
         "volcano-controllers",

@@ -20,7 +20,7 @@ list,watch: persistentvolumes persistentvolumeclaims poddisruptionbudgets.policy
 list,watch: storageclasses.storage.k8s.io podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh
 create: pods/binding events queues.scheduling.volcano.sh
 delete: pods
-patch: pods/status podgroups/status.scheduling.volcano.sh queues/status.scheduling.volcano.sh
+patch: pods/status podgroups.scheduling.volcano.sh queues/status.scheduling.volcano.sh
 """,
     CONTROLLERS: """
 list,watch: pods nodes services configmaps secrets persistentvolumeclaims daemonsets.apps replicasets.apps
@@ -34,8 +34,8 @@ patch: queues/status.scheduling.volcano.sh jobflows/status.flow.volcano.sh
 """,
     WEBHOOKS: """
 list,watch: namespaces queues.scheduling.volcano.sh podgroups.scheduling.volcano.sh jobs.batch.volcano.sh
-get,create,update: mutatingwebhookconfigurations.admissionregistration.k8s.io
-get,create,update: validatingwebhookconfigurations.admissionregistration.k8s.io
+list,create: mutatingwebhookconfigurations.admissionregistration.k8s.io
+list,create: validatingwebhookconfigurations.admissionregistration.k8s.io
 """,
 }
 """Rights without which a part does not do its work; those for kinds that a cluster may lack are left out."""

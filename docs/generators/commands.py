@@ -9,6 +9,7 @@ import click
 
 from generators.markdown import BLANK, code, page, table
 from kilauea.cli.main import main
+from kilauea.cli.programs import PROGRAMS, program
 from kilauea.cli.vcctl import programs
 
 SIBLINGS = ("vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume")
@@ -20,7 +21,19 @@ def kilauea_page() -> str:
         "Every subcommand with its options, as `kilauea COMMAND --help` has them. Exit codes: 0 it worked, "
         "1 it failed, 2 wrong usage or an invalid configuration; `kilauea run --wait` ends with that of the job."
     )
-    return page("kilauea", introduction, _command(main, "kilauea", 2))
+    programs_of_volcano = [_program(name) for name in PROGRAMS]
+    return page("kilauea", introduction, _command(main, "kilauea", 2), *programs_of_volcano)
+
+
+def _program(name: str) -> Iterator[str]:
+    """A program of Volcano: the command that it is, and its flags without effect."""
+    same = PROGRAMS[name]
+    yield from (f"## {name}", BLANK)
+    yield f"Volcano's name of [`kilauea {same}`](#kilauea-{same}), with the same options, which may have `_` for `-`."
+    yield "These flags of Volcano have no effect, and give a warning that says so:"
+    yield BLANK
+    hidden = [each for each in program(name).params if isinstance(each, click.Option) and each.help and each.hidden]
+    yield from table(["flag", "why"], [[code(each.opts[0]), _escaped(each.help or "")] for each in hidden])
 
 
 def vcctl_page() -> str:

@@ -13,7 +13,9 @@ from kilauea.cli.main import main
 from kilauea.runtime.doctor.findings import ERROR, SKIPPED, WARNING, Check, Finding
 
 SERVER = "https://192.0.2.1:6443"
-QUEUE = Finding(ERROR, "PodGroup t/g", "spec.queue", "reserch", "queue reserch does not exist", "use queue research")
+QUEUE = Finding(
+    ERROR, "PodGroup t/g", "spec.queue", "researchers", "queue researchers does not exist", "use queue research"
+)
 SOON = Finding(WARNING, "Secret n/s", "data[tls.crt]", "expires 2026-12-01", "it expires soon", "restart the webhooks")
 UNREAD = Finding(SKIPPED, "ConfigMaps", "", "", "forbidden", "grant your user get on configmaps")
 GOOD = Check("server", f"{SERVER} answers")
@@ -31,7 +33,7 @@ def test_each_check_has_a_line_and_each_finding_a_fix_errors_first(monkeypatch: 
         GOOD,
         Check("configuration", "forbidden", (UNREAD,)),
         Check("webhooks", "it expires soon", (SOON,)),
-        Check("names", "queue reserch does not exist", (QUEUE,)),
+        Check("names", "queue researchers does not exist", (QUEUE,)),
     ]
     code, text = run(monkeypatch, checks)
     assert code == 1
@@ -40,12 +42,12 @@ def test_each_check_has_a_line_and_each_finding_a_fix_errors_first(monkeypatch: 
         "server          ok        https://192.0.2.1:6443 answers",
         "configuration   skipped   forbidden",
         "webhooks        warning   it expires soon",
-        "names           error     queue reserch does not exist",
+        "names           error     queue researchers does not exist",
         "",
         "What to do:",
         "",
-        "error: PodGroup t/g, spec.queue: reserch",
-        "  queue reserch does not exist",
+        "error: PodGroup t/g, spec.queue: researchers",
+        "  queue researchers does not exist",
         "  Fix: use queue research",
         "",
         "warning: Secret n/s, data[tls.crt]: expires 2026-12-01",
@@ -69,7 +71,7 @@ def test_a_healthy_cluster_needs_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_json_has_the_fields_of_each_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    code, text = run(monkeypatch, [GOOD, Check("names", "queue reserch does not exist", (QUEUE,))], "-o", "json")
+    code, text = run(monkeypatch, [GOOD, Check("names", "queue researchers does not exist", (QUEUE,))], "-o", "json")
     assert code == 1
     assert json.loads(text) == {
         "server": SERVER,
@@ -79,14 +81,14 @@ def test_json_has_the_fields_of_each_finding(monkeypatch: pytest.MonkeyPatch) ->
             {
                 "name": "names",
                 "status": "error",
-                "summary": "queue reserch does not exist",
+                "summary": "queue researchers does not exist",
                 "findings": [
                     {
                         "severity": "error",
                         "object": "PodGroup t/g",
                         "field": "spec.queue",
-                        "value": "reserch",
-                        "message": "queue reserch does not exist",
+                        "value": "researchers",
+                        "message": "queue researchers does not exist",
                         "fix": "use queue research",
                     }
                 ],

@@ -37,7 +37,7 @@ INSTALL = "make install"
 SERVERS = ("kilauea up", "kilauea apiserver")
 LOOKS = (
     r"kubectl (?:get|describe|logs|events|auth)|vcctl \w+ (?:list|view|get|describe|tree|children)|vjobs|vqueues"
-    r"|kilauea (?:explain|queues|plan)"
+    r"|kilauea (?:doctor|explain|queues|plan)"
 )
 """Commands that change nothing, so that they may be repeated."""
 ALONE = r"kilauea (?:plan|explain|queues) (?:[^|]* )?-f examples/(?!jobs|vcjobs|sharing)"

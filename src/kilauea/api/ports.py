@@ -70,6 +70,7 @@ class ApiError(Exception):
         message: in words.
         details: as given, with causes.
         retry_after: seconds after which to try again; 0 if not said.
+        reported: True if the connection has logged it, so that callers which try again need not.
     """
 
     code: int
@@ -77,6 +78,7 @@ class ApiError(Exception):
     message: str
     details: Mapping[str, Any] = field(default_factory=dict)
     retry_after: float = 0
+    reported: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         """The message."""

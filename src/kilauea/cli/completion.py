@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-PROGRAMS = ("kilauea", "vcctl", "vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume")
+from kilauea.cli.programs import PROGRAMS as COMPONENTS
+
+PROGRAMS = ("kilauea", "vcctl", "vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume", *COMPONENTS)
 """All installed programs, so that one line in a shell's start-up file is enough."""
 
 EXAMPLES = """\b
@@ -21,7 +23,8 @@ Then start a new shell.
 def completion(shell: str) -> None:
     """Print the script that lets SHELL complete commands and options.
 
-    It covers kilauea, vcctl, vsub, vjobs, vqueues, vcancel, vsuspend and vresume.
+    It covers kilauea, vcctl, vsub, vjobs, vqueues, vcancel, vsuspend, vresume, vc-scheduler, vc-controller-manager and
+    vc-webhook-manager.
     """
     for program in PROGRAMS:
         click.echo(script(shell, program))
@@ -33,6 +36,7 @@ def script(shell: str, program: str) -> str:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    made = kind(click.Command(program), {}, program, f"_{program.upper()}_COMPLETE")
+    variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
+    made = kind(click.Command(program), {}, program, variable)
     # Not kind.source, which starts a bash to learn its version and warns where there is none.
     return ShellComplete.source(made)

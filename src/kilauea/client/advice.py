@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kilauea.api.ports import ApiError, Resource
+from kilauea.client.access import AccessError
 
 NO_ANSWER, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 0, 401, 403, 404
 CUSTOM = ".volcano.sh"
@@ -17,6 +18,8 @@ def advice(error: ApiError, resource: Resource | None = None) -> str:
         error: the answer, or that there was none.
         resource: the kind that was asked for.
     """
+    if isinstance(error.__cause__, AccessError):
+        return ""  # its message says what to do
     if error.code == NO_ANSWER:
         return _connection(error.message)
     if error.code == UNAUTHORIZED:
@@ -32,6 +35,12 @@ def advice(error: ApiError, resource: Resource | None = None) -> str:
     if error.code == NOT_FOUND and resource.group.endswith(CUSTOM):
         return f"the cluster does not serve {name}: install its definition, `kubectl apply -f deploy/crds/{name}.yaml`"
     return ""
+
+
+def with_advice(error: ApiError, resource: Resource | None = None) -> str:
+    """Return the message of an error, and what to do about it."""
+    more = advice(error, resource)
+    return f"{error}: {more}" if more else str(error)
 
 
 def _connection(message: str) -> str:

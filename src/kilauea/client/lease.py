@@ -68,6 +68,8 @@ class Election:
         self._lease: dict[str, Any] = {}
         self._seen: tuple[Any, ...] = ()
         self._seen_at: int | None = None
+        self._said = ""
+        """The last message, which is not repeated."""
         self._renewed = 0
         """The start of the request that last renewed the lease: others count from later on."""
         self.leader = ""
@@ -127,13 +129,29 @@ class Election:
         try:
             await self._look()
             if not self._may_take():
+                self._say_waiting()
                 return False
             await self._write(self._taken())
         except ApiError as error:
-            log.log(logging.DEBUG if error.code == 409 else logging.WARNING, "lease %s: %s", self._key, error)
+            self._say_failed(error)
             return False
         self.leader, self._renewed = self._identity, started
         return True
+
+    def _say_failed(self, error: ApiError) -> None:
+        """Log that the lease cannot be read or written, each reason once in a row."""
+        words = f"lease {self._key}: {error}"
+        if error.code == 403:
+            words += f": grant this user get, create and update on leases.coordination.k8s.io in {self._key.namespace}"
+        quiet = error.code == 409 or error.reported or words == self._said
+        log.log(logging.DEBUG if quiet else logging.WARNING, "%s", words)
+        self._said = words
+
+    def _say_waiting(self) -> None:
+        """Log which process leads, once for each."""
+        words = f"waiting for the lease {self._key}, which {self.leader} holds"
+        log.log(logging.DEBUG if words == self._said else logging.INFO, "%s", words)
+        self._said = words
 
     async def _look(self) -> None:
         """Read the lease, and note when it has last changed, by our own clock."""

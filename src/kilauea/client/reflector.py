@@ -16,6 +16,7 @@ from random import Random
 from typing import Protocol
 
 from kilauea.api.ports import Api, ApiError, Clock, Resource, Seen
+from kilauea.client.advice import with_advice
 from kilauea.client.backoff import pause
 
 log = logging.getLogger(__name__)
@@ -148,7 +149,9 @@ class Reflector:
             self._version = ""
             log.info("%s: listed again, the watch was too far behind: %s", self.resource.plural, error)
         elif self._failures & (self._failures - 1) == 0:  # the first, the second, the fourth: a long outage says little
-            log.warning("%s: %s (failure %d in a row)", self.resource.plural, error, self._failures)
+            level = logging.DEBUG if error.reported else logging.WARNING
+            words = with_advice(error, self.resource)
+            log.log(level, "%s: %s (failure %d in a row)", self.resource.plural, words, self._failures)
 
 
 async def _close(batches: AsyncIterator[Sequence[Seen]]) -> None:

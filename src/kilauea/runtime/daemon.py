@@ -27,6 +27,7 @@ from kilauea.client.http import HttpTransport
 from kilauea.client.lease import Terms
 from kilauea.client.limits import Limited, RateLimit
 from kilauea.client.recording import Recorder
+from kilauea.client.reporting import Reporting
 from kilauea.client.rest import Client
 from kilauea.client.transport import Transport
 from kilauea.runtime.clock import SystemClock
@@ -99,12 +100,13 @@ class Daemon:
             access = dataclasses.replace(access, server=options.master)
         self._transport = HttpTransport(access, self._leadership.check)
         self._lease_transport = HttpTransport(access)
-        transport: Transport = self._transport
+        self._reporting = Reporting(self._transport, self.clock)
+        transport: Transport = self._reporting
         if options.qps is not None:
             transport = Limited(transport, RateLimit(options.qps, options.burst, self.clock))
         self.client = Client(transport, name, self.rng)
         self.recorder = Recorder(self.client, self.clock, RateLimit(*events, self.clock) if events else None)
-        self._lease_client = Client(self._lease_transport, name, self.rng)
+        self._lease_client = Client(Reporting(self._lease_transport, self.clock, quiet=True), name, self.rng)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -137,13 +139,22 @@ class Daemon:
         Raises:
             StartError: it cannot listen.
         """
+
+        def reason() -> str:
+            return self.explained(not_ready())
+
         for host, port in self.options.pages:
             try:
-                serving = serve_pages(host, port, pages(not_ready, registry, settings))
+                serving = serve_pages(host, port, pages(reason, registry, settings))
                 bound = await self._stack.enter_async_context(serving)
             except OSError as error:
                 raise cannot_listen(host, port, error, f"choose another address with {option}") from error
             log.info("pages at http://%s:%d: /healthz /readyz /metrics /configz", host or "0.0.0.0", bound)
+
+    def explained(self, not_ready: str) -> str:
+        """Return why the process is not ready, with the fault of the connection if that is the reason."""
+        fault = self._reporting.fault
+        return f"{fault}; {not_ready}" if not_ready and fault else not_ready
 
     async def run(
         self,

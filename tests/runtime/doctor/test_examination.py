@@ -8,10 +8,12 @@ import datetime
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from kilauea.api.crds import definitions
 from kilauea.api.kinds import (
@@ -28,6 +30,8 @@ from kilauea.api.kinds import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    ROLE_BINDINGS,
+    ROLES,
     SECRETS,
     SERVICES,
     VALIDATING_WEBHOOKS,
@@ -46,6 +50,7 @@ from kilauea.runtime.doctor.findings import Check, Finding
 from kilauea.runtime.doctor.rights import NEEDED
 from support.controlled import Cluster
 
+INSTALLATION = Path(__file__).parents[3] / "deploy" / "install.yaml"
 NAMESPACE, OTHER = "volcano-system", "other"
 SERVICE = {"namespace": NAMESPACE, "name": "volcano-admission-service", "path": "/jobs/validate", "port": 443}
 
@@ -134,9 +139,10 @@ class Patient(Cluster):
         self.add(LEASES, namespace, {"metadata": {"name": name}, "spec": spec})
 
     def pod(self, name: str, scheduler: str) -> None:
-        """A pod that waits for a scheduler."""
+        """A pod that has waited for a scheduler for some time."""
         spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}]}
         self.add(PODS, "default", {"metadata": {"name": name}, "spec": spec})
+        self.api.now += 20 * SECOND
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +163,8 @@ def patient(one_patient: Patient) -> Iterator[Patient]:
 def test_a_cluster_with_everything_has_no_findings(patient: Patient) -> None:
     patient.deploy("volcano-scheduler", ["kilauea", "scheduler"])
     patient.grant("all", "volcano-scheduler")
-    patient.lease("volcano")
     patient.pod("waits", "volcano")
+    patient.lease("volcano")
     found = patient.checks()
     assert {each.name: each.findings for each in found.values() if each.findings} == {}
     names = "server version definitions user components installations rights leaders webhooks configuration names"
@@ -253,6 +259,25 @@ def test_a_right_that_a_component_lacks_is_named_with_the_command_that_grants_it
     assert "--serviceaccount=volcano-system:volcano-scheduler" in binding.fix
     patient.grant("all", "volcano-scheduler")
     assert patient.status("rights") == "ok"
+
+
+def test_the_roles_of_the_installation_have_every_right_that_is_checked(patient: Patient) -> None:
+    kinds = {each.kind: each for each in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS, DEPLOYMENTS)}
+    for obj in yaml.load_all(INSTALLATION.read_text(), Loader=yaml.CSafeLoader):
+        if obj is not None and obj["kind"] in kinds:
+            patient.add(kinds[obj["kind"]], obj["metadata"].get("namespace", ""), obj)
+    found = patient.checks()
+    assert [(each.object, each.value) for each in found["rights"].findings] == []
+    assert [each.split("/")[1] for each in found["rights"].summary.partition(" may ")[0].split(", ")] == [
+        "volcano-admission",
+        "volcano-controllers",
+        "volcano-scheduler",
+    ]
+    assert {each.object for each in found["components"].findings} >= {"Deployment volcano-system/volcano-scheduler"}
+    assert found["installations"].status == "ok"
+    assert {each.object for each in found["configuration"].findings} == {
+        "ConfigMap volcano-system/volcano-scheduler-configmap"  # not installed by this test
+    }
 
 
 def test_every_part_has_rights_to_check() -> None:
@@ -365,7 +390,7 @@ def certificates(days: int, now: int) -> tuple[Authority, bytes]:
     at = datetime.datetime.fromtimestamp(now / SECOND, datetime.UTC)
     authority = Authority.create("test-ca", at - datetime.timedelta(days=3650 - days))
     issued = authority.issue(subject("hooks"), ["hooks"], SERVER, at)
-    return authority, issued.certificate if isinstance(issued.certificate, bytes) else pem(issued.certificate)
+    return authority, issued.certificate
 
 
 def webhook(bundle: bytes, policy: str = "Fail") -> dict[str, Any]:
@@ -523,14 +548,23 @@ def test_without_any_scheduler_the_fix_is_to_start_one(patient: Patient) -> None
     assert patient.status("names") == "ok"
 
 
+def test_a_scheduler_outside_the_cluster_is_known_by_its_pods(patient: Patient) -> None:
+    patient.pod("a", "mine")
+    assert patient.status("names") == "error"
+    reason = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    key = Key("default", "a")
+    patient.api.run(patient.client.patch(PODS, key, {"status": {"conditions": [reason]}}, subresource="status"))
+    assert patient.status("names") == "ok"
+
+
 def test_a_queue_that_does_not_exist_is_named_for_each_group(patient: Patient) -> None:
     patient.add(QUEUES, "", {"metadata": {"name": "research"}, "spec": {"weight": 1}})
-    spec = {"minMember": 1, "queue": "reserch"}
+    spec = {"minMember": 1, "queue": "researchers"}
     patient.add(POD_GROUPS, "default", {"metadata": {"name": "g"}, "spec": spec})
     found = patient.finding("names")
-    assert (found.object, found.field, found.value) == ("PodGroup default/g", "spec.queue", "reserch")
-    assert found.fix == "use queue research, or create the queue: `vcctl queue create --name reserch`"
-    patient.add(QUEUES, "", {"metadata": {"name": "reserch"}, "spec": {"weight": 1}})
+    assert (found.object, found.field, found.value) == ("PodGroup default/g", "spec.queue", "researchers")
+    assert found.fix == "use queue research, or create the queue: `vcctl queue create --name researchers`"
+    patient.add(QUEUES, "", {"metadata": {"name": "researchers"}, "spec": {"weight": 1}})
     assert patient.status("names") == "ok"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from kilauea.api.job_plugins import ARGUMENTS
 from kilauea.api.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.api.ports import Obj
+from kilauea.api.times import SECOND, parse_time
 from kilauea.runtime.doctor.facts import Facts, name_of
 from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of
 from kilauea.runtime.doctor.running import scheduler_names
@@ -17,6 +18,8 @@ DEFAULT_SCHEDULER = "default-scheduler"
 ENDED = ("Completed", "Aborted", "Terminated", "Failed")
 """Phases of jobs whose names do not matter any more."""
 GROUP_ENDED = "Completed"
+SEEN_SECONDS = 15
+"""Seconds after which a pod without any sign of a scheduler waits for one that does not run."""
 
 
 def check_names(facts: Facts) -> Check:
@@ -34,7 +37,7 @@ def _schedulers(facts: Facts) -> Iterator[Finding]:
         spec = pod["spec"]
         name = spec.get("schedulerName") or DEFAULT_SCHEDULER
         pending = not spec.get("nodeName") and (pod.get("status") or {}).get("phase", "Pending") == "Pending"
-        if pending and name not in known:
+        if pending and name not in known and _waits(pod, facts.now):
             waiting.setdefault(name, []).append(pod)
     for name, pods in sorted(waiting.items()):
         first = min(pods, key=name_of)
@@ -44,6 +47,12 @@ def _schedulers(facts: Facts) -> Iterator[Finding]:
         else:
             fix = f"start a scheduler: `kilauea scheduler --scheduler-name={name}`"
         yield Finding(ERROR, name_of(first), "spec.schedulerName", name, message, fix)
+
+
+def _waits(pod: Obj, now: int) -> bool:
+    """Return True if a pod has waited for so long that a scheduler would have seen it."""
+    created = pod["metadata"].get("creationTimestamp")
+    return not created or now - parse_time(created) > SEEN_SECONDS * SECOND
 
 
 def _count(number: int, noun: str) -> str:

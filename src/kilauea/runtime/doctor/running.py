@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from kilauea.api.kinds import DEPLOYMENTS, LEASES
+from kilauea.api.kinds import DEPLOYMENTS, LEASES, PODS
 from kilauea.api.ports import Key, Obj
 from kilauea.api.times import SECOND, parse_time
 from kilauea.runtime.doctor.facts import Facts
@@ -164,6 +164,19 @@ def _two_leases(facts: Facts, found: Sequence[Component]) -> Iterator[Finding]:
 
 
 def scheduler_names(facts: Facts) -> set[str]:
-    """Return the names of schedulers that run: those of Deployments, and of a scheduler that holds a lease."""
+    """Return the names of schedulers that run: those of Deployments.
+
+    Without any, as where a scheduler runs outside the cluster: that of a lease, and names under which pods were bound
+    or got a condition.
+    """
     names = {name for each in components(facts) if each.part == SCHEDULER for name in _names(each)}
-    return names | ({"volcano"} if alive(facts) and not names else set())
+    if names:
+        return names
+    served = {str(pod["spec"].get("schedulerName", "")) for pod in facts.all(PODS) if _is_served(pod)}
+    return served | ({"volcano"} if alive(facts) else set())
+
+
+def _is_served(pod: Obj) -> bool:
+    """Return True if a scheduler has bound a pod or said why it waits."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return bool(pod["spec"].get("nodeName")) or any(each["type"] == "PodScheduled" for each in conditions)

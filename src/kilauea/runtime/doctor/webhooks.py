@@ -15,6 +15,7 @@ from kilauea.api.times import SECOND
 from kilauea.pki import outlasts, signed_by
 from kilauea.runtime.doctor.facts import Facts, name_of
 from kilauea.runtime.doctor.findings import ERROR, SKIPPED, WARNING, Check, Finding, check_of
+from kilauea.runtime.doctor.installation import WEBHOOKS, components
 
 PREFIX = "volcano-admission-service"
 """Beginning of the names of Volcano's webhook configurations."""
@@ -34,7 +35,15 @@ def configurations(facts: Facts) -> list[Obj]:
 def secrets_to_read(facts: Facts) -> list[Key]:
     """Return the Secrets with the certificates of the webhooks."""
     namespaces = {service.namespace for each in configurations(facts) for service in _services(each)}
-    return [Key(namespace, SECRET) for namespace in sorted(namespaces)]
+    return [_secret(facts, namespace) for namespace in sorted(namespaces)]
+
+
+def _secret(facts: Facts, namespace: str) -> Key:
+    """Return the Secret of the webhooks in a namespace, under the name that their Deployment has."""
+    for each in components(facts):
+        if each.part == WEBHOOKS and each.key.namespace == namespace:
+            return Key(namespace, each.values("tls-secret-name", [SECRET])[-1])
+    return Key(namespace, SECRET)
 
 
 def _services(configuration: Obj) -> Iterator[Key]:
@@ -143,7 +152,7 @@ def _bundle(facts: Facts, configuration: Obj, webhook: Mapping[str, Any], severi
         message = f"its authorities expire soon; then {consequence}"
         yield Finding(WARNING, where, field, f"expires {newest:%Y-%m-%d}", message, fix)
     if service:
-        yield from _certificate(facts, Key(service["namespace"], SECRET), authorities, where, severity, now)
+        yield from _certificate(facts, _secret(facts, service["namespace"]), authorities, where, severity, now)
 
 
 def _certificate(

@@ -82,6 +82,7 @@ class Feed:
         assumed: decisions that the watches have not confirmed yet.
         wake: called when something could be placed that could not be placed before.
         arrived: called with the creation time (microseconds since 1970) of each new pending pod.
+        bound: called with pod and node when a pod that waited here is bound by another process.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Feed:
         assumed: Assumed,
         wake: Callable[[], None] = lambda: None,
         arrived: Callable[[int], None] = lambda created: None,
+        bound: Callable[[str, str], None] = lambda pod, node: None,
     ) -> None:
         self.state = state
         self.assumed = assumed
@@ -117,6 +119,9 @@ class Feed:
         """Objects that are currently left out."""
         self.wake = wake
         self._arrived = arrived
+        self._bound = bound
+        self._sent: dict[str, str] = {}
+        """The last node to which a pod was to be bound, until the bind is seen."""
         self._nodes: dict[str, tuple[Any, ...]] = {}
         self._thawed = asyncio.Event()
         self._thawed.set()
@@ -273,6 +278,7 @@ class Feed:
     def bind(self, key: str, placed: Placed) -> None:
         """Assume that a pending pod is on a node. Call it between cycles, or inside `frozen`."""
         self.assumed.binds[key] = placed
+        self._sent[key] = placed.node
         data = self.pods.get(key)
         if data is not None:
             self._take_pod(key, decoded("Pod", data), reread=False)
@@ -387,12 +393,22 @@ class Feed:
         """Apply a pod with its assumptions; unless `reread`, only its status has advanced."""
         assert isinstance(pod, Pod)
         before = _summary(self.state.tasks.get(key))
+        if pod.spec.node_name and before is not None and before.node == pod.spec.node_name:
+            self._sent.pop(key, None)
         if reread or key in self.assumed.held:
             self._apply(Changed(self._overlay_pod(pod)))
         else:
             self.pods[key] = kept(pod)
             self._apply(Advanced(self.assumed.over_pod(pod)))
-        self._compare(before, self.state.tasks.get(key))
+        after = self.state.tasks.get(key)
+        if pod.spec.node_name and before is not None and before.node != pod.spec.node_name:
+            self._placed_elsewhere(key, pod.spec.node_name, after)
+        self._compare(before, after)
+
+    def _placed_elsewhere(self, key: str, node: str, task: Task | None) -> None:
+        """Tell of a pod of ours that is on another node than assumed, unless it is the one of a bind without answer."""
+        if task is not None and not task.foreign and self._sent.pop(key, "") != node:
+            self._bound(key, node)
 
     def _compare(self, before: PodSummary | None, after: Task | None) -> None:
         """Mark the pod's group as touched, and wake the loop if there is something to place or room was freed."""
@@ -470,6 +486,7 @@ class Feed:
         self.faults.pop((kind, key), None)
         if kind == "Pod":
             self.pods.pop(key, None)
+            self._sent.pop(key, None)
         elif kind == "PodGroup":
             self.groups.pop(key, None)
         elif kind == KUBERNETES_GROUP:

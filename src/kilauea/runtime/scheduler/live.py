@@ -20,6 +20,7 @@ from kilauea.api import wellknown
 from kilauea.api.kinds import KUBERNETES_GROUP, RESOURCE_CLAIMS
 from kilauea.api.ports import Api, ApiError, Clock, Obj, Record, Resource
 from kilauea.api.times import SECOND
+from kilauea.client.advice import with_advice
 from kilauea.client.backoff import pause
 from kilauea.client.reflector import Handler, Reflector
 from kilauea.engine.conf import SchedulerConf
@@ -49,6 +50,7 @@ from kilauea.runtime.scheduler.metrics import CycleMetrics
 from kilauea.runtime.scheduler.node_selector import Labels, SelectedNodes
 from kilauea.runtime.scheduler.nominations import Nominations
 from kilauea.runtime.scheduler.optional_kinds import OptionalKind
+from kilauea.runtime.scheduler.rivals import Rivals
 from kilauea.runtime.scheduler.sharding import ShardKeeper
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.timing import Stopwatch
@@ -170,7 +172,8 @@ class LiveScheduler:
         def arrived(created: int) -> None:
             metrics.task_latency("Watched", created, clock.now())
 
-        self.feed = Feed(state, Assumed(), woken.set, arrived)
+        self._rivals = Rivals(options.names, clock)
+        self.feed = Feed(state, Assumed(), woken.set, arrived, self._rivals.bound)
         handlers: dict[str, Handler] = {kind: KindFeed(self.feed, kind) for kind in options.kinds}
         if options.node_labels:
             handlers["Node"] = SelectedNodes(self.feed, options.node_labels)
@@ -238,6 +241,7 @@ class LiveScheduler:
         await self._loads.first()
         await self._device_configs.first()
         log.info("all kinds are listed; scheduling starts")
+        self._rivals.lead()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.scheduler.run(), name="cycles")
@@ -284,6 +288,7 @@ class LiveScheduler:
         except ApiError as error:
             if error.reason == "AlreadyExists" or error.code in (403, 422):
                 return True
-            log.warning("queue %s cannot be created: %s", name, error)
+            level = logging.DEBUG if error.reported else logging.WARNING
+            log.log(level, "queue %s cannot be created: %s", name, with_advice(error, QUEUES))
             return False
         return True

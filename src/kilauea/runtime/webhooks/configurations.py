@@ -92,14 +92,16 @@ def _outside(namespace: str) -> dict[str, Any]:
     return {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": spared}
 
 
-async def register(api: Api, hooks: Sequence[Hook], where: Where, bundle: bytes) -> None:
+async def register(api: Api, hooks: Sequence[Hook], where: Where, bundle: bytes) -> list[str]:
     """Create or update the objects; delete those of hooks that this program registered and that are off now.
+
+    Returns:
+        The names of objects that were created or changed.
 
     Raises:
         ApiError: the server refuses.
     """
-    for hook in hooks:
-        await _ensure(api, kind_of(hook), configuration(hook, where, bundle))
+    changed = [name_of(hook) for hook in hooks if await _ensure(api, kind_of(hook), configuration(hook, where, bundle))]
     wanted = {(kind_of(hook), name_of(hook)) for hook in hooks}
     selector = ",".join(f"{key}={value}" for key, value in LABELS.items())
     for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
@@ -107,10 +109,11 @@ async def register(api: Api, hooks: Sequence[Hook], where: Where, bundle: bytes)
             name = msgspec.json.decode(item)["metadata"]["name"]
             if (kind, name) not in wanted:
                 await api.delete(kind, Key("", name))
+    return changed
 
 
-async def _ensure(api: Api, kind: Resource, wanted: dict[str, Any]) -> None:
-    """Create an object, or update the existing one."""
+async def _ensure(api: Api, kind: Resource, wanted: dict[str, Any]) -> bool:
+    """Create an object, or update the existing one; return True if anything had to be written."""
     name = wanted["metadata"]["name"]
     try:
         found = await api.get(kind, Key("", name))
@@ -118,11 +121,13 @@ async def _ensure(api: Api, kind: Resource, wanted: dict[str, Any]) -> None:
         if error.code != 404:
             raise
         await api.create(kind, "", wanted)
-        return
+        return True
     changed = _brought_up_to_date(found, wanted)
     if changed != found:
         log.info("%s %s updated", kind.kind, name)
         await api.update(kind, changed)
+        return True
+    return False
 
 
 def _brought_up_to_date(found: Obj, wanted: Obj) -> dict[str, Any]:

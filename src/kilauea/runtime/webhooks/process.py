@@ -22,6 +22,7 @@ from kilauea.admission.resource_groups import read_resource_groups
 from kilauea.admission.review import Hook, Settings
 from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.times import SECOND
+from kilauea.client.advice import FORBIDDEN
 from kilauea.client.view import Cache
 from kilauea.runtime.daemon import Daemon, DaemonOptions, StartError, cannot_listen
 from kilauea.runtime.settings import plain
@@ -42,6 +43,7 @@ LOOK_SECONDS = 2.0
 REGISTER_SECONDS = 60
 """Seconds after which the registration is written again, although nothing has changed here."""
 COMPLAIN_SECONDS = 10.0
+TWO = "if the webhooks are installed twice, remove one installation; `kilauea doctor` names both"
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +124,7 @@ class Webhooks:
         self._credentials: Credentials | None = None
         self._registered: int | None = None
         self._metrics = WebhookMetrics()
+        self._said = ""
 
     def _certificates(self) -> Source:
         if self._options.files:
@@ -137,10 +140,8 @@ class Webhooks:
     async def serve(self, ready: Callable[[str], None]) -> None:
         """Serve once the caches are complete, until cancelled."""
         await self._complete()
-        try:
-            await self._renew()
-        except (CertificateError, ValueError, ApiError) as error:
-            raise StartError(f"no certificate to serve with: {error}") from error
+        while not await self._has_certificate():
+            await self._clock.sleep(LOOK_SECONDS)
         async with self._listening() as port:
             log.info("%d webhooks at port %d", len(self._hooks), port)
             while not await self._keep():
@@ -149,6 +150,27 @@ class Webhooks:
             while True:
                 await self._clock.sleep(LOOK_SECONDS)
                 await self._keep()
+
+    async def _has_certificate(self) -> bool:
+        """Read or issue the first certificate; return False if the API server refuses it for now.
+
+        Raises:
+            StartError: the certificate cannot be used.
+        """
+        try:
+            await self._renew()
+        except (CertificateError, ValueError) as error:
+            raise StartError(f"no certificate to serve with: {error}") from error
+        except ApiError as error:
+            self._warn(f"waiting for a certificate: {_explained(error)}", error)
+            return False
+        return True
+
+    def _warn(self, words: str, error: ApiError) -> None:
+        """Log a problem that the process waits to end, each once in a row."""
+        level = logging.DEBUG if error.reported or words == self._said else logging.WARNING
+        self._said = words
+        log.log(level, "%s", words)
 
     async def _complete(self) -> None:
         """Wait for the caches: jobs in a queue that is not known yet would be refused."""
@@ -220,7 +242,9 @@ class Webhooks:
             log.warning("%s: the previous resource groups stay in use", fault)
         try:
             await self._renew()
-        except (CertificateError, ValueError, ApiError) as error:
+        except ApiError as error:
+            self._warn(f"the webhooks cannot be registered: {_explained(error)}", error)
+        except (CertificateError, ValueError) as error:
             log.warning("%s: the previous certificate stays in use", error)
         return self._registered is not None
 
@@ -244,8 +268,12 @@ class Webhooks:
             and now - self._registered < REGISTER_SECONDS * SECOND
         ):
             return
-        await register(self._api, self._hooks, self._options.where, found.bundle)
+        changed = await register(self._api, self._hooks, self._options.where, found.bundle)
+        if changed and self._registered is not None and found is self._credentials:
+            names = ", ".join(changed)
+            log.warning("another process has changed %s, which was ours: %s", names, TWO)
         self._registered = now
+        self._said = ""
         if found is not self._credentials:
             self._tls.use(found)
             self._credentials = found
@@ -277,6 +305,15 @@ async def _running(application: web.Application, grace: float) -> AsyncIterator[
         yield runner
     finally:
         await runner.cleanup()
+
+
+def _explained(error: ApiError) -> str:
+    """Return the message of a refusal, and the right that is missing."""
+    details = error.details
+    if error.code != FORBIDDEN or not details.get("kind"):
+        return str(error)
+    name = f"{details['kind']}.{details['group']}" if details.get("group") else details["kind"]
+    return f"{error}: grant the webhooks get, list, create and update on {name}"
 
 
 def names_of(where: Where) -> list[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.api.meta import Object
-from kilauea.engine.devices.ledger import DeviceLedger
+from kilauea.engine.devices.ledger import DeviceLedger, Survey
 from kilauea.engine.devices.plain import PlainRequest
 from kilauea.engine.devices.table import CardTable
 from kilauea.engine.session import Session
@@ -104,6 +104,16 @@ def test_a_request_finds_room_by_class_where_comparing_all_cards_finds_it(
     ask_session({"number": 1, "memory": memory, "cores": cores}, check, {}, annotations=annotations)
 
 
+def expected_score(table: CardTable, found: Survey, row: int, memory: int, policy: str) -> float:
+    """The score of a node with weight 3, by the cards that the pod would get there."""
+    points = 0.0
+    for column in found.chosen[0][row].tolist() if not found.codes[row] else ():
+        used = table.later[:, row, column].tolist()
+        filled = (used[0] + memory) / int(table.cards.capacity[0, row, column])
+        points += 100.0 * (float(used[2] == 0) if policy == "spread" else filled)
+    return 3.0 * float(np.floor(points + 0.5))
+
+
 @given(booked, parts, st.integers(1, 4), st.sampled_from(["binpack", "spread"]))
 def test_nodes_score_by_class_as_by_the_cards_that_the_pod_would_get(
     all_of_it: Booked, asked: tuple[int, int], number: int, policy: str
@@ -113,14 +123,32 @@ def test_nodes_score_by_class_as_by_the_cards_that_the_pod_would_get(
         function = next(scorer.function for name, scorer in session.points.walk("node_score") if name == "deviceshare")
         scores = function(shape, session.nodes.all())
         found = ledger.survey(shape, session.nodes.all(), now=False)
-        for row, columns in enumerate(found.chosen[0].tolist()):
-            points = 0.0
-            for column in columns if not found.codes[row] else ():
-                used = table.later[:, row, column].tolist()
-                filled = (used[0] + memory) / int(table.cards.capacity[0, row, column])
-                points += 100.0 * (float(used[2] == 0) if policy == "spread" else filled)
-            assert scores[row] == 3.0 * np.floor(points + 0.5)
+        for row in range(len(session.nodes)):
+            assert scores[row] == expected_score(table, found, row, memory, policy)
             assert function(shape, session.nodes.select(np.array([row]))).tolist() == [scores[row]]
+
+    memory, cores = asked
+    arguments = {"deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": 3}
+    ask_session({"number": number, "memory": memory, "cores": cores}, check, arguments)
+
+
+@given(booked, booked, parts, st.integers(1, 4), st.sampled_from(["binpack", "spread"]))
+def test_nodes_are_judged_again_once_their_cards_have_changed(
+    before: Booked, after: Booked, asked: tuple[int, int], number: int, policy: str
+) -> None:
+    def check(session: Session, ledger: DeviceLedger, shape: Any) -> None:
+        score = next(scorer.function for name, scorer in session.points.walk("node_score") if name == "deviceshare")
+        everywhere = session.nodes.all()
+        table = book(ledger, before)
+        score(shape, everywhere)
+        ledger.refusals(shape, everywhere, now=False)
+        book(ledger, after)
+        found = ledger.survey(shape, everywhere, now=False)
+        for row, code in enumerate(found.codes.tolist()):
+            alone = session.nodes.select(np.array([row]))
+            codes = ledger.refusals(shape, alone, now=False)
+            assert (0 if codes is None else codes[0]) == code
+            assert score(shape, alone).tolist() == [expected_score(table, found, row, memory, policy)]
 
     memory, cores = asked
     arguments = {"deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": 3}

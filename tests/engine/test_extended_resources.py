@@ -319,6 +319,25 @@ def test_without_resource_claims_no_pod_goes_where_only_devices_serve_it() -> No
     assert "claims are off" in pending(found)["p"].message
 
 
+def test_without_predicates_no_pod_goes_where_only_devices_serve_it() -> None:
+    without = conf("allocate, backfill", ["gang"], ["binpack"])
+    found = plan(ONE, node("n2", resources={GPU: 1}), slice_("n1", "a"), user("p"), of=without)
+    assert binds(found) == {"p": "n2"}
+    found = plan(ONE, slice_("n1", "a"), user("p"), of=without)
+    assert not found.binds
+    assert "claims are off" in pending(found)["p"].message
+
+
+def test_no_pod_is_evicted_for_one_that_only_devices_could_serve_while_claims_are_off() -> None:
+    without = conf("allocate, preempt", ["gang", "priority"], ["binpack"])
+    low = [group("r", phase="Running", minimum=0), pod("r", requests={"cpu": "8"}, node="n1", group="r")]
+    high = [priority_class("high", 10), group("p", priority="high")]
+    waits = pod("p", requests={GPU: 1, "cpu": 4}, group="p", priority=10)
+    found = plan(node("n1", cpu=8), CLASS, slice_("n1", "a"), low, high, waits, of=without)
+    assert not found.evictions
+    assert not found.nominations
+
+
 # --- queues
 
 

@@ -160,6 +160,42 @@ def by_definition(free: list[int], cpu: int, mix: list[tuple[int, int, int, int]
 
 
 @given(
+    st.lists(st.sampled_from([0, 10, 30, 50, 70, 100]), min_size=2, max_size=4).flatmap(
+        lambda used: st.tuples(st.just(used), st.permutations(used))
+    ),
+    st.sampled_from([10, 30, 50, 70]),
+    st.lists(st.tuples(st.sampled_from([30, 50, 100]), st.integers(1, 3)), max_size=3),
+)
+def test_the_same_cards_in_another_order_score_alone_as_among_all_nodes(
+    orders: tuple[list[int], list[int]], percent: int, usual: list[tuple[int, int]]
+) -> None:
+    names = ("m", "n")
+    there = [
+        each
+        for name, used in zip(names, orders, strict=True)
+        for i, part in enumerate(used)
+        for each in (held(f"{name}{i}", name, i, part) if part else ())
+    ]
+    examples = [each for i, (part, size) in enumerate(usual) for each in ended(f"x{i}-", size, part)]
+
+    def scores(session: Session) -> None:
+        shape = session.shape_of(session.state.tasks["ns/p"])
+        score = next(scorer.function for name, scorer in session.points.walk("node_score") if name == "fragmentation")
+        alone = [float(score(shape, session.nodes.select(np.array([row])))[0]) for row in (0, 1)]
+        assert alone == score(shape, session.nodes.all()).tolist()
+
+    cards = len(orders[0])
+    inside(
+        [shared_node(name, cards) for name in names],
+        there,
+        examples,
+        share("p", percent),
+        do=scores,
+        conf=CONF | {"actions": "enqueue"},
+    )
+
+
+@given(
     st.lists(st.sampled_from([0, 10, 30, 50, 70, 100]), min_size=1, max_size=4),
     st.integers(1, 6),
     st.sampled_from([(1, 30, 1), (1, 100, 2), (2, 100, 1), (1, 70, 3)]),

@@ -189,6 +189,7 @@ class Session:
     add_event_handler = _of_points(ExtensionPoints.add_event_handler)
     add_bind_annotations = _of_points(ExtensionPoints.add_bind_annotations)
     add_bind_locks = _of_points(ExtensionPoints.add_bind_locks)
+    serve_claims = _of_points(ExtensionPoints.serve_claims)
     add_hyper_node_order = _of_points(ExtensionPoints.add_hyper_node_order)
     add_hyper_node_gradient_for_job = _of_points(ExtensionPoints.add_hyper_node_gradient_for_job)
     add_hyper_node_gradient_for_sub_job = _of_points(ExtensionPoints.add_hyper_node_gradient_for_sub_job)

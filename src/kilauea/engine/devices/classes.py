@@ -80,10 +80,22 @@ class CardClasses:
         self._number_of = {state: number for number, state in enumerate(self.states)}
         self._moves: dict[tuple[int, Amounts, int, int], int] = {}
         """The class that a card of a class gets into by a pod with so much of it."""
+        self._keys = [-1] * len(numbers)
+        """By node its key; -1 if its cards changed since it was asked for."""
+        self.changed: list[int] = []
+        """Rows of nodes whose cards changed, in order, repeats included."""
+        self._key_of: dict[bytes, int] = {}
 
     def of(self, rows: NDArray[np.intp] | None) -> NDArray[np.intp]:
         """(n, C) the numbers of the cards of some nodes."""
         return self.numbers if rows is None else self.numbers.take(rows, axis=0)
+
+    def key(self, row: int) -> int:
+        """A number that stands for the classes of all cards of a node, in their order."""
+        key = self._keys[row]
+        if key < 0:
+            key = self._keys[row] = self._key_of.setdefault(self.numbers[row].tobytes(), len(self._key_of))
+        return key
 
     def book(self, amounts: Amounts, row: int, column: int, *, held: int, later: int) -> CardState:
         """Add to the use of a card, so many times; return its new state."""
@@ -92,6 +104,8 @@ class CardClasses:
         if number is None:
             number = self._moves[move] = self._moved(*move)
         self.numbers[row, column] = number
+        self._keys[row] = -1
+        self.changed.append(row)
         return self.states[number]
 
     def _moved(self, number: int, amounts: Amounts, held: int, later: int) -> int:
@@ -105,6 +119,33 @@ class CardClasses:
 
 def _more(used: Amounts, amounts: Amounts, by: int) -> Amounts:
     return used[0] + by * amounts[0], used[1] + by * amounts[1], used[2] + by * amounts[2]
+
+
+class Followed:
+    """(N,) values of nodes that follow from the classes of their cards: found again where cards have changed.
+
+    Args:
+        classes: the classes.
+        every: finds the values of all nodes.
+        one: finds the value of a node.
+    """
+
+    def __init__(
+        self, classes: CardClasses, every: Callable[[], NDArray[Any]], one: Callable[[int], int | float]
+    ) -> None:
+        self._changed, self._one = classes.changed, one
+        self._values = every()
+        self._seen = len(self._changed)
+        """The part of the list of changes that is processed."""
+
+    def of(self, rows: NDArray[np.intp] | None) -> NDArray[Any]:
+        """(n,) the values of some nodes."""
+        if self._seen < len(self._changed):
+            # A request is asked about after each of few pods, and so about few nodes.
+            for row in dict.fromkeys(self._changed[self._seen :]):
+                self._values[row] = self._one(row)
+            self._seen = len(self._changed)
+        return self._values.copy() if rows is None else self._values.take(rows)
 
 
 def classes_of(capacity: NDArray[np.int64], there: NDArray[np.bool_]) -> tuple[NDArray[np.intp], list[CardState]]:

@@ -18,7 +18,7 @@ from kilauea.api.device_config import DeviceConfig
 from kilauea.api.devices import DeviceTextError, Slice, mig_instance
 from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.devices.order import CardChoice, CardOrder
-from kilauea.engine.devices.plain import PlainRequest
+from kilauea.engine.devices.plain import MOST_KNOWN, PlainRequest, Taken
 from kilauea.engine.devices.states import CardStates
 from kilauea.engine.devices.table import CORES, MEMORY, NO_CARDS, SLOTS, BoolArray, Cards, CardTable, IntArray, cards_of
 from kilauea.engine.model import status
@@ -32,17 +32,6 @@ NETWORKED = ASCEND + "Ascend910"
 """Beginning of the kinds whose cards networks connect."""
 RULES = "deviceshare"
 """Trait of tasks: the numbers of the rules that they match."""
-
-
-class Taken(NamedTuple):
-    """Cards of one request: columns of the node's cards, and MiB and hundredths of cores of each."""
-
-    request: CardRequest
-    columns: tuple[int, ...]
-    memory: tuple[int, ...]
-    cores: tuple[int, ...]
-    parts: tuple[int, ...] = ()
-    """Numbers of the MIG instances on these cards, -1 for cards that are not split; empty if no card is."""
 
 
 class Booking(NamedTuple):
@@ -89,6 +78,8 @@ class DeviceLedger:
         self._nodes = state.nodes
         self._order = order
         self._plain: dict[TaskShape, PlainRequest | None] = {}
+        self._plain_of: dict[CardRequest, PlainRequest] = {}
+        """By request, for those that any healthy card can serve."""
         self._last: tuple[tuple[object, ...], tuple[BoolArray, IntArray]] | None = None
         """The last answer of `_free`, with what it was asked: predicates and scores ask the same of the same nodes."""
         self.tables: dict[str, CardTable] = {}
@@ -277,7 +268,16 @@ class DeviceLedger:
         table = self.tables.get(wish.requests[0].kind)
         if len(wish.requests) > 1 or table is None or table.cards.mig is not None or self._refusal(shape):
             return None
-        return PlainRequest(table, wish.requests[0], wish) if depends_on_state(shape) else None
+        if not depends_on_state(shape):
+            return None
+        if wish.selects:
+            return PlainRequest(table, wish.requests[0], wish)
+        # Shapes that ask for the same cards share what is known of the nodes.
+        request = wish.requests[0]
+        known = self._plain_of.get(request)
+        if known is None:
+            known = self._plain_of[request] = PlainRequest(table, request, wish)
+        return known
 
     def _fits(self, shape: TaskShape, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
         """As `fits`, without what is known; quicker than `survey` for a single request."""
@@ -452,6 +452,19 @@ class DeviceLedger:
 
     def _chosen_plainly(self, plain: PlainRequest, row: int, *, now: bool) -> tuple[Taken, ...] | None:
         """As `choose`, for a plain request."""
+        if plain.eligible is not None:
+            return self._found_plainly(plain, row, now=now)
+        # Nodes whose cards are alike and are used alike give the same, wherever the order of the cards is the same.
+        question = plain.table.classes.key(row), now and plain.table.moving > 0, self._order.state(row)
+        known = plain.chosen.get(question)
+        if known is None:
+            if len(plain.chosen) >= MOST_KNOWN:
+                plain.chosen.clear()
+            known = plain.chosen[question] = self._found_plainly(plain, row, now=now) or ()
+        return known or None
+
+    def _found_plainly(self, plain: PlainRequest, row: int, *, now: bool) -> tuple[Taken, ...] | None:
+        """As `_chosen_plainly`, without what is known."""
         fitting, request = plain.fitting_at(row, now=now), plain.request
         if len(fitting) < request.number:
             return None

@@ -5,15 +5,31 @@ The class of a card tells if it has room for such a request, so the cards of a n
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.devices.classes import CardState, Figure
+from kilauea.engine.devices.classes import CardState, Figure, Followed
 from kilauea.engine.devices.table import BoolArray, CardTable, has_room
 from kilauea.engine.model.devices import CardRequest, DeviceWish
-from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.nodes import NodeRows, NodeTable
 
+MOST_KNOWN = 65536
+"""Choices that are remembered for each request."""
 Rows = NDArray[np.intp]
+
+
+class Taken(NamedTuple):
+    """Cards of one request: columns of the node's cards, and MiB and hundredths of cores of each."""
+
+    request: CardRequest
+    columns: tuple[int, ...]
+    memory: tuple[int, ...]
+    cores: tuple[int, ...]
+    parts: tuple[int, ...] = ()
+    """Numbers of the MIG instances on these cards, -1 for cards that are not split; empty if no card is."""
 
 
 class PlainRequest:
@@ -29,6 +45,10 @@ class PlainRequest:
         self.table, self.request = table, request
         self.eligible = table.eligible(wish) if wish.selects else None
         self._later, self._now = table.room(request, now=False), table.room(request, now=True)
+        self.chosen: dict[Hashable, tuple[Taken, ...]] = {}
+        """Cards that the request gets, by all that decides which; empty if there are too few."""
+        self._codes: Followed | None = None
+        """Answers of `refusals` for room later, made when they are asked for."""
 
     def has_room(self, state: CardState) -> bool:
         """True if a card in a state has room for the request, as far as all cards are eligible."""
@@ -56,7 +76,34 @@ class PlainRequest:
 
     def refusals(self, nodes: NodeRows, *, now: bool) -> NDArray[np.int8] | None:
         """(n,) 0 where a node has enough cards for the request, or why not; None if all have."""
+        if now and self.table.moving:
+            return self._judge(nodes, now=True)
+        if self._codes is None:
+            self._codes = Followed(self.table.classes, lambda: self._all(nodes.table), self._code)
+        codes = self._codes.of(nodes.rows)
+        return codes if np.count_nonzero(codes) else None
+
+    def _judge(self, nodes: NodeRows, *, now: bool) -> NDArray[np.int8] | None:
+        """As `refusals`, without what is known."""
         return self.table.lacking(self.fitting(nodes.rows, now=now), self.request.number, nodes)
+
+    def _all(self, nodes: NodeTable) -> NDArray[np.int8]:
+        """(N,) as `_judge` for all nodes, with zeros if all have enough."""
+        codes = self._judge(nodes.all(), now=False)
+        return np.zeros(len(nodes), dtype=np.int8) if codes is None else codes
+
+    def _code(self, row: int) -> int:
+        """As `_judge` for one node."""
+        enough = len(self.fitting_at(row, now=False)) >= self.request.number
+        return 0 if enough else self.table.lack.item(row)
+
+    def points_at(self, row: int, place: Figure[float], points: Figure[float]) -> float:
+        """As `points`, for one node."""
+        if self.request.number != 1 or self.eligible is not None:
+            return float(self.points(np.array([row], dtype=np.intp), place, points)[0])
+        numbers = self.table.classes.numbers[row].tolist()
+        found: float = points.values[min(numbers, key=place.values.__getitem__)]
+        return found
 
     def points(self, rows: Rows | None, place: Figure[float], points: Figure[float]) -> NDArray[np.float64]:
         """(n,) the sum of the points of the cards that a pod would get, those with the first places; 0 if it gets none.

@@ -161,9 +161,9 @@ class CardTable:
         self.classes = CardClasses(cards.numbers, cards.states)
         self._eligible: dict[tuple[object, ...], BoolArray] = {}
         self._room: dict[tuple[object, ...], Figure[bool]] = {}
-        self._lack = np.where(cards.registered, np.int8(TOO_FEW), np.int8(NO_CARDS))
+        self.lack = np.where(cards.registered, np.int8(TOO_FEW), np.int8(NO_CARDS))
         """(N,) reason why a node has too few cards, if it has."""
-        self._lack[cards.faulty] = READ_FAULT
+        self.lack[cards.faulty] = READ_FAULT
 
     def eligible(self, wish: DeviceWish) -> BoolArray:
         """(N, C) cards that a pod may have at all: healthy, of a model and with an id that it allows."""
@@ -222,7 +222,7 @@ class CardTable:
         enough: BoolArray = np.logical_or.reduce(mask, axis=1) if number == 1 else mask.sum(axis=1) >= number
         if np.logical_and.reduce(enough):
             return None  # nodes without cards, or with cards that cannot be read, have none in a mask
-        codes = nodes.take(self._lack).copy()
+        codes = nodes.take(self.lack).copy()
         codes[enough] = 0
         return codes
 

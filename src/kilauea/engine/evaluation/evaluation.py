@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.evaluation import kernels
 from kilauea.engine.evaluation.picking import Picker
+from kilauea.engine.evaluation.unserved import NOT_SERVED
 from kilauea.engine.extension import ExtensionPoints, NodePredicate, NodeScorer, PluginFault, Rejection, Scope
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.resources import order_of
@@ -106,7 +107,8 @@ class Evaluation:
         self._shard = shard
         self._plain: Evaluation | None = None
         """The evaluation that knows the nodes for this shape too."""
-        known = [*shard.predicates, *points.predicates()]
+        unserved = [NOT_SERVED] if nodes.by_class and not points.serves_claims else []
+        known = [*shard.predicates, *unserved, *points.predicates()]
         chosen = [p for p in known if p.applies is None or p.applies(shape)]
         self._static = [p for p in chosen if p.scope is Scope.STATIC]
         self._local = [p for p in chosen if p.scope in (Scope.NODE, Scope.FIGURES)]

@@ -120,6 +120,14 @@ class NodePoints(Registry):
         """All predicates, in order."""
         return [predicate for several in dict(self.walk("predicate")).values() for predicate in several]
 
+    def serve_claims(self, plugin: str) -> None:
+        """Say that the plugin gives devices to the claims of pods that it lets through.
+
+        If no plugin does, pods do not go to nodes where nothing but devices serves their extended resources.
+        """
+        self.guarded("serve_claims", plugin, None)
+        self.serves_claims = True
+
     def add_task_trait(self, plugin: str, trait: Callable[[Task], Hashable]) -> None:
         """Tell tasks apart that ask for the same: predicates and scores find the value in `shape.traits[plugin]`.
 

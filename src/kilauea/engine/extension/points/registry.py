@@ -71,6 +71,8 @@ class Registry:
         self.on_deallocate: list[tuple[str, EventHandler]] = []
         self.tells_tasks_apart = False
         """True if an event handler may note more of a task than its gang and its shape."""
+        self.serves_claims = False
+        """True if a plugin gives devices to the claims of pods."""
         self.objections: dict[str, Refusal] = {}
         """By task that has come to a node: the reason why a plugin refuses that."""
 

@@ -64,6 +64,7 @@ Difference from the original:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -76,7 +77,7 @@ from kilauea.api.device_config import DEFAULT, DeviceConfig
 from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, LOCK_TIME
 from kilauea.engine.conf import Finding, argument
 from kilauea.engine.devices.adapting import Adapter
-from kilauea.engine.devices.classes import Amounts, CardState, Figure
+from kilauea.engine.devices.classes import Amounts, CardState, Figure, Followed
 from kilauea.engine.devices.ledger import NETWORKED, DeviceLedger, kinds_in
 from kilauea.engine.devices.networks import network_score
 from kilauea.engine.devices.order import CardChoice, CardOrder
@@ -150,7 +151,7 @@ class DeviceShare(Plugin):
         ledger = DeviceLedger(session.state, kinds, order, config, self._matched)
         self._ledger = session.card_ledger = ledger
         self._records = Records(Adapter(config))
-        self._figures: dict[CardRequest, tuple[Figure[float], Figure[float]]] = {}
+        self._scores: dict[PlainRequest, Followed] = {}
         ledger.take_in(session.shape_of)
         session.add_predicate(self.name, self._fits, REJECTIONS, applies=self._applies, room=self._has_room)
         session.add_event_handler(self.name, self._placed, self._gone)
@@ -237,14 +238,17 @@ class DeviceShare(Plugin):
 
     def _plain_score(self, plain: PlainRequest, nodes: NodeRows) -> NDArray[np.float64]:
         """As `_score`, by the classes of the cards."""
-        request = plain.request
         if not self.arguments.policy:
             return np.zeros(len(nodes))
-        figures = self._figures.get(request)
-        if figures is None:
-            figures = self._figures[request] = self._read_figures(plain)
-        score: NDArray[np.float64] = np.floor(plain.points(nodes.rows, *figures) + 0.5) * self.arguments.weight
-        return score
+        known = self._scores.get(plain)
+        if known is None:
+            place, points = self._read_figures(plain)
+            known = self._scores[plain] = Followed(
+                plain.table.classes,
+                lambda: np.floor(plain.points(None, place, points) + 0.5) * self.arguments.weight,
+                lambda row: math.floor(plain.points_at(row, place, points) + 0.5) * float(self.arguments.weight),
+            )
+        return known.of(nodes.rows)
 
     def _read_figures(self, plain: PlainRequest) -> tuple[Figure[float], Figure[float]]:
         """By class of cards: the place in the order, and the points of a card that a pod gets."""

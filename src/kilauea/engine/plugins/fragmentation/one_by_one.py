@@ -21,13 +21,21 @@ MOST_KNOWN = 65536
 """Results that are remembered for each request."""
 
 
+class Cards(NamedTuple):
+    """The cards of a node."""
+
+    kind: int
+    """A number that is the same for the same cards in any order."""
+    different: list[int]
+    """Their classes without repeats, in the order of the cards."""
+
+
 class State(NamedTuple):
     """All that counts of a node."""
 
-    cards: bytes
-    """The classes of its cards."""
-    different: list[int]
-    """The same without repeats, in the order of the cards."""
+    key: int
+    """Of its cards (`CardClasses.key`)."""
+    cards: Cards
     place: Place
     able: int
     """Number of the set of typical pods that it can take."""
@@ -51,10 +59,16 @@ class OneByOne:
         self._demands, self._demand_of = demands, demand_of
         self._states: list[State | None] = [None] * len(demand_of)
         """By node; None if it may have changed since it was looked at."""
-        self._sums: dict[tuple[bytes, int], tuple[int, float]] = {}
-        """By the cards of a node and the typical pods: what is free, and how much of it is usable."""
-        self._growth: dict[CardRequest | None, dict[tuple[bytes, int, int], float]] = {}
-        """By request: growth by the cards of a node, and by the typical pods that it can take before and afterwards."""
+        self._cards: dict[int, Cards] = {}
+        """By key of the cards."""
+        self._kinds: dict[tuple[int, ...], int] = {}
+        self._sums: dict[tuple[int, int], tuple[int, float]] = {}
+        """By kind of the cards and the typical pods: what is free, and how much of it is usable."""
+        self._growth: dict[CardRequest | None, dict[tuple[int, int, int], float]] = {}
+        """By request: growth by the kind of the cards, and by the typical pods that a node can take before and after.
+
+        Where the order of the cards matters, the key of the cards stands for the kind, as a number below 0.
+        """
 
     def changed(self, row: int) -> None:
         """A pod came to a node or left it."""
@@ -72,51 +86,60 @@ class OneByOne:
         known = self._growth.setdefault(None if plain is None else plain.request, {})
         number, states, out = self._able.number, self._states, []
         for row in rows:
-            cards, _, place, able = states[row] or self._look_at(row)
+            state = states[row] or self._look_at(row)
+            key, (kind, _), place, able = state
             after = number(place, cpu, memory)
-            found = known.get((cards, able, after))
+            found = known.get((kind, able, after))
+            if found is None:
+                found = known.get((~key, able, after))
             if found is None:
                 if len(known) >= MOST_KNOWN:
                     known.clear()
-                found = known[cards, able, after] = self._find(plain, row, after)
+                found, ordered = self._find(plain, row, state, after)
+                known[~key if ordered else kind, able, after] = found
             out.append(found)
         return out
 
     def _look_at(self, row: int) -> State:
-        place, numbers = self._able.place(row), self._classes.numbers[row]
-        different = list(dict.fromkeys(numbers.tolist()))
-        found = self._states[row] = State(numbers.tobytes(), different, place, self._able.number(place))
+        place, key = self._able.place(row), self._classes.key(row)
+        cards = self._cards.get(key)
+        if cards is None:
+            numbers = self._classes.numbers[row].tolist()
+            kind = self._kinds.setdefault(tuple(sorted(numbers)), len(self._kinds))
+            cards = self._cards[key] = Cards(kind, list(dict.fromkeys(numbers)))
+        found = self._states[row] = State(key, cards, place, self._able.number(place))
         return found
 
-    def _find(self, plain: PlainRequest | None, row: int, after: int) -> float:
+    def _find(self, plain: PlainRequest | None, row: int, state: State, after: int) -> tuple[float, bool]:
         """As `growth`, without what is remembered; a pod gets the card of which least is lost.
 
-        A node without room for the pod keeps its cards as they are.
+        A node without room for the pod keeps its cards as they are. The second answer is true if the order of the cards
+        decides, as different ones lose least.
         """
-        state = self._states[row] or self._look_at(row)
-        (demand, use), cards = self._use(row, after), state.cards
-        amount, usable = self._known_sum(row, cards, after)
+        (demand, use), (kind, different), ordered = self._use(row, after), state.cards, False
+        amount, usable = self._known_sum(row, kind, after)
         if plain is not None:
             # Cards of one class lose the same, and the first of those that lose least is taken.
             of_free, of_left = self._figures.free.values, self._figures.left_where(plain).values
-            free, left = [of_free[n] for n in state.different], [of_left[n] for n in state.different]
+            free, left = [of_free[n] for n in different], [of_left[n] for n in different]
             whole = [of_free[n] for n in self._classes.numbers[row].tolist()].count(CARD) if use.counts else 0
             lost = _losses(use, free, left, whole)
             least = min(lost)
             if least < float("inf"):
                 taken = lost.index(least)
+                ordered = lost.count(least) > 1
                 amount, usable = amount - free[taken] + left[taken], usable - least
-        free_now, usable_now = self._known_sum(row, cards, state.able)
-        return demand.fragments(usable, float(amount)) - demand.fragments(usable_now, float(free_now))
+        free_now, usable_now = self._known_sum(row, kind, state.able)
+        return demand.fragments(usable, float(amount)) - demand.fragments(usable_now, float(free_now)), ordered
 
-    def _known_sum(self, row: int, cards: bytes, able: int) -> tuple[int, float]:
+    def _known_sum(self, row: int, kind: int, able: int) -> tuple[int, float]:
         """As `_sum`, for a set of typical pods."""
-        known = self._sums.get((cards, able))
+        known = self._sums.get((kind, able))
         if known is None:
             if len(self._sums) >= MOST_KNOWN:
                 self._sums.clear()
             known = self._sum(self._use(row, able)[1], self._classes.numbers[row].tolist())
-            self._sums[cards, able] = known
+            self._sums[kind, able] = known
         return known
 
     def _sum(self, use: Use, numbers: list[int]) -> tuple[int, float]:

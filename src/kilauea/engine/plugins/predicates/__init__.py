@@ -13,7 +13,7 @@ What:
     exist, that are being deleted, or that ask for something that cannot be understood.
     Extended resources that a DeviceClass names (`spec.extendedResourceName`, or `deviceclass.resource.kubernetes.io/`
     and the name of the class) are served by its devices on nodes that do not offer the resource themselves: the pod
-    gets a claim of its own as it is bound.
+    gets a claim of its own as it is bound. Without this plugin, or with claims switched off, pods do not go there.
     Offline pods (annotation `volcano.sh/qos-level: BE`, or a negative number) do not go to nodes with the annotation
     `volcano.sh/offline-job-evicting: "true"`, from which the agent on the node is evicting such pods.
 
@@ -74,7 +74,6 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
-from kilauea.engine.plugins.predicates.claim_extended import UNSERVED, not_served
 from kilauea.engine.plugins.predicates.claims import ClaimFilter
 from kilauea.engine.plugins.predicates.pod_affinity import PodAffinityFilter
 from kilauea.engine.plugins.predicates.ports import PortFilter
@@ -148,10 +147,8 @@ class Predicates(Plugin):
             TopologySpreadFilter(session).register(self.name)
         volumes.register(self.name)
         if claims is not None:
+            session.serve_claims(self.name)
             claims.register(self.name)
-        elif session.nodes.by_class:
-            applies = _asks_extended
-            session.add_predicate(self.name, not_served, [UNSERVED], scope=Scope.STATIC, applies=applies)
 
     def on_session_close(self, session: Session) -> None:
         if self._claims is not None:
@@ -181,10 +178,6 @@ class Predicates(Plugin):
 
 def _is_offline(shape: TaskShape) -> bool:
     return shape.spec.offline
-
-
-def _asks_extended(shape: TaskShape) -> bool:
-    return bool(shape.spec.extended)
 
 
 def _refused_claims(claims: ClaimFilter | None, task: Task) -> Refusal | None:

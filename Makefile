@@ -96,6 +96,7 @@ test-cluster: install
 test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/compare.py
 	@$(BIN)/python tests/kubernetes/live_plans.py
+	@$(BIN)/python tests/kubernetes/beside.py
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.
 test-conformance: install

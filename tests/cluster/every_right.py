@@ -307,6 +307,20 @@ spec: {policyName: refuse, validationActions: [Deny]}
 """
 
 
+def groups_of_kubernetes(product: Product) -> None:
+    """A gang of a PodGroup of scheduling.k8s.io, whose condition the scheduler writes."""
+    policy = {"gang": {"minCount": 1}}
+    head = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "own"}}
+    apply(product, {**head, "spec": {"schedulingPolicy": policy}})
+    apply(product, pod("own-0", schedulingGroup={"podGroupName": "own"}))
+
+    def scheduled() -> bool:
+        conditions = product.get("podgroups.scheduling.k8s.io", "own").get("status", {}).get("conditions") or ()
+        return any(each["type"] == "PodGroupScheduled" and each["status"] == "True" for each in conditions)
+
+    until(scheduled, "the condition of the group")
+
+
 def claims(product: Product) -> None:
     """Devices by a claim and by an extended resource; the claim of a pod that cannot be bound is deleted."""
     apply(product, DEVICES)
@@ -421,5 +435,18 @@ def webhooks(product: Product) -> None:
 
 
 STORIES: tuple[Callable[[Product], None], ...] = (
-    *(jobs, volumes, flows, plain_pods, queues, preemption, claims, cards, topology, shards, webhooks),
+    *(
+        jobs,
+        volumes,
+        flows,
+        plain_pods,
+        queues,
+        preemption,
+        groups_of_kubernetes,
+        claims,
+        cards,
+        topology,
+        shards,
+        webhooks,
+    ),
 )

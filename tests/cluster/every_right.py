@@ -219,9 +219,9 @@ def plain_pods(product: Product) -> None:
         lambda: "colocation-config-name" in product.kubectl("get", "pods", "-l", "app=web", "-o", "yaml"), "colocation"
     )
     uid = product.get("replicaset", "web")["metadata"]["uid"]
-    until(lambda: exists(product, "podgroup", f"podgroup-{uid}"), "the group")
+    until(lambda: exists(product, "podgroup.scheduling.volcano.sh", f"podgroup-{uid}"), "the group")
     product.kubectl("scale", "replicaset", "web", "--replicas=0")
-    until(lambda: not exists(product, "podgroup", f"podgroup-{uid}"), "the group to go")
+    until(lambda: not exists(product, "podgroup.scheduling.volcano.sh", f"podgroup-{uid}"), "the group to go")
 
 
 QUEUES = """
@@ -332,7 +332,10 @@ def claims(product: Product) -> None:
     card = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
     apply(product, pod("refused", resources=card))
     until(lambda: "not this one" in product.kubectl("get", "events", "-o", "yaml"), "the bind to be refused", 90)
-    until(lambda: "PodsNotCreated" in product.kubectl("get", "podgroups", "-o", "yaml"), "the group to say so")
+    until(
+        lambda: "PodsNotCreated" in product.kubectl("get", "podgroups.scheduling.volcano.sh", "-o", "yaml"),
+        "the group to say so",
+    )
     product.kubectl("delete", "validatingadmissionpolicybinding", "refuse")
     until(lambda: node_of(product, "refused") == "node-1", "the pod to be placed after all", 90)
     product.kubectl("delete", "pod", "refused", "--now")

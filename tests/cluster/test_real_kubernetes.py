@@ -78,7 +78,10 @@ def test_a_job_of_kubectl_is_listed_suspended_resumed_and_deleted_by_vcctl(produ
     until_phase(product, "train", "Running")
     vcctl.good("vcctl", "job", "delete", "-N", "train")
     until(lambda: not pods_of(product, "train"), "the pods to go with their job")
-    until(lambda: "train" not in product.kubectl("get", f"vcjob,podgroup,{BESIDE}", "-o", "name"), "all else to go")
+    until(
+        lambda: "train" not in product.kubectl("get", f"vcjob,podgroup.scheduling.volcano.sh,{BESIDE}", "-o", "name"),
+        "all else to go",
+    )
 
 
 def test_a_job_of_the_python_client_runs_to_its_end(product: Product, custom: k8s.CustomObjectsApi) -> None:

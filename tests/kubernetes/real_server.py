@@ -31,7 +31,12 @@ from real_binaries import folder, missing
 START_SECONDS = 90
 STOP_SECONDS = 20
 FEATURE_GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption", "TopologyAwareWorkloadScheduling")
-"""Features in alpha that are on: the Workloads and PodGroups of scheduling.k8s.io, which our server has always."""
+_GATES = f"--feature-gates={','.join(f'{gate}=true' for gate in FEATURE_GATES)}"
+WORKLOADS = (_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
+"""Arguments of a kube-apiserver with the Workloads and PodGroups of scheduling.k8s.io, which our server has always.
+
+`kubectl get podgroup` shows these then, and not those of Volcano.
+"""
 USERS = {"admin": "system:masters", "guest": "guests"}
 """Users with a token, and their group: one who may do everything, and one who may do nothing."""
 
@@ -157,8 +162,6 @@ def _apiserver_arguments(port: int, etcd: int) -> list[str]:
         "--service-account-key-file=accounts.key",
         "--service-account-signing-key-file=accounts.key",
         "--service-cluster-ip-range=10.0.0.0/16",
-        f"--feature-gates={','.join(f'{gate}=true' for gate in FEATURE_GATES)}",
-        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
     ]
 
 
@@ -226,7 +229,7 @@ def kube_scheduler(server: Server) -> Iterator[None]:
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         "--cert-dir=.",
-        f"--feature-gates={','.join(f'{gate}=true' for gate in FEATURE_GATES)}",
+        _GATES,
     ]
     with _process(home, "kube-scheduler", flags) as process:
         _wait_until_listening(home, "kube-scheduler", process, port)

@@ -15,6 +15,8 @@ CONFORMANCE_FLAGS ?=
 NOX_FLAGS ?=
 MANIFEST_FLAGS ?=
 PROSE := src tests docs examples benchmarks deploy README.md ARCHITECTURE.md CONTRIBUTING.md
+# Tests at the real Kubernetes; `make test-kubernetes` runs them, because it builds Kubernetes and Helm.
+REAL := $(addprefix tests/cluster/test_,from_volcano.py installation.py real_kubernetes.py rights.py webhooks.py)
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
@@ -93,13 +95,14 @@ test-clients: install $(CLIENT_STAMPS) $(BETWEEN_STAMPS)
 	@$(BIN)/pytest tests/official_clients $(PYTEST_FLAGS)
 
 test-cluster: install
-	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system tests/adversary $(PYTEST_FLAGS)
+	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system tests/adversary $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
 
 test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/compare.py
 	@$(BIN)/python tests/kubernetes/live_plans.py
+	@$(BIN)/python tests/kubernetes/beside.py
 	@$(BIN)/python tests/charts/sources.py helm
-	@$(BIN)/pytest tests/cluster/test_installation.py tests/cluster/test_from_volcano.py $(PYTEST_FLAGS)
+	@$(BIN)/pytest -n 2 $(REAL) $(PYTEST_FLAGS)
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.
 test-conformance: install

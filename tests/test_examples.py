@@ -22,6 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLES = REPOSITORY / "examples"
 GOLDEN = Path(__file__).resolve().parent / "golden"
 LOAD = ["--scheduler-conf", str(EXAMPLES / "scheduler-conf" / "load.conf")]
+WORKLOADS = ["--scheduler-conf", str(EXAMPLES / "workloads" / "scheduler.conf")]
 BINPACK = ["--scheduler-conf", str(EXAMPLES / "scheduler-conf" / "binpack.conf")]
 CARDS = ["--scheduler-conf", str(EXAMPLES / "cards" / "scheduler.conf"), "-o", "wide"]
 
@@ -67,6 +68,7 @@ def compare(name: str, text: str) -> None:
         ("example-node-groups", "placement/node-groups.yaml", placement("node-groups")),
         ("example-cards", "cards", CARDS),
         ("example-mig", "placement/mig.yaml", CARDS),
+        ("example-workloads", "workloads", WORKLOADS),
         ("example-load", "load", ["-o", "wide", *LOAD]),
     ],
 )

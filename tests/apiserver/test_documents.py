@@ -35,6 +35,20 @@ def test_aggregated_discovery_says_the_same_in_one_answer(api: Api) -> None:
     assert found == {(each.group, each.version, each.plural) for each in api.backend.registry}
 
 
+def test_podgroups_without_a_group_are_those_of_volcano_as_clients_take_the_first() -> None:
+    cluster = Cluster(volcano=True)
+    items = cluster.api.good("GET", "/apis", accept=AGGREGATED)["items"]
+    with_the_kind = [
+        group["metadata"]["name"]
+        for group in items
+        if any(each["resource"] == "podgroups" for version in group["versions"] for each in version["resources"])
+    ]
+    assert with_the_kind == ["scheduling.volcano.sh", "scheduling.k8s.io"]
+    plain = [group["name"] for group in cluster.api.good("GET", "/apis")["groups"]]
+    assert plain.index("scheduling.volcano.sh") < plain.index("scheduling.k8s.io")
+    cluster.close()
+
+
 def test_openapi_names_the_forms_of_patches_that_a_kind_takes() -> None:
     cluster = Cluster(volcano=True)
     for path, kind, strategic in (

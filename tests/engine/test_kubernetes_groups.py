@@ -212,3 +212,12 @@ def test_an_invalid_group_is_refused_with_the_name_of_the_field(spec: Mapping[st
 def test_a_disruption_mode_of_a_later_version_is_read() -> None:
     state = state_of(kubernetes_group(disruptionMode={"all": {}}), kubernetes_group("b", disruptionMode={"single": {}}))
     assert [state.jobs[f"ns/k8s:{name}"].whole for name in ("train", "b")] == [True, False]
+
+
+def test_pods_of_another_scheduler_in_such_a_group_take_room_but_are_no_part_of_the_gang() -> None:
+    foreign = [member(number, node="n1", schedulerName="another") for number in range(2)]
+    state = state_of(queue("default"), kubernetes_group(minimum=2), *foreign, member(2), node("n1", cpu=4))
+    plan = plan_in(state, PRIORITY)
+    assert codes(plan) == {"train-2": "NotEnoughTasks"}
+    assert state.queues["default"].allocated.get("cpu", 0) == 0
+    assert state.nodes.used[state.axis.rows["cpu"], 0] == 2000

@@ -112,7 +112,7 @@ def history(past: list[Object], final: list[Object], rng: random.Random) -> list
 def kind_of(event: Event) -> str:
     if isinstance(event, Measured):
         return "NodeMetrics"
-    return event.obj.kind if isinstance(event, Changed | Advanced) else event.kind
+    return event.kind if isinstance(event, Gone | Relisted) else event.obj.kind
 
 
 @given(clusters(), clusters(), CONFS, st.randoms(use_true_random=False))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from real_binaries import HERE, kubernetes_version
-from real_server import Server, real_server
+from real_server import WORKLOADS, Server, real_server
 
 TARGET = Path(__file__).resolve().parents[2] / "src/kilauea/apiserver/schema"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -184,7 +184,7 @@ def read_layout(names: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     """Write both files."""
-    with real_server() as server:
+    with real_server((), WORKLOADS) as server:
         records = read_resources(server)
         definitions = read_definitions(server, records)
     definitions["layout"] = read_layout(list(definitions["definitions"]))

@@ -126,14 +126,14 @@ class Cluster:
         for number in range(size):
             self.send("POST", self._pods, _pod(name, number, priority, cores))
 
-    def untaint(self) -> None:
-        """Take off the taint of a new node, as the controller manager does when it is ready."""
+    def untaint(self, count: int = NODES) -> None:
+        """Take off the taint of new nodes, so many, as the controller manager does when they are ready."""
 
         def nodes() -> list[dict[str, Any]]:
             found: list[dict[str, Any]] = self.send("GET", "/api/v1/nodes")["items"]
             return found
 
-        until("nodes to register", lambda: len(nodes()) == NODES)
+        until("nodes to register", lambda: len(nodes()) == count)
         for node in nodes():
             path = f"/api/v1/nodes/{node['metadata']['name']}"
             self.send("PATCH", path, {"spec": {"taints": None}}, "application/merge-patch+json")

@@ -20,6 +20,7 @@ PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
 }
 """Binaries, and the main package of each."""
 SUITES = {"e2e.test": "k8s.io/kubernetes/test/e2e"}

@@ -31,7 +31,12 @@ from real_binaries import folder, missing
 START_SECONDS = 90
 STOP_SECONDS = 20
 FEATURE_GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption", "TopologyAwareWorkloadScheduling")
-"""Features in alpha that are on: the Workloads and PodGroups of scheduling.k8s.io, which our server has always."""
+_GATES = f"--feature-gates={','.join(f'{gate}=true' for gate in FEATURE_GATES)}"
+WORKLOADS = (_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
+"""Arguments of a kube-apiserver with the Workloads and PodGroups of scheduling.k8s.io, which our server has always.
+
+`kubectl get podgroup` shows these then, and not those of Volcano.
+"""
 USERS = {"admin": "system:masters", "guest": "guests"}
 """Users with a token, and their group: one who may do everything, and one who may do nothing."""
 
@@ -157,8 +162,6 @@ def _apiserver_arguments(port: int, etcd: int) -> list[str]:
         "--service-account-key-file=accounts.key",
         "--service-account-signing-key-file=accounts.key",
         "--service-cluster-ip-range=10.0.0.0/16",
-        f"--feature-gates={','.join(f'{gate}=true' for gate in FEATURE_GATES)}",
-        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
     ]
 
 
@@ -187,7 +190,8 @@ def real_server(controllers: Sequence[str] = (), arguments: Sequence[str] = ()) 
     Raises:
         ServerFailure: the binaries are not built, or a process does not start.
     """
-    lacking = [name for name in missing() if controllers or name != "kube-controller-manager"]
+    needed = ["etcd", "kube-apiserver", *(["kube-controller-manager"] if controllers else [])]
+    lacking = missing(needed)
     if lacking:
         raise ServerFailure(f"{', '.join(lacking)}: not in {folder()}; run `make kubernetes-binaries`")
     with tempfile.TemporaryDirectory(prefix="kilauea-kubernetes-") as name, ExitStack() as stack:
@@ -205,12 +209,35 @@ def real_server(controllers: Sequence[str] = (), arguments: Sequence[str] = ()) 
         if controllers:
             flags = _controller_arguments(manager, server.kubeconfig, controllers)
             process = stack.enter_context(_process(home, "kube-controller-manager", flags))
-            _wait_until_ready_manager(home, process, manager)
+            _wait_until_listening(home, "kube-controller-manager", process, manager)
         yield server
 
 
-def _wait_until_ready_manager(home: Path, process: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until the controller manager listens; it asks for credentials before it tells its health."""
+@contextmanager
+def kube_scheduler(server: Server) -> Iterator[None]:
+    """Kubernetes' own scheduler at a server, for pods of `default-scheduler`.
+
+    Raises:
+        ServerFailure: the binary is not built, or the process does not start.
+    """
+    if lacking := missing(["kube-scheduler"]):
+        raise ServerFailure(f"{', '.join(lacking)}: not in {folder()}; run `make kubernetes-binaries`")
+    home, (port,) = server.kubeconfig.parent, free_ports(1)
+    flags = [
+        f"--kubeconfig={server.kubeconfig}",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        "--cert-dir=.",
+        _GATES,
+    ]
+    with _process(home, "kube-scheduler", flags) as process:
+        _wait_until_listening(home, "kube-scheduler", process, port)
+        yield
+
+
+def _wait_until_listening(home: Path, name: str, process: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until a process listens, of those that ask for credentials before they tell their health."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -219,5 +246,4 @@ def _wait_until_ready_manager(home: Path, process: subprocess.Popen[bytes], port
             time.sleep(0.1)
         else:
             return
-    words = _last_words(home / "kube-controller-manager.log")
-    raise ServerFailure(f"kube-controller-manager does not listen on {port}:\n{words}")
+    raise ServerFailure(f"{name} does not listen on {port}:\n{_last_words(home / f'{name}.log')}")

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from playing import Client
+from real_server import WORKLOADS
 
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "kilauea"
 COMPONENTS = ("scheduler", "controllers", "admission")
@@ -117,6 +118,7 @@ def audit(folder: Path) -> list[str]:
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
         "--feature-gates=DRADeviceTaintRules=true",
         "--runtime-config=resource.k8s.io/v1beta2=true",
+        *WORKLOADS,
     ]
 
 

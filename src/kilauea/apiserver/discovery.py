@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kilauea.api.kinds import KUBERNETES_POD_GROUPS
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.resources.types import ResourceType, Subresource
 
@@ -36,8 +37,16 @@ def core_versions(address: str) -> dict[str, Any]:
 
 def group_list(registry: Registry) -> dict[str, Any]:
     """`APIGroupList`, the answer at `/apis`."""
-    groups = [_group(registry, name) for name in registry.groups() if name]
+    groups = [_group(registry, name) for name in _listed(registry) if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def _listed(registry: Registry) -> list[str]:
+    """All groups in order.
+
+    Of two groups with a kind of the same name, clients take the first: `kubectl get podgroups` has to show Volcano's.
+    """
+    return sorted(registry.groups(), key=lambda name: name == KUBERNETES_POD_GROUPS.group)
 
 
 def group(registry: Registry, name: str) -> dict[str, Any] | None:
@@ -103,7 +112,7 @@ def _plain_subresource(resource: ResourceType, part: Subresource) -> dict[str, A
 
 def aggregated(registry: Registry, version: str, *, core: bool) -> dict[str, Any]:
     """`APIGroupDiscoveryList`: the core group (asked at `/api`), or all others (at `/apis`)."""
-    groups = [name for name in registry.groups() if (not name) is core]
+    groups = [name for name in _listed(registry) if (not name) is core]
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",

@@ -315,6 +315,8 @@ class ClusterState:
         if not ours and not task.node:
             return
         task.foreign = not ours
+        if not ours and object_key(task.group):
+            task.group = ""  # its own scheduler counts the pods of that group
         service = ours and not task.group and pod.spec.scheduler_name == wellknown.DEFAULT_SCHEDULER
         if service:
             task.group = f"{task.namespace}/pod:{task.name}"  # no PodGroup can have such a name

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle, default_conf
-from kilauea.engine.events import Advanced, Changed, Event, Gone, Measured, Relisted
+from kilauea.engine.events import Changed, Event, Gone, Measured, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task

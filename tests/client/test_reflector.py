@@ -20,6 +20,7 @@ from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, Transport, unreachable
+from kilauea.client.view import DEFINITIONS, Cache
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.cluster.in_process import Definitions
 from support.virtual_api import World, virtual_api
@@ -207,6 +208,44 @@ def test_a_kind_that_the_server_does_not_have_yet_is_empty_if_that_may_be() -> N
             assert (notes.told, patient.told) == (["list of ", "list of f"], ["list of f"])
 
         world.run(test())
+
+
+def test_a_custom_kind_is_followed_while_its_definition_is_there(caplog: pytest.LogCaptureFixture) -> None:
+    with virtual_api(1) as world, caplog.at_level(logging.WARNING):
+
+        async def test() -> None:
+            flows = Resource("flow.volcano.sh", "v1alpha1", "jobflows", "JobFlow")
+            name = Key("", "jobflows.flow.volcano.sh")
+            await install_bundled(world.server)
+            definitions = Definitions(world.server, world.clock)
+            await definitions.start()
+            wire = Wire(DirectTransport(world.server, "tester"))
+            cache = Cache()
+            cache.on_every_kind(cache.declare)
+            world.start(cache.run(Client(wire, "tester", Random(1)), world.clock, world.rng))
+            await cache.complete()
+            await asyncio.sleep(60)
+            body = {"apiVersion": flows.api_version, "kind": flows.kind, "metadata": {"name": "f"}, "spec": {}}
+            definition = dict(await world.calm.get(DEFINITIONS, name))
+            definition["metadata"] = {"name": name.name}
+            await world.calm.create(flows, "default", body)
+            await asyncio.sleep(1)
+            assert [obj["metadata"]["name"] for obj in cache.list(flows)] == ["f"]
+            await world.calm.delete(flows, Key("default", "f"))
+            await world.calm.delete(DEFINITIONS, name)
+            await asyncio.sleep(60)
+            asked = sum("jobflows" in each for each in wire.targets)
+            await asyncio.sleep(600)
+            assert sum("jobflows" in each for each in wire.targets) == asked
+            await world.calm.create(DEFINITIONS, "", definition)
+            await asyncio.sleep(60)
+            await world.calm.create(flows, "default", body)
+            await asyncio.sleep(60)
+            assert [obj["metadata"]["name"] for obj in cache.list(flows)] == ["f"]
+            await definitions.stop()
+
+        world.run(test())
+    assert not caplog.messages
 
 
 def test_a_handler_that_fails_is_told_everything_again() -> None:

@@ -149,7 +149,9 @@ class Reflector:
             self._version = ""
             log.info("%s: listed again, the watch was too far behind: %s", self.resource.plural, error)
         elif self._failures & (self._failures - 1) == 0:  # the first, the second, the fourth: a long outage says little
-            level = logging.DEBUG if error.reported else logging.WARNING
+            # The definition of a custom resource may just have been deleted: a cache of definitions then stops this.
+            deleted = error.code == 404 and self._may_lack and self.complete.is_set() and self._failures == 1
+            level = logging.DEBUG if error.reported or deleted else logging.WARNING
             words = with_advice(error, self.resource)
             log.log(level, "%s: %s (failure %d in a row)", self.resource.plural, words, self._failures)
 

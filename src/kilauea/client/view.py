@@ -29,6 +29,8 @@ class Cache:
         self._every_kind: list[Callable[[Resource], None]] = []
         self._start: Callable[[Indexer], None] | None = None
         """Follows an indexer, while the cache runs."""
+        self._reflectors: dict[Resource, asyncio.Task[None]] = {}
+        """What keeps each kind fresh, while the cache runs."""
 
     def __iter__(self) -> Iterator[Indexer]:
         return iter(self._indexers.values())
@@ -91,7 +93,12 @@ class Cache:
         if before is not None and before in self._indexers:
             indexer = self._indexers[before]
             indexer.on_relist([], str(indexer.version))
+            if before in self._reflectors:
+                self._reflectors.pop(before).cancel()
+                self._complete[before].set()
         if resource is not None:
+            if self._start is not None and resource in self._indexers and resource not in self._reflectors:
+                self._start(self._indexers[resource])
             for told in self._every_kind:
                 told(resource)
 
@@ -105,7 +112,8 @@ class Cache:
             def start(indexer: Indexer) -> None:
                 complete = self._complete[indexer.resource]
                 reflector = Reflector(api, indexer.resource, indexer, clock, rng, complete=complete, may_lack=True)
-                tasks.create_task(reflector.run(), name=f"reflector of {indexer.resource.plural}")
+                name = f"reflector of {indexer.resource.plural}"
+                self._reflectors[indexer.resource] = tasks.create_task(reflector.run(), name=name)
 
             for indexer in self._indexers.values():
                 start(indexer)
@@ -114,6 +122,7 @@ class Cache:
                 await asyncio.get_running_loop().create_future()
             finally:
                 self._start = None
+                self._reflectors.clear()
 
     async def complete(self) -> None:
         """Wait until every kind that is declared has been listed."""

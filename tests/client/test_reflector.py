@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilauea.api.kinds import DEFINITIONS
 from kilauea.api.ports import Key, Resource, Seen
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.apiserver.storage import Retention
@@ -20,7 +21,7 @@ from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, Transport, unreachable
-from kilauea.client.view import DEFINITIONS, Cache
+from kilauea.client.view import Cache
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.cluster.in_process import Definitions
 from support.virtual_api import World, virtual_api
@@ -211,6 +212,11 @@ def test_a_kind_that_the_server_does_not_have_yet_is_empty_if_that_may_be() -> N
 
 
 def test_a_custom_kind_is_followed_while_its_definition_is_there(caplog: pytest.LogCaptureFixture) -> None:
+    cache = Cache()
+
+    def declare(resource: Resource) -> None:
+        cache.declare(resource)
+
     with virtual_api(1) as world, caplog.at_level(logging.WARNING):
 
         async def test() -> None:
@@ -220,8 +226,7 @@ def test_a_custom_kind_is_followed_while_its_definition_is_there(caplog: pytest.
             definitions = Definitions(world.server, world.clock)
             await definitions.start()
             wire = Wire(DirectTransport(world.server, "tester"))
-            cache = Cache()
-            cache.on_every_kind(cache.declare)
+            cache.on_every_kind(declare)
             world.start(cache.run(Client(wire, "tester", Random(1)), world.clock, world.rng))
             await cache.complete()
             await asyncio.sleep(60)

@@ -30,7 +30,7 @@ class Cache:
         self._start: Callable[[Indexer], None] | None = None
         """Follows an indexer, while the cache runs."""
         self._reflectors: dict[Resource, asyncio.Task[None]] = {}
-        """What keeps each kind fresh, while the cache runs."""
+        """The task that keeps each kind fresh, while the cache runs."""
 
     def __iter__(self) -> Iterator[Indexer]:
         return iter(self._indexers.values())

@@ -24,6 +24,7 @@ SECRET = "volcano-admission-secret"
 CERTIFICATE, AUTHORITY = "tls.crt", "ca.crt"
 SOON_DAYS = 7
 RESTART = "restart the webhooks, which write it, and look at their log: `kubectl -n {0} rollout restart deployment`"
+NO_WEBHOOKS = "none: objects are validated and defaulted only by `kilauea up`, which needs no webhooks"
 
 
 def configurations(facts: Facts) -> list[Obj]:
@@ -66,7 +67,7 @@ def check_webhooks(facts: Facts) -> Check:
         for webhook in each.get("webhooks") or ()
         for finding in _findings(facts, each, webhook)
     ]
-    words = f"{len(found)} configurations" if found else "none: objects are neither validated nor defaulted"
+    words = f"{len(found)} configurations" if found else NO_WEBHOOKS
     return check_of("webhooks", words, _once(findings))
 
 

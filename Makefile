@@ -103,7 +103,7 @@ test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/compare.py
 	@$(BIN)/python tests/kubernetes/live_plans.py
 	@$(BIN)/python tests/kubernetes/beside.py
-	@$(BIN)/python tests/charts/sources.py helm
+	@$(BIN)/python tests/charts/sources.py helm > /dev/null
 	@$(BIN)/pytest -n 2 $(REAL) $(PYTEST_FLAGS)
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.

@@ -49,7 +49,7 @@ class Work:
     Attributes:
         task: answers it.
         deadline: by the monotonic clock; the task is cancelled then.
-        is_late: whether it was.
+        is_late: True once the task was cancelled for its deadline.
         answer: the answer, once its head has been sent.
     """
 

@@ -196,7 +196,9 @@ def test_a_client_certificate_that_expires_is_read_again(server: Rotating) -> No
     play(test)
 
 
-def test_files_of_a_client_certificate_are_read_again_after_a_while_and_when_they_fit(tmp_path: Path) -> None:
+def test_files_of_a_client_certificate_are_read_again_after_a_while_and_when_they_fit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     authority, moments = Authority.create("a", NOW), [0.0]
     certificate, key = tmp_path / "client.crt", tmp_path / "client.key"
 
@@ -213,6 +215,8 @@ def test_files_of_a_client_certificate_are_read_again_after_a_while_and_when_the
         assert (await files(True))[1:] == second
         certificate.unlink()
         assert (await files(True))[1:] == second
+        assert (await files(True))[1:] == second
+        assert [str(certificate) in text for text in caplog.messages] == [True, True]
         certificate.write_bytes(first[0])
         key.write_bytes(first[1])
         assert (await files(True))[1:] == first

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from kilauea.client.access import AccessError, Credentials, load_pair
+
+log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 60.0
 """For which a certificate is used before the files are read again."""
@@ -31,6 +34,8 @@ class CertificateFiles:
         self._key = key
         self._elapsed = elapsed
         self._read_at = elapsed()
+        self._said = ""
+        """The last fault of the files, which is not repeated."""
 
     async def __call__(self, renew: bool) -> Credentials:
         """The certificate as it was read lately; the last good one while the files do not fit together."""
@@ -43,6 +48,11 @@ class CertificateFiles:
         try:
             found = Credentials("", self._certificate.read_bytes(), self._key.read_bytes())
             load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), str(self._certificate), found)
-        except (OSError, AccessError):
-            return  # they are just being written
-        self._credentials = found
+        except (OSError, AccessError) as error:  # they may just be being written
+            if str(error) != self._said:
+                self._said = str(error)
+                log.warning(
+                    "the client certificate in use stays the previous one, as its files cannot be read: %s", error
+                )
+            return
+        self._credentials, self._said = found, ""

@@ -17,6 +17,7 @@ from kilauea.api.ports import Key, Obj, Resource, key_of
 from kilauea.apiserver.storage import Retention
 from kilauea.client.indexer import Indexer
 from kilauea.client.view import Cache
+from kilauea.runtime.cluster.direct import DirectClient
 from support.virtual_api import World, virtual_api
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
@@ -107,17 +108,22 @@ def identity_and_labels(obj: Obj) -> Obj:
 
 
 @given(
-    seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.1, 0.5]), history=st.sampled_from([1000, 4000, 1 << 20])
+    seed=st.integers(0, 2**32),
+    rate=st.sampled_from([0.0, 0.1, 0.5]),
+    history=st.sampled_from([1000, 4000, 1 << 20]),
+    skims=st.booleans(),
 )
 def test_a_cache_of_some_fields_equals_those_of_the_server_once_things_are_quiet(
-    seed: int, rate: float, history: int
+    seed: int, rate: float, history: int, skims: bool
 ) -> None:
     with virtual_api(seed, rate, Retention(seconds=-1, revisions=2, size=history)) as world:
 
         async def test() -> None:
             cache = Cache()
-            cache.declare(MAPS, ["app"], {"owner": text_of_owner}, fields=())
-            world.start(cache.run(world.client, world.clock, world.rng))
+            signs = ("metadata.labels",) if skims else None
+            cache.declare(MAPS, ["app"], {"owner": text_of_owner}, fields=(), signs=signs)
+            client = DirectClient(world.server, "tester", world.rng) if skims else world.client
+            world.start(cache.run(client, world.clock, world.rng))
             await write_at_random(world, Random(seed), 40)
             world.faults.rate = 0
             await asyncio.sleep(700)

@@ -68,3 +68,23 @@ def test_a_list_whose_moment_is_forgotten_is_started_again_in_one_piece() -> Non
     assert len(names) == 5 + 30 * (len(targets) - 1)
     assert "limit" in targets[0]
     assert "limit" not in targets[-1]
+
+
+def test_each_page_is_reduced_before_the_next_one_is_asked_for_a_second_time() -> None:
+    """At most two pages are in memory as they came: the one that is read, and the one that the server works on."""
+    with virtual_api(1) as world:
+
+        async def test() -> list[bytes]:
+            for name in "abcdefg":
+                await world.calm.create(MAPS, "default", {"metadata": {"name": name}})
+            wire, asked = Disturbed(world, 0), []
+
+            def reduce(item: bytes) -> bytes:
+                asked.append(len(wire.targets))
+                return str(json.loads(item)["metadata"]["name"]).encode()
+
+            listed = await Client(wire, page=2).list(MAPS, "default", reduce=reduce)
+            assert all(count <= number // 2 + 2 for number, count in enumerate(asked)), asked
+            return list(listed.items)
+
+        assert world.run(test()) == [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]

@@ -8,12 +8,12 @@ read(b'{"metadata": {"name": "a", "labels": {}}, "spec": {"volumes": [{"name": "
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from kilauea.api.ports import Obj
+from kilauea.api.ports import Key, Obj
 
 ALWAYS = (
     "apiVersion",
@@ -44,6 +44,42 @@ def decoder_of(fields: Iterable[str]) -> Callable[[bytes], Obj]:
     paths = {tuple(path.replace(_ITEMS, f".{_ITEMS}").split(".")) for path in (*ALWAYS, *fields)}
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_type_of(paths))
     return decoder.decode
+
+
+def skimmer_of(signs: Iterable[str]) -> Callable[[bytes], Key]:
+    """Return a reader of the key of an object that has none of some fields.
+
+    It raises `msgspec.DecodeError` for an object that has one.
+    """
+    paths = {tuple(path.replace(_ITEMS, f".{_ITEMS}").split(".")) for path in (*signs, "metadata")}
+    decode = msgspec.json.Decoder(_without(paths)).decode
+
+    def skim(text: bytes) -> Key:
+        metadata = decode(text).metadata
+        return Key(metadata.namespace, metadata.name)
+
+    return skim
+
+
+_NAMES: Sequence[tuple[str, type, str]] = (("name", str, ""), ("namespace", str, ""))
+
+
+def _without(paths: set[_Path], top: bool = True) -> Any:
+    """The type of a value that has none of these fields; metadata has its names, besides."""
+    below: dict[str, set[_Path]] = {}
+    for name, *rest in sorted(paths):
+        below.setdefault(name, set()).add(tuple(rest))
+    if _ITEMS in below:
+        return list[_without(below[_ITEMS], top=False)] | None  # type: ignore[misc]  # a type that is made here
+    parts: list[tuple[str, Any, Any]] = []
+    for name, under in below.items():
+        if top and name == "metadata":
+            fields = [(each[0], type(None), None) for each in sorted(under) if each]
+            parts.append((name, msgspec.defstruct("Metadata", [*_NAMES, *fields], gc=False), msgspec.NODEFAULT))
+        else:
+            parts.append((name, type(None) if () in under else _without(under, top=False), None))
+    found = msgspec.defstruct("Part", sorted(parts, key=lambda part: part[0] != "metadata"), gc=False)
+    return found if top else found | None
 
 
 def _type_of(paths: set[_Path]) -> Any:

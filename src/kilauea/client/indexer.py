@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from kilauea.api.ports import Key, Obj, Resource, Seen, key_of
-from kilauea.client.fields import decoder_of
+from kilauea.api.ports import Holder, Key, Obj, Resource, Seen, key_of
+from kilauea.client.fields import decoder_of, skimmer_of
 from kilauea.client.index import Index, Values, by_label, by_text, owners, remove
 from kilauea.client.kept import Kept, Packed, Whole, key_in, read, split
 
@@ -31,9 +31,13 @@ class Indexer:
 
     def __init__(self, resource: Resource, fields: Iterable[str] | None = None) -> None:
         self.resource = resource
+        self._signs: tuple[str, ...] | None = ("metadata.ownerReferences",)
+        self._skimmed = skimmer_of(self._signs)
         self.fields: frozenset[str] | None = frozenset()
-        self._objects: Kept = Packed()
         self._read: Callable[[bytes], Obj] = read
+        self._packed: Packed | None = Packed(read)
+        """The objects, as long as only some fields of them are kept."""
+        self._objects: Kept = self._packed
         self.keep(fields)
         self.version = 0
         self.listeners: list[Listener] = []
@@ -91,11 +95,24 @@ class Indexer:
         """Keep these fields of objects, too; None for all. Objects that are there already stay as they are."""
         self.fields = None if fields is None or self.fields is None else self.fields.union(fields)
         if self.fields is None:
-            packed, self._objects, self._read = self._objects, Whole(), read
-            for key, obj in packed.items():
-                self._objects.put(key, msgspec.json.encode(obj), obj)
+            packed, self._packed = self._packed, None
+            if packed is not None:
+                self._objects, self._read = Whole(), read
+                for key, obj in packed.items():
+                    self._objects.put(key, msgspec.json.encode(obj), obj)
+        elif self._packed is not None:
+            self._packed.read = self._read = decoder_of(self.fields)
+
+    def read_if(self, signs: Iterable[str] | None) -> None:
+        """Read objects with one of these fields; all objects if None. Nothing is told of the others.
+
+        Each caller that is told of changes says so before the first event.
+        """
+        if signs is None or self._signs is None:
+            self._signs = None
         else:
-            self._read = decoder_of(self.fields)
+            self._signs = tuple(dict.fromkeys((*self._signs, *signs)))
+            self._skimmed = skimmer_of(self._signs)
 
     def keeps(self, fields: Iterable[str] | None) -> bool:
         """Return True if these fields are kept."""
@@ -128,20 +145,37 @@ class Indexer:
     def on_events(self, batch: Sequence[Seen]) -> None:
         """This has happened since."""
         for seen in batch:
-            if seen.type == "BOOKMARK":
+            if seen.type == "BOOKMARK" or (
+                seen.holder is not None and seen.type != "DELETED" and self._skim(seen.object, seen.holder)
+            ):
                 continue
             obj = self._read(seen.object)
             if seen.type == "DELETED":
                 self._take_out(key_of(obj))
             else:
-                self._put(key_of(obj), seen.object, obj)
+                self._put(key_of(obj), seen.holder or seen.object, obj)
         self._come_to(batch[-1].version)
+
+    def _skim(self, text: bytes, holder: Holder) -> bool:
+        """Keep an object unread if it has none of the fields of interest, and had none when it was seen last."""
+        packed = self._packed
+        if packed is None or self._signs is None:
+            return False
+        try:
+            key = self._skimmed(text)
+        except msgspec.DecodeError:
+            return False
+        if packed.has_read(key):
+            return False
+        if packed.put_unread(key, holder):
+            insort(self._order, key)
+        return True
 
     def _split(self, text: bytes) -> tuple[bytes, Obj]:
         """The text to keep of an object in a list, which nothing else keeps, and the object."""
         return split(text) if self.fields is None else (text, self._read(text))
 
-    def _put(self, key: Key, text: bytes, obj: Obj) -> None:
+    def _put(self, key: Key, text: bytes | Holder, obj: Obj) -> None:
         old = self._objects.get(key)
         if old is None:
             insort(self._order, key)

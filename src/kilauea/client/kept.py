@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, overload
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, cast, overload
 
 import msgspec
 
-from kilauea.api.ports import Key, Obj
+from kilauea.api.ports import Holder, Key, Obj
 
 DECODED = 1000
 """Objects of a kind that are kept as dicts, too: those that changed or were looked at last."""
+Text = bytes | Holder
+"""The text of an object, or what keeps it anyway."""
 _MANAGED = b'"managedFields":'
 
 
@@ -26,7 +28,7 @@ class Kept(Protocol):
         """One object."""
         ...
 
-    def put(self, key: Key, text: bytes, obj: Obj) -> None:
+    def put(self, key: Key, text: Text, obj: Obj) -> None:
         """Keep an object, which has come as this text."""
         ...
 
@@ -46,11 +48,11 @@ class Kept(Protocol):
 class Whole:
     """Whole objects, kept as the texts that they came in.
 
-    In the process of a server, those are the texts that its store keeps, so that the cache adds nothing.
+    In the process of a server, its store keeps them, so that the cache adds nothing.
     """
 
     def __init__(self) -> None:
-        self._texts: dict[Key, bytes] = {}
+        self._texts: dict[Key, Text] = {}
         self._decoded: dict[Key, Obj] = {}
 
     def __len__(self) -> int:
@@ -60,11 +62,11 @@ class Whole:
         """One object."""
         obj = self._decoded.get(key)
         if obj is None and (text := self._texts.get(key)) is not None:
-            obj = read(text)
+            obj = read(_bytes_of(text))
             self._keep_decoded(key, obj)
         return obj
 
-    def put(self, key: Key, text: bytes, obj: Obj) -> None:
+    def put(self, key: Key, text: Text, obj: Obj) -> None:
         """Keep an object, which has come as this text."""
         self._texts[key] = text
         self._decoded.pop(key, None)
@@ -86,7 +88,7 @@ class Whole:
     def items(self) -> Iterator[tuple[Key, Obj]]:
         """Yield all objects with their keys."""
         for key, text in self._texts.items():
-            yield key, self._decoded.get(key) or read(text)
+            yield key, self._decoded.get(key) or read(_bytes_of(text))
 
     def _keep_decoded(self, key: Key, obj: Obj) -> None:
         if len(self._decoded) >= DECODED:
@@ -97,7 +99,7 @@ class Whole:
 class _Several(Sequence[Obj]):
     """Objects as dicts or as texts; these are decoded when they are looked at, and only then take memory."""
 
-    def __init__(self, found: Sequence[Obj | bytes]) -> None:
+    def __init__(self, found: Sequence[Obj | Text]) -> None:
         self._found = found
 
     def __len__(self) -> int:
@@ -127,8 +129,12 @@ def _equal(one: object, other: object) -> bool:
     return one == other
 
 
-def _as_obj(found: Obj | bytes) -> Obj:
-    return read(found) if isinstance(found, bytes) else found
+def _as_obj(found: Obj | Text) -> Obj:
+    return found if isinstance(found, dict) else read(_bytes_of(cast(Text, found)))
+
+
+def _bytes_of(text: Text) -> bytes:
+    return text if isinstance(text, bytes) else text.value
 
 
 _unpack = msgspec.json.Decoder(dict[str, Any]).decode
@@ -136,36 +142,61 @@ _pack = msgspec.json.Encoder().encode
 
 
 class Packed:
-    """Objects of few fields. Each look at an object decodes it."""
+    """Objects of few fields. Each look at an object decodes it.
 
-    def __init__(self) -> None:
+    Attributes:
+        read: reads the fields to keep of a text.
+    """
+
+    def __init__(self, read: Callable[[bytes], Obj]) -> None:
+        self.read = read
         self._texts: dict[Key, bytes] = {}
+        self._unread: dict[Key, Holder] = {}
+        """Holders of the objects of which nothing has been read but the key."""
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._texts) + len(self._unread)
 
     def get(self, key: Key) -> Obj | None:
         """One object."""
         text = self._texts.get(key)
-        return None if text is None else _unpack(text)
+        if text is not None:
+            return _unpack(text)
+        holder = self._unread.get(key)
+        return None if holder is None else self.read(holder.value)
 
-    def put(self, key: Key, text: bytes, obj: Obj) -> None:
+    def put(self, key: Key, text: Text, obj: Obj) -> None:
         """Keep the fields of an object that were read of its text."""
+        self._unread.pop(key, None)
         self._texts[key] = _pack(obj)
+
+    def put_unread(self, key: Key, holder: Holder) -> bool:
+        """Keep an object of which nothing has been read but the key; return True if it is new."""
+        is_new = key not in self._unread
+        self._unread[key] = holder
+        return is_new
+
+    def has_read(self, key: Key) -> bool:
+        """Return True if fields of the object are kept."""
+        return key in self._texts
 
     def take(self, key: Key) -> Obj | None:
         """Take an object out."""
-        text = self._texts.pop(key, None)
-        return None if text is None else _unpack(text)
+        obj = self.get(key)
+        self._texts.pop(key, None)
+        self._unread.pop(key, None)
+        return obj
 
     def several(self, keys: Sequence[Key]) -> Sequence[Obj]:
         """Objects that are there, in the order of their keys."""
-        return [_unpack(self._texts[key]) for key in keys]
+        return [_unpack(self._texts[key]) if key in self._texts else self.read(self._unread[key].value) for key in keys]
 
     def items(self) -> Iterator[tuple[Key, Obj]]:
         """Yield all objects with their keys."""
         for key, text in self._texts.items():
             yield key, _unpack(text)
+        for key, holder in self._unread.items():
+            yield key, self.read(holder.value)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):

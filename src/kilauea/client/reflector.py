@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from random import Random
 from typing import Protocol
 
@@ -49,6 +49,7 @@ class Reflector:
         complete: set once everything has been listed the first time.
         may_be_refused: `run` raises a 403 instead of trying again, as long as it has never watched.
         may_lack: a kind that the server does not have counts as one without objects, until it has it.
+        reduce: returns what the handler needs of an object in a list; a page is reduced before the next is read.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Reflector:
         complete: asyncio.Event | None = None,
         may_lack: bool = False,
         may_be_refused: bool = False,
+        reduce: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self._api = api
         self.resource = resource
@@ -77,6 +79,7 @@ class Reflector:
         self._asked_to_wait = 0.0
         self._may_lack = may_lack
         self._may_be_refused = may_be_refused
+        self._reduce = reduce
         self.complete = complete or asyncio.Event()
 
     async def run(self) -> None:
@@ -107,7 +110,7 @@ class Reflector:
 
     async def _list(self) -> None:
         try:
-            listed = await self._api.list(self.resource, **self._selection)
+            listed = await self._api.list(self.resource, **self._selection, reduce=self._reduce)
         except ApiError as error:
             if error.code == 404 and self._may_lack and not self.complete.is_set():
                 self._handler.on_relist([], "0")

@@ -42,6 +42,7 @@ class Cache:
         indexes: Mapping[str, Callable[[Obj], str]] = _NO_INDEXES,
         *,
         fields: Iterable[str] | None = None,
+        signs: Iterable[str] | None = None,
     ) -> Indexer:
         """The indexer of a kind, which is followed as long as the cache runs.
 
@@ -51,6 +52,8 @@ class Cache:
             indexes: by what else, as functions of an object.
             fields: paths of fields to keep, as in `kilauea.api.ports.Interest`; None for all. Objects keep what any
                 caller wants.
+            signs: paths of fields, as in `kilauea.api.ports.Interest`: of objects without any of them, listeners may
+                be told only that they are deleted. None to be told of all.
 
         Raises:
             ValueError: more is wanted of objects than is being read already.
@@ -60,6 +63,7 @@ class Cache:
         indexer = self._indexers.get(resource)
         if indexer is None:
             indexer = self._indexers[resource] = Indexer(resource, fields)
+            indexer.read_if(signs)
             self._complete[resource] = asyncio.Event()
             indexer.add_indexes(labels, indexes)
             if resource == DEFINITIONS:
@@ -71,6 +75,7 @@ class Cache:
             if self._start is not None:
                 raise ValueError(f"{resource.plural}: only some fields are read; declare the kind before the start")
             indexer.keep(fields)
+        indexer.read_if(signs)
         indexer.add_indexes(labels, indexes)
         return indexer
 

@@ -37,8 +37,10 @@ from kilauea.controllers.objects import NOTHING, is_going, no_keys, stored_kinds
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 FIELDS = ("metadata.finalizers",)
 """Fields that this reads of objects besides what views always keep."""
-UID = "metadata.uid"
-"""Name of the index of objects by their uids."""
+SIGNS = ("metadata.ownerReferences", "metadata.deletionTimestamp")
+"""Fields without which an object neither waits for its dependents nor has owners."""
+UID = "uid, if the object has owners or waits for its dependents"
+"""Name of the index of objects by their uids. Most objects are in no chain of owners, so it leaves them out."""
 
 
 class Found(NamedTuple):
@@ -72,6 +74,10 @@ def _may_have_dependents_that_go(old: Obj | None, new: Obj | None) -> bool:
     return new is None or (is_going(new) and (FOREGROUND in _finalizers(new) or ORPHAN in _finalizers(new)))
 
 
+def _uid_if_it_matters(obj: Obj) -> str:
+    return uid_of(obj) if _owners(obj) or _may_have_dependents_that_go(None, obj) else ""
+
+
 def _owners_may_be_concerned(old: Obj | None, new: Obj | None) -> bool:
     """Return True if an object has come or gone, or has other owners."""
     return old is None or new is None or _owners(old) != _owners(new)
@@ -85,20 +91,31 @@ class GarbageCollector:
 
     name = "garbage-collector-controller"
     interests = (
-        Interest(ALL_KINDS, _own_uid, indexes={UID: uid_of}, fields=FIELDS, matters=_may_have_dependents_that_go),
-        Interest(ALL_KINDS, _uids_of_owners, fields=FIELDS, matters=_owners_may_be_concerned),
+        Interest(
+            ALL_KINDS,
+            _own_uid,
+            indexes={UID: _uid_if_it_matters},
+            fields=FIELDS,
+            signs=SIGNS,
+            matters=_may_have_dependents_that_go,
+        ),
+        Interest(ALL_KINDS, _uids_of_owners, fields=FIELDS, signs=SIGNS, matters=_owners_may_be_concerned),
         Interest(DEFINITIONS, no_keys),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Do what is to be done about the object with a uid and about its dependents."""
+        """Do what is to be done about the object with a uid and about its dependents.
+
+        An owner that does not wait for them is found by the reference of one of them.
+        """
         kinds = [each for each in stored_kinds(view) if each != EVENTS]
         uid = key.name
-        owner = next((Found(each, obj) for each in kinds for obj in view.indexed(each, UID, uid)), None)
-        if owner is not None and not _may_have_dependents_that_go(None, owner.obj):
-            return NOTHING
+        found = (Found(each, obj) for each in kinds for obj in view.indexed(each, UID, uid))
+        owner = next((each for each in found if _may_have_dependents_that_go(None, each.obj)), None)
         dependents = [Found(each, obj) for each in kinds for obj in view.owned(each, uid)]
         if owner is None:
+            if _is_there(view, kinds, uid, dependents[:1]):
+                return NOTHING
             return Outcome(_collected(view, kinds, uid, dependents))
         if ORPHAN in _finalizers(owner.obj):
             return Outcome(_orphaned(owner, dependents))
@@ -132,6 +149,13 @@ def _absent(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -
     """The owners of an object that the view does not have; one of a kind that is not served is taken to exist."""
     found = [(each, _owner(view, each)) for each in _references(by_kind, obj) if each is not None]
     return [reference for reference, owner in found if owner is None]
+
+
+def _is_there(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> bool:
+    """Return True if one of these dependents names the owner with this uid as it is."""
+    by_kind = {(each.group, each.kind): each for each in kinds}
+    references = (reference for each in dependents for reference in _references(by_kind, each.obj))
+    return any(each is not None and each.uid == uid and _owner(view, each) is not None for each in references)
 
 
 def _references(by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> Iterable[Reference | None]:

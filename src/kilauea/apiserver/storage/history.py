@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from kilauea.apiserver.storage.errors import Expired
+from kilauea.apiserver.storage.packing import Ageing
 from kilauea.apiserver.storage.records import Event, Stored, covers, resource_of
 
 OVERHEAD = 400  # bytes of an event beside its key and values, about
@@ -34,11 +35,12 @@ class Retention:
 
 
 class Ring:
-    """The events of one resource, oldest first; all of them after `floor`."""
+    """The events of one resource, oldest first; all of them after `floor`. Its values are packed as they age."""
 
     def __init__(self, floor: int) -> None:
         self.floor = floor
         self.events: list[Event] = []
+        self.ageing = Ageing()
 
     def check(self, revision: int) -> None:
         """Refuse a revision below the oldest from which events go on without a gap.
@@ -92,9 +94,11 @@ class History:
         size = 0
         for event in events:
             key, before = event.now.key, event.before
-            self.ring(key).events.append(event)
+            ring = self.ring(key)
+            ring.events.append(event)
+            ring.ageing.add(event.now)
             # What is current is in memory anyway; what history alone keeps is the value before.
-            size += OVERHEAD + len(key) + (0 if before is None else len(before.value))
+            size += OVERHEAD + len(key) + (0 if before is None else before.size)
         self._batches.append((self._clock(), size, events))
         self._size += size
         self.revision = events[-1].revision

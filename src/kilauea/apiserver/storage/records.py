@@ -6,7 +6,7 @@ collection does not walk a hundred thousand of them.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -14,13 +14,50 @@ Durability = Literal["full", "normal", "memory"]
 Kind = Literal["added", "modified", "deleted"]
 
 
-class Stored(msgspec.Struct, frozen=True, gc=False):
-    """An object at a revision: `revision` of its last write, `created` of the write that made it."""
+class Codec(Protocol):
+    """Reads values in a compressed form."""
+
+    def unpack(self, packed: bytes) -> bytes:
+        """Return the value."""
+        ...
+
+
+class Stored(msgspec.Struct, gc=False):
+    """An object at a revision: `revision` of its last write, `created` of the write that made it.
+
+    Its value never changes, but may be kept in a compressed form once it is old.
+    """
 
     key: str
-    value: bytes
+    _data: bytes
     revision: int
     created: int
+    _codec: Codec | None = None
+
+    @property
+    def value(self) -> bytes:
+        """The bytes of the object."""
+        return self._data if self._codec is None else self._codec.unpack(self._data)
+
+    @property
+    def size(self) -> int:
+        """The bytes that the value takes in memory."""
+        return len(self._data)
+
+    def pack(self, packed: bytes, codec: Codec) -> None:
+        """Keep the value in this form from now on."""
+        self._data, self._codec = packed, codec
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stored):
+            return NotImplemented
+        return self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.revision))
+
+    def _facts(self) -> tuple[str, bytes, int, int]:
+        return self.key, self.value, self.revision, self.created
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

@@ -343,6 +343,7 @@ def _load(log: RevisionLog, objects: Objects, history: History) -> None:
         if found.revision <= log.compacted:
             stored = Stored(found.key, found.value or b"", found.revision, found.created)
             objects.apply(Event("added", stored, None))
+            history.ring(found.key).ageing.add(stored)
             continue
         if found.previous != (0 if before is None else before.revision) or (before is None and found.value is None):
             raise log.damaged(f"revision {found.revision} does not follow {found.previous} of {found.key}")

@@ -164,6 +164,18 @@ def card_pod(made: Json) -> None:
     ask(made, **asked, **{"volcano.sh/vgpu-cores": str(size * 25)})
 
 
+def chip_node(made: Json) -> None:
+    """A node with chips that are split as pods come."""
+    made["metadata"].setdefault("labels", {})["servertype"] = "Ascend310P-8"
+    for part in ("capacity", "allocatable"):
+        made["status"][part]["huawei.com/npu-core"] = str(CARDS * 8)
+
+
+def chip_pod(made: Json) -> None:
+    """A pod with one, two, four or all cores of a chip."""
+    ask(made, **{"huawei.com/npu-core": str(2 ** (rank_of(made) % 4))})
+
+
 def topology(made: Json) -> list[Json]:
     """A node's two NUMA nodes with 16 cores each."""
     places = {str(i): {"numa": i // 16, "socket": i // 16, "core": i} for i in range(32)}
@@ -433,6 +445,13 @@ CASES = (
         at("Node", card_node),
         arguments={**VGPU[1], "deviceshare.SchedulePolicy": "binpack", "deviceshare.ScheduleWeight": 10},
         about="binpack",
+    ),
+    Case(
+        "deviceshare",
+        at("Pod", chip_pod),
+        at("Node", chip_node),
+        arguments={"deviceshare.AscendMindClusterVNPUEnable": True},
+        about="split chips",
     ),
     Case("fragmentation", at("Pod", card_pod), at("Node", card_node), beside=(VGPU,), about="parts of cards"),
     Case("fragmentation", at("Pod", whole_card), at("Node", accelerated), about="whole cards"),

@@ -21,6 +21,7 @@ from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.conf_file import read_conf
 from kilauea.runtime.inputs.objects import read_cluster
+from kilauea.runtime.tasks import collect_seldom
 from kilauea.simulator.scenario import build_state
 
 CYCLES = 3
@@ -52,6 +53,7 @@ def compared(paths: Sequence[tuple[str, str]], runs: int) -> dict[str, object]:
     clusters = {path: read_cluster([path]) for path, _ in paths}
     states = {path: build_state(cluster.objects) for path, cluster in clusters.items()}
     confs = [read_conf(conf) for _, conf in paths]
+    collect_seldom()  # as the scheduler does, once it has read the cluster
     best = [float("inf")] * len(paths)
     plans: list[Plan] = []
     for _ in range(runs):

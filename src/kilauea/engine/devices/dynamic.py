@@ -7,6 +7,7 @@ chip do not suffice, a pod whose labels allow it gets the template with fewer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ CHIP_PROCESSORS, CHIP_IMAGES = 7, 8
 
 IntArray = NDArray[np.int64]
 NO_CHIPS, NO_TEMPLATE, TOO_FEW = 1, 2, 3
+Question = tuple[int, str, str]
+"""Cores, level and image units that a pod asks for: all that decides which chips it may have."""
 
 
 class Split(NamedTuple):
@@ -72,6 +75,30 @@ def splits_for(cores: int, level: str, images: str) -> tuple[Split, ...]:
     return tuple(SPLITS[name] for name in names)
 
 
+class Chip(NamedTuple):
+    """A chip, and what of it is in use."""
+
+    cores: int
+    processors: int
+    images: int
+    used_cores: int
+    used_processors: int
+    used_images: int
+
+    @property
+    def idle(self) -> bool:
+        """True if no pod uses it."""
+        return not (self.used_cores or self.used_processors or self.used_images)
+
+    def takes(self, split: Split) -> bool:
+        """Return True if there is room for a template."""
+        return (
+            self.used_cores + split.cores <= self.cores
+            and self.used_processors + split.processors <= self.processors
+            and self.used_images + split.images <= self.images
+        )
+
+
 class Chips(NamedTuple):
     """Chips that a pod has on a node."""
 
@@ -105,49 +132,51 @@ class ChipLedger:
         self.count = np.array([count for count, _ in found], dtype=np.int64)
         self.each = np.array([each for _, each in found], dtype=np.int64)
         width = max(int(self.count.max(initial=0)), 1)
-        self.there = np.arange(width)[None, :] < self.count[:, None]
+        there = np.arange(width)[None, :] < self.count[:, None]
         self.capacity = np.zeros((3, len(found), width), dtype=np.int64)
-        self.capacity[CORES] = self.each[:, None] * self.there
-        self.capacity[PROCESSORS] = CHIP_PROCESSORS * self.there
-        self.capacity[IMAGES] = CHIP_IMAGES * self.there
+        self.capacity[CORES] = self.each[:, None] * there
+        self.capacity[PROCESSORS] = CHIP_PROCESSORS * there
+        self.capacity[IMAGES] = CHIP_IMAGES * there
         self.held = np.zeros_like(self.capacity)
         """By pods that are there."""
         self.later = np.zeros_like(self.capacity)
         """Without what is being freed, with what is promised."""
         self.bookings: dict[str, Chips] = {}
+        self._moving = 0
+        """Bookings of pods that leave or are nominated; without any, room now is room later."""
+        self._numbers: dict[tuple[Chip, ...], int] = {}
+        self._kinds: list[tuple[Chip, ...]] = []
+        self._number = np.array([self._number_of(row) for row in range(len(found))], dtype=np.intp)
+        """(N,) the chips of each node. Pods fill one node after another, so the same come up again and again."""
+        self._codes: dict[Question, dict[int, int]] = {}
+        """Answers of `fits` for room later, by the number of the chips."""
 
     def fits(self, wish: DeviceWish, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
         """(n,) 0 where a pod finds its chips, or why not."""
-        cores = cores_of(wish)
-        each, count = nodes.take(self.each), nodes.take(self.count)
-        whole = (each > 0) & (cores % np.maximum(each, 1) == 0)
-        idle = self._free((1, 1, 1), nodes, now=now, idle=True).sum(axis=1)
-        splits = splits_for(cores, wish.level, wish.images)
-        room = np.zeros(len(nodes), dtype=bool)
-        for split in splits:
-            room |= self._free(split[1:], nodes, now=now).any(axis=1)
-        ok = np.where(whole, idle * each >= cores, room)
-        codes: NDArray[np.int8] = np.where(ok, np.int8(0), np.int8(TOO_FEW))
-        codes[~whole & (not splits)] = NO_TEMPLATE
-        codes[count == 0] = NO_CHIPS
-        return codes
+        rows = np.arange(len(self.count)) if nodes.rows is None else nodes.rows
+        if now and self._moving:
+            used = np.maximum(self.held, self.later)
+            return np.array([_judged(wish, self._chips(row, used)) for row in rows.tolist()], dtype=np.int8)
+        known = self._codes.setdefault(_question(wish), {})
+        numbers = self._number.take(rows).tolist()
+        for number in numbers:
+            if number not in known:
+                known[number] = _judged(wish, self._kinds[number])
+        return np.array([known[number] for number in numbers], dtype=np.int8)
 
-    def _free(self, amounts: tuple[int, ...], nodes: NodeRows, *, now: bool, idle: bool = False) -> NDArray[np.bool_]:
-        """(n, C) chips with room for so much, or that no pod uses."""
-        out: NDArray[np.bool_] = _of(self.there, nodes).copy()
-        capacity, need = _of(self.capacity, nodes), np.array(amounts, dtype=np.int64)[:, None, None]
-        for use in [self.later, self.held] if now else [self.later]:
-            used: IntArray = _of(use, nodes)
-            fits = np.equal(used, 0) if idle else np.less_equal(used + need, capacity)
-            out &= np.logical_and.reduce(fits, axis=0)
-        return out
+    def _chips(self, row: int, used: IntArray) -> list[Chip]:
+        """The chips of a node, with so much of them in use."""
+        columns = [*self.capacity[:, row].tolist(), *used[:, row].tolist()]
+        return list(map(Chip._make, zip(*columns, strict=True)))[: self.count.item(row)]
 
     def downgraded(self, wish: DeviceWish, nodes: NodeRows) -> NDArray[np.bool_]:
         """(n,) nodes where a pod would not get the first of its templates."""
         splits = splits_for(cores_of(wish), wish.level, wish.images)
         if len(splits) < 2:
             return np.zeros(len(nodes), dtype=bool)
-        first: NDArray[np.bool_] = np.logical_or.reduce(self._free(splits[0][1:], nodes, now=False), axis=1)
+        need = np.array(splits[0][1:], dtype=np.int64)[:, None, None]
+        fits = _of(self.later, nodes) + need <= _of(self.capacity, nodes)
+        first: NDArray[np.bool_] = np.logical_or.reduce(np.logical_and.reduce(fits, axis=0), axis=1)
         return ~first
 
     def idle_cores(self, nodes: NodeRows) -> IntArray:
@@ -155,17 +184,20 @@ class ChipLedger:
         cores: IntArray = (_of(self.capacity, nodes)[CORES] - _of(self.later, nodes)[CORES]).sum(axis=1)
         return cores
 
-    def _choose(self, wish: DeviceWish, row: int, nodes: NodeRows, *, now: bool) -> Chips | None:
+    def _choose(self, wish: DeviceWish, row: int, *, now: bool) -> Chips | None:
         """The chips for a pod on a node; of those with room for a template, the one with the fewest free cores."""
         cores, each = cores_of(wish), int(self.each[row])
+        used = np.maximum(self.held, self.later) if now and self._moving else self.later
+        chips = self._chips(row, used)
         if each and cores % each == 0:
-            idle = np.flatnonzero(self._free((1, 1, 1), nodes, now=now, idle=True)[0])
+            idle = [column for column, chip in enumerate(chips) if chip.idle]
             needed = cores // each
-            return Chips(row, tuple(idle[:needed].tolist()), None) if len(idle) >= needed else None
+            return Chips(row, tuple(idle[:needed]), None) if len(idle) >= needed else None
         for split in splits_for(cores, wish.level, wish.images):
-            columns = np.flatnonzero(self._free(split[1:], nodes, now=now)[0])
-            if len(columns):
-                return Chips(row, (int(columns[self.later[CORES, row, columns].argmax()]),), split)
+            columns = [column for column, chip in enumerate(chips) if chip.takes(split)]
+            if columns:
+                fullest = max(columns, key=self.later[CORES, row].tolist().__getitem__)
+                return Chips(row, (fullest,), split)
         return None
 
     # --- pods come and go
@@ -177,9 +209,9 @@ class ChipLedger:
             self._enter(task.key, known._replace(leaving=task.status == status.RELEASING))
         return known is not None
 
-    def guess(self, task: Task, row: int, nodes: NodeRows) -> None:
+    def guess(self, task: Task, row: int) -> None:
         """Book for a pod on a node without a record what a new one would get."""
-        known = self._choose(task.spec.devices, row, nodes, now=True) if task.spec.devices is not None else None
+        known = self._choose(task.spec.devices, row, now=True) if task.spec.devices is not None else None
         if known is not None:
             self._enter(task.key, known._replace(leaving=task.status == status.RELEASING))
 
@@ -192,7 +224,7 @@ class ChipLedger:
         columns = tuple(sorted({int(part) for part in parts}))
         return Chips(row, columns, split) if columns[-1] < self.count[row] else None
 
-    def placed(self, task: Task, row: int, nodes: NodeRows) -> bool:
+    def placed(self, task: Task, row: int) -> bool:
         """A task came to a node and gets its chips; return False if it has none left for it."""
         known, wish = self.bookings.get(task.key), task.spec.devices
         if known is not None and known.leaving:
@@ -200,7 +232,7 @@ class ChipLedger:
             self._enter(task.key, known._replace(leaving=False))
             return True
         promised = task.status == status.PIPELINED
-        chosen = self._choose(wish, row, nodes, now=not promised) if wish is not None else None
+        chosen = self._choose(wish, row, now=not promised) if wish is not None else None
         if chosen is not None:
             self._enter(task.key, chosen._replace(promised=promised))
         return chosen is not None
@@ -222,15 +254,44 @@ class ChipLedger:
         return chips
 
     def _count(self, chips: Chips, by: int) -> None:
+        row = chips.row
         for column in chips.columns:
-            amounts = self.capacity[:, chips.row, column] if chips.split is None else np.array(chips.split[1:])
-            self.held[:, chips.row, column] += 0 if chips.promised else by * amounts
-            self.later[:, chips.row, column] += 0 if chips.leaving else by * amounts
+            amounts = self.capacity[:, row, column].tolist() if chips.split is None else chips.split[1:]
+            for kind, amount in enumerate(amounts):
+                self.held[kind, row, column] += 0 if chips.promised else by * amount
+                self.later[kind, row, column] += 0 if chips.leaving else by * amount
+        self._moving += by if chips.promised or chips.leaving else 0
+        self._number[row] = self._number_of(row)
+
+    def _number_of(self, row: int) -> int:
+        """A number for what the chips of a node are and will have free: the same for the same chips in any order."""
+        chips = tuple(sorted(self._chips(row, self.later)))
+        number = self._numbers.setdefault(chips, len(self._numbers))
+        if number == len(self._kinds):
+            self._kinds.append(chips)
+        return number
+
+
+def _judged(wish: DeviceWish, chips: Sequence[Chip]) -> int:
+    """0 if some chips suffice for a pod, or why not."""
+    if not chips:
+        return NO_CHIPS
+    cores = cores_of(wish)
+    if cores % chips[0].cores == 0:
+        return 0 if sum(chip.idle for chip in chips) * chips[0].cores >= cores else TOO_FEW
+    splits = splits_for(cores, wish.level, wish.images)
+    if not splits:
+        return NO_TEMPLATE
+    return 0 if any(chip.takes(split) for chip in chips for split in splits) else TOO_FEW
 
 
 def cores_of(wish: DeviceWish) -> int:
     """The cores that a pod asks for: those of the first container that asks for any."""
     return next((request.number for request in wish.requests if request.kind == DYNAMIC), 0)
+
+
+def _question(wish: DeviceWish) -> Question:
+    return cores_of(wish), wish.level, wish.images
 
 
 def _of(cells: NDArray[Any], nodes: NodeRows) -> NDArray[Any]:

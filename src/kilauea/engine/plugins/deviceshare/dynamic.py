@@ -37,15 +37,12 @@ class DynamicNpus:
         placed = [(task, int(session.state.placements.node[task.row])) for task in asking]
         there = [(task, row) for task, row in placed if row >= 0 and self._ledger.count[row]]
         for task, row in [(task, row) for task, row in there if not self._ledger.take_in(task, row)]:
-            self._ledger.guess(task, row, self._row(row))
+            self._ledger.guess(task, row)
         session.add_predicate(plugin, self._fits, REJECTIONS, applies=_applies, room=self._has_room)
         session.add_event_handler(plugin, self._placed, self._gone)
         session.add_bind_annotations(plugin, self._annotations)
         if weight:
             session.add_batch_node_score(plugin, self._score, applies=_applies)
-
-    def _row(self, row: int) -> NodeRows:
-        return self._session.nodes.select(np.array([row], dtype=np.intp))
 
     def _fits(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int8]:
         assert shape.spec.devices is not None
@@ -57,7 +54,7 @@ class DynamicNpus:
         return free
 
     def _placed(self, task: Task, row: int) -> Refusal | None:
-        if not _asks(task) or self._ledger.placed(task, row, self._row(row)):
+        if not _asks(task) or self._ledger.placed(task, row):
             return None
         node = self._session.nodes.names[row]
         return Refusal("InsufficientDevices", f"node {node} has no chip with enough free cores and processors for it")

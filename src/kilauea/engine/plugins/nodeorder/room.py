@@ -15,21 +15,21 @@ GPU = "nvidia.com/gpu"
 
 def least_allocated(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
     """(n,) mean over cpu and memory of the free hundredths, 0 for a resource that would overflow."""
-    return kernels.mean_of_two(*_parts(shape, nodes, free=True))
+    return _mean(shape, nodes, free=True)
 
 
 def most_allocated(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
     """(n,) mean over cpu and memory of the used hundredths."""
-    return kernels.mean_of_two(*_parts(shape, nodes, free=False))
+    return _mean(shape, nodes, free=False)
 
 
-def _parts(shape: TaskShape, nodes: NodeRows, *, free: bool) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+def _mean(shape: TaskShape, nodes: NodeRows, *, free: bool) -> NDArray[np.float64]:
     resources = len(nodes.table.axis)
     asked = shape.held[5 * resources :, None]
     offered = nodes.allocatable[:2]
     used = nodes.scored + asked
     counted = np.maximum(offered - used, 0) if free else np.minimum(used, offered)
-    return kernels.hundredths(counted, offered, nodes.table.complete)
+    return kernels.mean_hundredths(counted, offered, nodes.table.complete)
 
 
 def balanced(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:

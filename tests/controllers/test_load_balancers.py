@@ -35,6 +35,12 @@ def test_each_service_of_type_load_balancer_gets_an_address_of_its_own(cluster: 
     assert ingress(cluster, "b") == [{"ip": "172.31.255.254", "ipMode": "VIP"}]
 
 
+def test_a_service_on_loopback_is_reached_at_its_own_address(cluster: Cluster) -> None:
+    service(cluster, "a", clusterIP="127.96.0.20")
+    cluster.settle()
+    assert ingress(cluster, "a") == [{"ip": "127.96.0.20", "ipMode": "VIP"}]
+
+
 def test_a_service_gets_the_address_that_it_asks_for(cluster: Cluster) -> None:
     service(cluster, "a", loadBalancerIP="192.0.2.7")
     cluster.settle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from kilauea.cli.nodes import node_size, run_time_option
 
 if TYPE_CHECKING:
     from kilauea.apiserver.storage import Durability
+    from kilauea.kubelet.images import Mapped
+    from kilauea.runtime.cluster.machine_pods import MachineOptions
     from kilauea.runtime.cluster.up import Up
 
 EXAMPLES = """\b
@@ -28,6 +31,12 @@ TRY = """\b
   kubectl create job hello --image=demo -- sleep 5
 """
 
+TRY_HERE = """\b
+  kubectl get nodes
+  kilauea run -- hostname
+  kubectl run hello --image=host --restart=Never -- echo hello
+"""
+
 
 def default_folder() -> Path:
     """The folder for a user's cluster."""
@@ -36,7 +45,38 @@ def default_folder() -> Path:
 
 
 @click.command(short_help="Run a batch cluster on this machine.", epilog=EXAMPLES)
-@click.option("--nodes", type=click.IntRange(0, 5000), default=10, show_default=True, help="Number of simulated nodes.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, 5000),
+    help="Number of nodes: simulated ones, or parts of this machine. [default: 10, or 1 with --runtime process]",
+)
+@click.option(
+    "--runtime",
+    type=click.Choice(["simulated", "process"]),
+    default="simulated",
+    show_default=True,
+    help="What pods are: simulated, or processes of this machine.",
+)
+@click.option(
+    "--simulated-nodes",
+    type=click.IntRange(0, 5000),
+    default=0,
+    show_default=True,
+    help="Number of simulated nodes beside this machine, with --runtime process.",
+)
+@click.option(
+    "--image",
+    "images",
+    multiple=True,
+    metavar="NAME=PATH|host",
+    help="What stands for images of a name, with --runtime process: a folder with a file system, a Python environment, "
+    "or host, the files of this machine. NAME may have * and ?. Repeatable. [default: *=host]",
+)
+@click.option(
+    "--allow-remote-processes",
+    is_flag=True,
+    help="With --runtime process, permit --listen at an address that other machines reach.",
+)
 @node_size(cpu="32", memory="128Gi")
 @click.option(
     "-f",
@@ -71,7 +111,11 @@ def default_folder() -> Path:
 @click.option("--no-scheduler", is_flag=True, help="Run without a scheduler.")
 @click.option("--seed", type=int, help="Seed of everything random: uids, generated names, pauses.")
 def up(
-    nodes: int,
+    nodes: int | None,
+    runtime: str,
+    simulated_nodes: int,
+    images: tuple[str, ...],
+    allow_remote_processes: bool,
     node_cpu: str,
     node_memory: str,
     node_gpu: int,
@@ -85,10 +129,11 @@ def up(
     no_scheduler: bool,
     seed: int | None,
 ) -> None:
-    """Run a complete batch cluster in this process: API server, scheduler, controllers and simulated nodes.
+    """Run a complete batch cluster in this process: API server, scheduler, controllers and nodes.
 
-    Pods run on simulated nodes for as long as their `sleep` says. The cluster is stored in one folder, from which a
-    restart continues. Stop it with Ctrl-C or SIGTERM.
+    Pods run on simulated nodes for as long as their `sleep` says; with --runtime process, they are processes of this
+    machine, and keep running while the cluster is stopped. The cluster is stored in one folder, from which a restart
+    continues. Stop it with Ctrl-C or SIGTERM.
     """
     from kilauea.cli.remedy import advice
     from kilauea.nodes.machine import Machine
@@ -99,7 +144,48 @@ def up(
     folder = data_dir or default_folder()
     server = ServerOptions(host, port, folder, kubeconfig or folder / "kubeconfig", durability, seed)
     machine = Machine(node_cpu, node_memory, node_gpu)
-    run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler, run_time, advice))
+    pods = _machine(host, runtime, nodes, images, allow_remote_processes)
+    simulated = simulated_nodes if pods is not None else 10 if nodes is None else nodes
+    run(Up(server, simulated, machine, manifests, scheduler_conf, not no_scheduler, run_time, advice, pods))
+
+
+def _machine(
+    host: str, runtime: str, nodes: int | None, images: tuple[str, ...], remote: bool
+) -> MachineOptions | None:
+    """Options of this machine for pods; None if it runs none.
+
+    Raises:
+        click.UsageError: options contradict each other.
+    """
+    if runtime != "process":
+        if images:
+            raise click.UsageError("--image needs --runtime process: simulated pods run nothing")
+        return None
+    if not is_loopback(host) and not remote:
+        raise click.UsageError(
+            f"--listen {host} lets other machines reach a cluster whose pods are processes of yours: any client with "
+            "its credentials runs what it likes as you. Listen at 127.0.0.1, or add --allow-remote-processes"
+        )
+    from kilauea.runtime.cluster.machine_pods import MachineOptions
+
+    return MachineOptions(1 if nodes is None else nodes, _images(images))
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _images(texts: tuple[str, ...]) -> tuple[Mapped, ...]:
+    from kilauea.kubelet.images import InvalidMapping, Mapped
+
+    try:
+        return tuple(map(Mapped.parse, texts))
+    except InvalidMapping as error:
+        raise click.UsageError(str(error)) from None
 
 
 def run(options: Up) -> None:
@@ -113,7 +199,7 @@ def run(options: Up) -> None:
     def ready(address: str) -> None:
         click.echo(f"The cluster is ready at {address}. Ctrl-C ends it.\n")
         click.echo(f"export KUBECONFIG={options.server.kubeconfig}\n\nThen try:")
-        click.echo(TRY.removeprefix("\b\n"), nl=False)
+        click.echo((TRY if options.pods is None else TRY_HERE).removeprefix("\b\n"), nl=False)
 
     async def main() -> None:
         await run_up(options, ready, stopped_by_signals())

@@ -1,7 +1,8 @@
 """Addresses of services of type LoadBalancer, as a cloud gives them: clients that wait for one go on.
 
 The address follows from the service's own, so each service has another and keeps it. As with all services of simulated
-pods, nothing answers there. Services that name a class of load balancers are left to the controllers of that class.
+pods, nothing answers there. Services on loopback, whose pods are processes of this machine, are reached at their own
+address. Services that name a class of load balancers are left to the controllers of that class.
 """
 
 from __future__ import annotations
@@ -49,4 +50,5 @@ def _ingress(service: Obj) -> list[dict[str, Any]]:
         own = IPv4Address(spec_of(service).get("clusterIP", ""))
     except AddressValueError:
         return []
-    return [{"ip": str(RANGE + (int(own) & HOST_BITS)), "ipMode": "VIP"}]
+    address = own if own.is_loopback else RANGE + (int(own) & HOST_BITS)
+    return [{"ip": str(address), "ipMode": "VIP"}]

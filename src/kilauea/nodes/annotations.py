@@ -18,6 +18,8 @@ PREFIX = "kilauea.dev/"
 """With which all of them begin."""
 SIMULATED = "kilauea.dev/simulated"
 """On a Node, `true` or `false`: whether it is simulated, whatever it looks like."""
+NODE_RUNTIME, PROCESS = "kilauea.dev/runtime", "process"
+"""On a Node: `process` if its pods run as processes of a machine, so that it is not simulated."""
 NODE_STATE = "kilauea.dev/node-state"
 """On a Node: `not-ready` makes it say so and start no pods; `silent` makes it do nothing at all, as if it were dead."""
 NOT_READY, SILENT = "not-ready", "silent"
@@ -87,6 +89,8 @@ def is_simulated(node: Obj) -> bool:
     told = parse_bool(annotations_of(node).get(SIMULATED))
     if told is not None:
         return told
+    if annotations_of(node).get(NODE_RUNTIME):
+        return False
     return not ((node.get("status") or {}).get("nodeInfo") or {}).get("bootID")
 
 

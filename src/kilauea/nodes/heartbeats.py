@@ -27,49 +27,22 @@ SLOT = SECOND // 10
 """Nodes whose moments lie in the same one of these speak together, so that many need few commits."""
 
 
-class Heartbeats:
-    """The part of a kubelet that speaks for its node.
+class Heartbeat:
+    """The Leases of nodes.
 
     Args:
-        machine: what a node is that does not say it.
-        renew_seconds: between two renewals of a Lease.
+        renew_seconds: between two renewals.
     """
 
-    name = "node-heartbeats"
-
-    def __init__(self, machine: Machine, renew_seconds: int = RENEW_SECONDS) -> None:
-        self._machine = machine
+    def __init__(self, renew_seconds: int) -> None:
         self._renew = renew_seconds * SECOND
-        self.interests: Sequence[Interest] = (
-            Interest(NODES, lambda node: (key_of(node),)),
-            Interest(
-                LEASES, lambda lease: ()
-            ),  # no other process renews them; a lost one is made with the next heartbeat
-        )
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Say what is due; look again when the Lease is."""
-        node = view.get(NODES, key)
-        if node is None or not is_simulated(node) or node_state(node) == SILENT:
-            return Outcome()
-        wanted = (self._status(node, now), self._lease(node, view, now))
-        turn = crc32(key.name.encode()) % (self._renew // SLOT) * SLOT
-        return Outcome([each for each in wanted if each], (self._renew - (now - turn) % self._renew) / SECOND)
+    def pause(self, name: str, now: int) -> float:
+        """Return the seconds until the Lease of a node is due."""
+        turn = crc32(name.encode()) % (self._renew // SLOT) * SLOT
+        return (self._renew - (now - turn) % self._renew) / SECOND
 
-    def _status(self, node: Obj, now: int) -> Operation | None:
-        """The status, where something is missing, has changed, or is old."""
-        before = node.get("status") or {}
-        name = node["metadata"]["name"]
-        missing = machine_status(before, name, self._machine, offered(node))
-        conditions = conditions_to_write(node, now)
-        if conditions is not None:
-            missing["conditions"] = conditions
-        if not missing:
-            return None
-        version = node["metadata"].get("resourceVersion", "")
-        return Patch(NODES, key_of(node), {"status": missing}, subresource="status", version=version)
-
-    def _lease(self, node: Obj, view: View, now: int) -> Operation | None:
+    def lease(self, node: Obj, view: View, now: int) -> Operation | None:
         """The Lease, once in each period, at the node's own moment in it."""
         name = node["metadata"]["name"]
         lease = view.get(LEASES, Key(LEASE_NAMESPACE, name))
@@ -86,6 +59,48 @@ class Heartbeats:
     def _turn(self, name: str, moment: int) -> int:
         """The period of a node that contains a moment."""
         return turn_of(name, moment // SLOT, self._renew // SLOT)
+
+
+class Heartbeats:
+    """The part of a kubelet that speaks for its node.
+
+    Args:
+        machine: what a node is that does not say it.
+        renew_seconds: between two renewals of a Lease.
+    """
+
+    name = "node-heartbeats"
+
+    def __init__(self, machine: Machine, renew_seconds: int = RENEW_SECONDS) -> None:
+        self._machine = machine
+        self._heartbeat = Heartbeat(renew_seconds)
+        self.interests: Sequence[Interest] = (
+            Interest(NODES, lambda node: (key_of(node),)),
+            Interest(
+                LEASES, lambda lease: ()
+            ),  # no other process renews them; a lost one is made with the next heartbeat
+        )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Say what is due; look again when the Lease is."""
+        node = view.get(NODES, key)
+        if node is None or not is_simulated(node) or node_state(node) == SILENT:
+            return Outcome()
+        wanted = (self._status(node, now), self._heartbeat.lease(node, view, now))
+        return Outcome([each for each in wanted if each], self._heartbeat.pause(key.name, now))
+
+    def _status(self, node: Obj, now: int) -> Operation | None:
+        """The status, where something is missing, has changed, or is old."""
+        before = node.get("status") or {}
+        name = node["metadata"]["name"]
+        missing = machine_status(before, name, self._machine, offered(node))
+        conditions = conditions_to_write(node, now)
+        if conditions is not None:
+            missing["conditions"] = conditions
+        if not missing:
+            return None
+        version = node["metadata"].get("resourceVersion", "")
+        return Patch(NODES, key_of(node), {"status": missing}, subresource="status", version=version)
 
 
 def _owner(node: Obj) -> list[dict[str, str]]:

@@ -5,9 +5,10 @@ Each line has its moment, so it appears when the command would have printed it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-from kilauea.api.container_logs import ContainerLog, LogLine
+from kilauea.api.container_logs import LogEntry, LogReader, log_time, no_previous_run, waits_to_start
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import Key, Obj, View
 from kilauea.api.times import SECOND
@@ -16,6 +17,29 @@ from kilauea.nodes.containers import Run
 from kilauea.nodes.lifecycle import runs_of
 from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.timestamps import moment_of
+
+
+class LogLine(NamedTuple):
+    """A line of output and its moment, in microseconds since 1970."""
+
+    moment: int
+    text: str
+
+
+class ContainerLog(NamedTuple):
+    """The log of one run of a container.
+
+    Attributes:
+        lines: what it has written so far.
+        started: when the run started, by its status; empty if there was none.
+        running: whether it may write more.
+        waits: why the container has not run yet; empty if it has, or does not exist.
+    """
+
+    lines: tuple[LogLine, ...] = ()
+    started: str = ""
+    running: bool = False
+    waits: str = ""
 
 
 class PodLogs:
@@ -29,6 +53,20 @@ class PodLogs:
     def __init__(self, view: View, run_time: int = JOB_RUN_TIME) -> None:
         self._view = view
         self._run_time = run_time
+
+    def open(self, pod: Obj, container: str, *, previous: bool, tail: int | None, now: Callable[[], int]) -> LogReader:
+        """Open the log of a container, as `LogSource` says."""
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+        def look() -> ContainerLog:
+            return self.read(namespace, name, container, previous, now())
+
+        log = look()
+        if log.waits and not previous:
+            raise waits_to_start(container, name, log.waits)
+        if previous and not log.started:
+            raise no_previous_run(container, name)
+        return _Reader(look, log, tail)
 
     def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
         """Return the log of the last run of a container, or the one before it, up to now."""
@@ -45,6 +83,30 @@ class PodLogs:
         waits = "" if has_run or last else (run.state.get("waiting") or {}).get("reason", "")
         lines = tuple(_lines(found, run, state, now))
         return ContainerLog(lines, started, run.running and not previous, waits)
+
+
+class _Reader:
+    """Reads a log that is told from the pod each time."""
+
+    def __init__(self, look: Callable[[], ContainerLog], log: ContainerLog, tail: int | None) -> None:
+        self._look = look
+        self._log: ContainerLog | None = log
+        self._started = log.started
+        self._seen = 0 if tail is None else max(len(log.lines) - tail, 0)
+        self.ended = False
+
+    def read(self) -> Sequence[LogEntry]:
+        """Return the lines that have come since."""
+        log, self._log = self._log or self._look(), None
+        if log.started != self._started:  # a run after it is not followed, as with kubelets
+            self.ended = True
+            return ()
+        found, self._seen = log.lines[self._seen :], len(log.lines)
+        self.ended = not log.running
+        return [LogEntry(log_time(line.moment), "stdout", f"{line.text}\n".encode()) for line in found]
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def _lines(pod: Obj, run: Run, state: Obj, now: int) -> Iterator[LogLine]:

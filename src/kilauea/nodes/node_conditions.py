@@ -41,10 +41,16 @@ def _ready(node: Obj) -> Obj | None:
     return next((each for each in conditions if each.get("type") == "Ready"), None)
 
 
-def conditions_to_write(node: Obj, now: int) -> list[dict[str, Any]] | None:
-    """All conditions, if they must be written; None if not."""
+def conditions_to_write(node: Obj, now: int, says: tuple[str, str, str] | None = None) -> list[dict[str, Any]] | None:
+    """All conditions, if they must be written; None if not.
+
+    Args:
+        node: the node.
+        now: microseconds since 1970.
+        says: status, reason and message of `Ready`; by default those of a simulated node.
+    """
     before: Sequence[Obj] = (node.get("status") or {}).get("conditions") or ()
-    ready, verdict = _ready(node), _verdict(node)
+    ready, verdict = _ready(node), says or _verdict(node)
     if ready is None:
         kept = [dict(each) for each in before]
         types = {each.get("type") for each in before}

@@ -31,7 +31,7 @@ class SimulatedUsage:
             usage = container_usage(pod)
             if usage:
                 containers = [{"name": each, "usage": usage_texts(used)} for each, used in usage.items()]
-                yield {**_head("PodMetrics", pod, now), "containers": containers}
+                yield {**metrics_head("PodMetrics", pod, now), "containers": containers}
 
     def nodes(self, name: str, now: int) -> Iterator[dict[str, Any]]:
         """Yield NodeMetrics of all nodes, or of one."""
@@ -45,10 +45,11 @@ class SimulatedUsage:
         found = [one] if one is not None else [] if name else self._view.list(NODES)
         for shown in found:
             total = sums.get(shown["metadata"]["name"], dict.fromkeys(USAGE, 0))
-            yield {**_head("NodeMetrics", shown, now), "usage": usage_texts(total)}
+            yield {**metrics_head("NodeMetrics", shown, now), "usage": usage_texts(total)}
 
 
-def _head(kind: str, obj: Obj, now: int) -> dict[str, Any]:
+def metrics_head(kind: str, obj: Obj, now: int) -> dict[str, Any]:
+    """Return the fields that metrics of pods and nodes share."""
     given, stamp = obj["metadata"], format_time(now // 1_000_000 * 1_000_000)
     metadata = {field: given[field] for field in ("name", "namespace", "labels") if field in given}
     version = "metrics.k8s.io/v1beta1"

@@ -9,6 +9,9 @@ _ELSEWHERE = {socket.AF_INET: "198.51.100.1", socket.AF_INET6: "2001:db8::1"}
 """Addresses for documentation: nothing is sent, the system only says from which address it would be."""
 
 
+_LOCAL = "127.0.0.1"
+
+
 def advertised_address(host: str) -> str | None:
     """The address that a server which listens at a host advertises; None if there is none.
 
@@ -23,6 +26,28 @@ def advertised_address(host: str) -> str | None:
         return host if _is_for_endpoints(host) else None
     families = (socket.AF_INET, socket.AF_INET6)
     return _outgoing(*(families if found.version == 4 else reversed(families)))
+
+
+def local_address(host: str) -> str | None:
+    """Return the address at which programs of this machine reach a server that listens at a host; None for a name."""
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return _LOCAL if host == "localhost" else None
+    return (_LOCAL if found.version == 4 else "::1") if found.is_unspecified else str(found)
+
+
+def may_listen(address: str, port: int) -> bool:
+    """Return True if this process may listen at a port, which may be in use: those below 1024 need a privilege."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except PermissionError:
+            return False
+        except OSError:
+            pass  # another process listens there
+    return True
 
 
 def _outgoing(*families: socket.AddressFamily) -> str | None:

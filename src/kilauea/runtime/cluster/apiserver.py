@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,7 @@ from kilauea.api.times import SECOND
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.authentication import Authenticator
-from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.backend import SERVICE_RANGE, Backend
 from kilauea.apiserver.bootstrap import create_first_objects
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import install_bundled
@@ -27,13 +28,13 @@ from kilauea.apiserver.http.credentials import ADMIN, Credentials, CredentialsEr
 from kilauea.apiserver.http.kubeconfig import write_kubeconfig
 from kilauea.apiserver.http.transport import Transport
 from kilauea.apiserver.http.webhook_client import WebhookClient
-from kilauea.apiserver.own_address import publish_address
+from kilauea.apiserver.own_address import HTTPS, publish_address
 from kilauea.apiserver.request import GROUP_MASTERS, User
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Durability, StorageError, Store
 from kilauea.runtime.clock import SystemClock
-from kilauea.runtime.cluster.addresses import advertised_address
+from kilauea.runtime.cluster.addresses import advertised_address, local_address, may_listen
 from kilauea.runtime.cluster.in_process import Definitions, standalone
 from kilauea.runtime.cluster.workers import Workers
 from kilauea.runtime.daemon import StartError, cannot_listen
@@ -44,7 +45,11 @@ ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """Options of the server. Port 0 selects a free port; without a seed, uids and generated names are random."""
+    """Options of the server. Port 0 selects a free port; without a seed, uids and generated names are random.
+
+    The range of services may be one of loopback addresses; then endpoints may have these, too: all pods of the cluster
+    are on this machine.
+    """
 
     host: str
     port: int
@@ -52,6 +57,7 @@ class ServerOptions:
     kubeconfig: Path
     durability: Durability
     seed: int | None = None
+    service_range: IPv4Network = SERVICE_RANGE
 
 
 def _now() -> int:
@@ -88,7 +94,10 @@ async def serve(
         rng = Random(secrets.randbits(256) if options.seed is None else f"{options.seed} {store.revision}")
         workers = Workers()
         ending.push_async_callback(workers.close)
-        api = ApiServer(Backend(store, Registry(builtin_types()), _now, rng, admission_steps(), heavy=workers))
+        registry = Registry(builtin_types(loopback=options.service_range.is_loopback))
+        addresses = options.service_range
+        backend = Backend(store, registry, _now, rng, admission_steps(), heavy=workers, service_range=addresses)
+        api = ApiServer(backend)
         client = WebhookClient()
         ending.push_async_callback(client.close)
         api.backend.dynamic = DynamicAdmission(store, client)
@@ -118,7 +127,8 @@ def _credentials(options: ServerOptions, api: ApiServer) -> Credentials:
     """Load the certificates, the administrator's token, and the key of service accounts."""
     folder = options.data_dir / "credentials"
     try:
-        credentials = load_credentials(folder, options.host, datetime.datetime.now(datetime.UTC))
+        service = str(options.service_range[1]) if options.service_range.is_loopback else ""
+        credentials = load_credentials(folder, options.host, datetime.datetime.now(datetime.UTC), service)
     except OSError as error:
         words = f"{error.strerror}; the folder must be writable and have free space"
         raise StartError(f"{error.filename or folder}: {words}") from error
@@ -143,7 +153,7 @@ async def _listen(options: ServerOptions, api: ApiServer, transport: Transport, 
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"https://{host}:{port}"
     try:
-        await publish_address(api, advertised_address(options.host), port)
+        await _publish(options, api, port)
     except RuntimeError as error:
         raise StartError(f"{options.data_dir}: {error}") from error
     try:
@@ -152,6 +162,19 @@ async def _listen(options: ServerOptions, api: ApiServer, transport: Transport, 
         words = "choose another file with --kubeconfig"
         raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {words}") from error
     return address
+
+
+async def _publish(options: ServerOptions, api: ApiServer, port: int) -> None:
+    """Write the service of the server: for pods of other machines, or for those of this one.
+
+    Raises:
+        RuntimeError: it cannot be stored.
+    """
+    if options.service_range.is_loopback:
+        service_port = HTTPS if may_listen(str(options.service_range[1]), HTTPS) else port
+        await publish_address(api, local_address(options.host), port, service_port)
+    else:
+        await publish_address(api, advertised_address(options.host), port)
 
 
 @asynccontextmanager

@@ -21,6 +21,8 @@ from kilauea.apiserver.request import (
     ApiRequest,
     ApiResponse,
     Frame,
+    TextStream,
+    Upgrade,
     User,
     WatchStream,
     make_request,
@@ -48,7 +50,7 @@ class DirectTransport:
             raise unreachable("the transport is closed")
         answer = await self._server.handle(make_request(method, target, headers, body, self._user))
         if not isinstance(answer, ApiResponse):
-            await (answer.batches if isinstance(answer, WatchStream) else answer.chunks).aclose()
+            await _end(answer)
             raise unreachable(f"{method} {target}: the answer is a stream")
         return _complete(answer)
 
@@ -72,13 +74,21 @@ class DirectTransport:
         if isinstance(answer, ApiResponse):
             raise refusal(_complete(answer))
         if not isinstance(answer, WatchStream):
-            await answer.chunks.aclose()
+            await _end(answer)
             raise unreachable(f"{request.path}: the answer is not a watch")
         return answer
 
     async def close(self) -> None:
         """Refuse requests from now on."""
         self._closed = True
+
+
+async def _end(answer: WatchStream | TextStream | Upgrade) -> None:
+    """End an answer that was not asked for."""
+    if isinstance(answer, Upgrade):
+        answer.end()
+    else:
+        await (answer.batches if isinstance(answer, WatchStream) else answer.chunks).aclose()
 
 
 class DirectClient(Client):
@@ -118,10 +128,10 @@ def _seen(frame: Frame) -> Seen:
     Raises:
         ApiError: the frame is the error that ends the watch.
     """
-    kind, value, revision = frame
+    kind, value, revision, stored = frame
     if kind == "ERROR":
         raise refusal_of(msgspec.json.decode(value))
-    return Seen(kind, value, str(revision))
+    return Seen(kind, value, str(revision), stored)
 
 
 def _complete(answer: ApiResponse) -> Answer:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -33,6 +33,8 @@ from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.load_balancers import LoadBalancerController
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
 from kilauea.controllers.unserved import UnservedPodController
+from kilauea.kubelet.network import ranges_of
+from kilauea.nodes.annotations import is_simulated
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.machine import Machine
@@ -45,6 +47,7 @@ from kilauea.runtime.cluster.admission import VolcanoAdmission
 from kilauea.runtime.cluster.advising import Advisor, Words
 from kilauea.runtime.cluster.apiserver import ServerOptions, serve
 from kilauea.runtime.cluster.direct import DirectClient
+from kilauea.runtime.cluster.machine_pods import MachineOptions, MachinePods
 from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
 from kilauea.runtime.daemon import StartError
 from kilauea.runtime.inputs.files import SourceError
@@ -70,6 +73,10 @@ _NOT_READY = (
     "the cluster is not complete after %d seconds, but the server listens: kinds that it needs may be missing or "
     "replaced (kubectl get crds), or nodes may be refused (kubectl get events -A)"
 )
+_LEFT_OVER = (
+    "%d simulated nodes of earlier runs stay, and pods on them are not executed; kilauea run and kilauea batch avoid "
+    "them; to keep other pods off them, too, run kubectl delete node %s"
+)
 log = logging.getLogger(__name__)
 
 
@@ -86,6 +93,7 @@ class Up:
         scheduler: True to run the scheduler.
         run_time: microseconds that commands of unknown run time take; 0 for ever.
         words: returns the change that lets a group start as a sentence, for events; None for no such events.
+        pods: how this machine runs pods as processes; None if all nodes are simulated.
     """
 
     server: ServerOptions
@@ -96,6 +104,7 @@ class Up:
     scheduler: bool = True
     run_time: int = JOB_RUN_TIME
     words: Words | None = None
+    pods: MachineOptions | None = None
 
 
 async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> None:
@@ -114,12 +123,26 @@ async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> N
         manifests = read_manifests([str(path) for path in up.manifests])
     except (SourceError, ManifestError) as error:
         raise StartError(str(error)) from error
-    await serve(up.server, ready, stop, partial(_components, up, manifests, stop))
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def listening(found: str) -> None:
+        address.set_result(found)
+        ready(found)
+
+    server = up.server
+    if up.pods is not None:
+        server = replace(server, service_range=ranges_of(server.data_dir).services)
+    await serve(server, listening, stop, partial(_components, up, manifests, stop, address))
 
 
 @asynccontextmanager
 async def _components(
-    up: Up, manifests: Sequence[Manifest], stop: asyncio.Event, api: ApiServer, authority: str
+    up: Up,
+    manifests: Sequence[Manifest],
+    stop: asyncio.Event,
+    address: asyncio.Future[str],
+    api: ApiServer,
+    authority: str,
 ) -> AsyncIterator[None]:
     """The components besides the server; the block starts once pods can be scheduled and the manifests are applied."""
     clock, rng, cache = SystemClock(), Random(up.server.seed), Cache()
@@ -130,7 +153,11 @@ async def _components(
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
     kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign)
-    simulated: list[Controller] = [AutoscalerController(), LoadBalancerController(), *_nodes(up)]
+    machine = None
+    if up.pods is not None:
+        data = up.server.data_dir.resolve()
+        machine = MachinePods(up.pods, client("kubelet"), cache, clock, recorder.record, data, address)
+    simulated: list[Controller] = [AutoscalerController(), LoadBalancerController(), *_nodes(up, machine)]
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
     fabric = FabricDiscovery(controllers, cache, clock, recorder.record, CONFIGURATION)
@@ -147,24 +174,32 @@ async def _components(
         fabric.run(),
         recorder.run(),
     ]
-    scheduler = None
+    if machine is not None:
+        api.backend.logs, api.backend.connections = machine.logs(api.backend.logs), machine.connections()
+        api.backend.usage = machine.usage(api.backend.usage)
+        work.append(machine.run())
+    scheduler, applied = None, asyncio.Event()
     if up.scheduler:
         metrics = SchedulerMetrics()
         api.documents.metrics.append(metrics.registry)
         scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache, metrics)
     if scheduler is not None:
-        work += [scheduler.watch(), scheduler.schedule()]
+        # The first cycle sees all manifests: half of them would look like queues without nodes, or gangs without pods.
+        work += [scheduler.watch(), _after(applied, scheduler.schedule)]
     if scheduler is not None and up.words is not None:
         work.append(Advisor(client("kilauea-advisor"), cache, clock, recorder.record, up.words).run())
 
     async def begin() -> None:
         await cache.complete()
-        nodes = [Key("", node_name(number)) for number in range(up.nodes)]
+        names = [*map(node_name, range(up.nodes)), *(machine.names if machine is not None else ())]
+        nodes = [Key("", name) for name in names]
         while (scheduler is not None and scheduler.not_ready()) or not all(cache.get(NODES, node) for node in nodes):
             await clock.sleep(LOOK_SECONDS)
+        if machine is not None and (more := _left_over(cache, names)):
+            log.warning(_LEFT_OVER, len(more), " ".join(more))
         await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
 
-    async with _running(work, stop):
+    async with _opened(machine), _running(work, stop):
         beginning = asyncio.ensure_future(begin())
         try:
             await _unless(stop, _ended(beginning, PATIENCE_SECONDS))
@@ -172,12 +207,26 @@ async def _components(
                 beginning.result()
             elif not stop.is_set():
                 log.warning(_NOT_READY, PATIENCE_SECONDS)
+            applied.set()
             yield
         except ManifestError as error:
             raise StartError(str(error)) from error
         finally:
             beginning.cancel()
             await asyncio.gather(beginning, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _opened(machine: MachinePods | None) -> AsyncIterator[None]:
+    """The runtime of this machine's containers for the length of a block; they keep running after it."""
+    if machine is None:
+        yield
+        return
+    await machine.open()
+    try:
+        yield
+    finally:
+        await machine.close()
 
 
 @asynccontextmanager
@@ -201,9 +250,21 @@ async def _running(work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Even
                 raise result
 
 
+async def _after(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
+    """Run work once an event is set."""
+    await event.wait()
+    await work()
+
+
 async def _ended(task: asyncio.Future[None], seconds: float) -> None:
     """Wait until a task has ended, but only so long."""
     await asyncio.wait((task,), timeout=seconds)
+
+
+def _left_over(cache: Cache, asked: Sequence[str]) -> list[str]:
+    """Names of simulated nodes that this run was not told to have."""
+    nodes = {node["metadata"]["name"] for node in cache.list(NODES) if is_simulated(node)}
+    return sorted(nodes - set(asked))
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
@@ -219,8 +280,9 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(working, stopping, return_exceptions=True)
 
 
-def _nodes(up: Up) -> list[Controller]:
-    return [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods(run_time=up.run_time)]
+def _nodes(up: Up, machine: MachinePods | None) -> list[Controller]:
+    simulated = [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods(run_time=up.run_time)]
+    return [*simulated, *(machine.controllers(RENEW_SECONDS) if machine is not None else ())]
 
 
 def _scheduling(up: Up) -> list[Controller]:

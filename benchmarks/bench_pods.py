@@ -1,0 +1,98 @@
+"""Pods as processes on `kilauea up`: a thousand `true` from submission to the end of their job, beside a shell.
+
+    python benchmarks/bench_pods.py [--smoke] [--pods 1000]
+
+The shell starts the same program as often, one after the other, in the same run. Processor time is shown for the
+cluster and for the supervisor of its processes, which is another process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from bench_apiserver import Client
+from bench_processes import cpu_seconds, run_shell
+from bench_up import running
+from bench_vcjobs import JOBS
+
+PATIENCE = 600
+ENDED = ("Completed", "Failed", "Terminated", "Aborted")
+
+
+def job(pods: int) -> dict[str, Any]:
+    """A job of pods that do nothing."""
+    pod = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "containers": [{"name": "main", "image": "any", "command": ["true"]}],
+    }
+    task = {"name": "t", "replicas": pods, "template": {"spec": pod}}
+    spec = {"schedulerName": "volcano", "minAvailable": 1, "tasks": [task]}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "true"}, "spec": spec}
+
+
+def supervisor() -> int:
+    """The number of the process that supervises processes of pods: the one that was started last."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:  # it has ended meanwhile
+            continue
+        if any(word.endswith(b"supervisor/__main__.py") for word in words):
+            found.append(int(path.parent.name))
+    return max(found)
+
+
+async def ended(client: Client) -> dict[str, Any]:
+    """Watch until the job has ended; return its status."""
+    left = b""
+    async for chunk in client.chunks(f"{JOBS}?watch=true"):
+        *lines, left = (left + chunk).split(b"\n")
+        for line in lines:
+            status = json.loads(line)["object"].get("status") or {}
+            if (status.get("state") or {}).get("phase") in ENDED:
+                found: dict[str, Any] = status
+                return found
+    raise AssertionError("the watch has ended before the job")
+
+
+async def measure(kubeconfig: Path, cluster: int, pods: int) -> None:
+    """Submit the job and wait for its end."""
+    client = await Client(kubeconfig).open()
+    watching = asyncio.create_task(ended(await Client(kubeconfig).open()))
+    processes = supervisor()
+    before, begin = [cpu_seconds(cluster), cpu_seconds(processes)], time.monotonic()
+    code, text = await client.ask("POST", JOBS, json.dumps(job(pods)).encode())
+    assert code == 201, text
+    async with asyncio.timeout(PATIENCE):
+        status = await watching
+    seconds = time.monotonic() - begin
+    spent = [cpu_seconds(pid) - had for pid, had in zip((cluster, processes), before, strict=True)]
+    assert status.get("succeeded") == pods, status
+    print(f"pods: {1000 * seconds / pods:.2f} ms each from submission to the end of the job")
+    parts = ", ".join(
+        f"{name} {1000 * each / pods:.2f} ms" for name, each in zip(("cluster", "processes"), spent, strict=True)
+    )
+    print(f"  processor time each: {parts}")
+
+
+def main() -> None:
+    """Run the shell, then the pods."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="a few pods")
+    parser.add_argument("--pods", type=int, default=1000)
+    options = parser.parse_args()
+    pods = 20 if options.smoke else options.pods
+    run_shell(pods)
+    with running(1, "--runtime", "process") as (kubeconfig, pid):
+        asyncio.run(measure(kubeconfig, pid, pods))
+
+
+if __name__ == "__main__":
+    main()

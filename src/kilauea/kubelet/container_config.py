@@ -1,0 +1,216 @@
+"""From a container of a pod to what the runtime is asked to start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kilauea.api.ports import Obj
+from kilauea.api.quantity import parse_milli, parse_units
+from kilauea.kubelet.container_runtime import Container, Limits, Mount
+from kilauea.kubelet.environment import DEFAULTS, ConfigError, Lookup, PodFacts, command_of, container_environment
+from kilauea.kubelet.gpus import NoDevice
+from kilauea.kubelet.host import Host, Image
+from kilauea.kubelet.members import Member
+from kilauea.kubelet.names import container_id, container_log, pod_folder, pod_logs
+from kilauea.kubelet.volumes.manager import Prepared
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+TERMINATION_LOG = "/dev/termination-log"
+LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
+"""Bytes of a termination message, and bytes and lines of one that is taken from the log: the limits of kubelets."""
+COVER_SIZE = 4096
+_HOSTS = "/etc/hosts"
+_DOMAIN = "cluster.local"
+_UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")
+
+
+def logs_of(data: Path, pod: Obj) -> Path:
+    """Return the folder with the logs of a pod."""
+    metadata = pod["metadata"]
+    return pod_logs(data, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+
+
+def termination_log(data: Path, uid: str, name: str, attempt: int) -> Path:
+    """Return the file of this machine to which a container writes why it ends."""
+    return pod_folder(data, uid) / "containers" / name / str(attempt)
+
+
+def facts_of(pod: Obj, host: Host) -> PodFacts:
+    """Return the facts about a pod for which its containers and volumes may ask."""
+    allocatable = (host.node(pod).get("status") or {}).get("allocatable")
+    return PodFacts(pod, (host.node_address(pod),), (host.pod_address(pod),), allocatable)
+
+
+def hostname_of(pod: Obj, machine: str) -> str:
+    """Return the host name that the containers of a pod see."""
+    spec = pod["spec"]
+    if spec.get("hostnameOverride"):
+        return str(spec["hostnameOverride"])
+    if spec.get("hostNetwork"):
+        return machine
+    name = str(spec.get("hostname") or pod["metadata"]["name"])[:63].rstrip("-.")
+    if spec.get("setHostnameAsFQDN") and spec.get("subdomain"):
+        return f"{name}.{spec['subdomain']}.{pod['metadata'].get('namespace', '')}.svc.{_DOMAIN}"
+    return name
+
+
+def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Prepared], host: Host) -> Container:
+    """Return a container for the runtime.
+
+    Args:
+        pod: the pod.
+        member: one of its containers.
+        image: of the container.
+        volumes: of the pod.
+        host: the machine.
+
+    Raises:
+        ConfigError: it refers to what does not exist, or asks for what is not possible.
+    """
+    spec, attempt, uid = member.spec, member.next_attempt(), member.uid
+    name = hostname_of(pod, host.hostname)
+    given = container_environment(spec, facts_of(pod, host), _lookup(host), host.services(pod))
+    _assign(pod, spec, host)
+    devices = host.gpus.variables(pod, spec)
+    variables = {**DEFAULTS, **image.environment, "HOSTNAME": name, **given, **devices}
+    command, arguments = command_of(spec, given)
+    argv = [*(command or image.command), *arguments]
+    if not argv:
+        words = f"Error: no command specified: container {member.name} needs a command, as its image has none"
+        raise ConfigError(words)
+    security = security_of(pod, spec)
+    mounts = host.volumes.mounts(pod, spec, volumes, variables)
+    return Container(
+        id=container_id(uid, member.name, attempt),
+        pod=uid,
+        name=member.name,
+        attempt=attempt,
+        argv=argv,
+        log=container_log(logs_of(host.data, pod), member.name, attempt),
+        root=image.root,
+        environment=variables,
+        working_dir=spec.get("workingDir") or image.working_dir,
+        mounts=[*_own_mounts(pod, spec, attempt, mounts, host), *map(_optional, mounts), *_covers(image, host)],
+        limits=limits_of(spec),
+        hostname=name,
+        user=security.get("runAsUser"),
+        group=security.get("runAsGroup"),
+        read_only=bool(security.get("readOnlyRootFilesystem")),
+        stdin=bool(spec.get("stdin")),
+        stdin_once=bool(spec.get("stdinOnce")),
+        tty=bool(spec.get("tty")),
+    )
+
+
+def _lookup(host: Host) -> Lookup:
+    return host.view.get
+
+
+def _assign(pod: Obj, container: Obj, host: Host) -> None:
+    try:
+        host.gpus.assign(pod, container)
+    except NoDevice as error:
+        raise ConfigError(str(error)) from error
+
+
+def limits_of(container: Obj) -> Limits:
+    """Return the limits of a container."""
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return Limits(
+        cpu=parse_milli(limits["cpu"]) if "cpu" in limits else None,
+        memory=parse_units(limits["memory"]) if "memory" in limits else None,
+    )
+
+
+def security_of(pod: Obj, container: Obj) -> Obj:
+    """Return the security context of a container, with what its pod says for all.
+
+    Raises:
+        ConfigError: it must not run as the user that it would run as.
+    """
+    found = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
+    metadata = pod["metadata"]
+    name = f"{metadata['name']}_{metadata.get('namespace', '')}({metadata['uid']})"
+    about = f'(pod: "{name}", container: {container["name"]})'
+    user, own = found.get("runAsUser"), os.getuid()
+    if found.get("runAsNonRoot"):
+        if user == 0:
+            raise ConfigError(f"container's runAsUser breaks non-root policy {about}")
+        if user is None and own == 0:
+            raise ConfigError(f"container has runAsNonRoot and image will run as root {about}")
+    for field, wanted, mine in (("runAsUser", user, own), ("runAsGroup", found.get("runAsGroup"), os.getgid())):
+        if wanted is not None and wanted != mine and own != 0:
+            raise ConfigError(
+                f"{field} is {wanted}, but kilauea runs as {mine} and only root may run pods as others: remove the "
+                f"field, set it to {mine}, or run kilauea up as root {about}"
+            )
+    return found
+
+
+def unenforced(pod: Obj) -> list[str]:
+    """Return the fields of a pod's security that processes of this machine do not obey."""
+    found = set()
+    contexts = [("", pod["spec"].get("securityContext") or {})]
+    every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
+    contexts += [("", each.get("securityContext") or {}) for each in every]
+    for _, context in contexts:
+        found |= {field for field in _UNENFORCED if context.get(field)}
+        found |= {field for field in ("privileged", "fsGroup", "supplementalGroups", "sysctls") if context.get(field)}
+        if context.get("allowPrivilegeEscalation") is False:
+            found.add("allowPrivilegeEscalation")
+    found |= {field for field in ("runtimeClassName", "shareProcessNamespace") if pod["spec"].get(field)}
+    return sorted(found)
+
+
+def _optional(mount: Mount) -> Mount:
+    """A mount that its container does without, where nothing can be mounted, if every pod has it."""
+    return replace(mount, optional=True) if mount.target == ACCOUNT else mount
+
+
+def _own_mounts(pod: Obj, container: Obj, attempt: int, mounts: Sequence[Mount], host: Host) -> list[Mount]:
+    """Mounts of each container beside its volumes: the file for its termination message, and the names of hosts."""
+    taken = {each.target for each in mounts}
+    path = container.get("terminationMessagePath") or TERMINATION_LOG
+    found = []
+    if path not in taken:
+        file = termination_log(host.data, pod["metadata"]["uid"], container["name"], attempt)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        file.chmod(0o666)
+        found.append(Mount(path, str(file), optional=True))
+    if host.network is not None and _HOSTS not in taken:
+        found.append(Mount(_HOSTS, str(host.network.hosts_file(pod)), True, optional=True))
+    return found
+
+
+def _covers(image: Image, host: Host) -> list[Mount]:
+    """An empty folder over that of the cluster, whose credentials are for its administrator alone.
+
+    It comes last, as a volume may contain the folder.
+    """
+    return [Mount(str(host.data), read_only=True, size=COVER_SIZE, optional=True)] if image.root is None else []
+
+
+def termination_message(data: Path, pod: Obj, container: Obj, attempt: int, failed: bool) -> str:
+    """Return the message that a container has left: in its file, or else the end of its log if it wants that."""
+    file = termination_log(data, pod["metadata"]["uid"], container["name"], attempt)
+    text = _read_end(file, LONGEST_MESSAGE, first=True)
+    if not text and failed and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        log = container_log(logs_of(data, pod), container["name"], attempt)
+        lines = _read_end(log, 2 * LONGEST_FALLBACK).splitlines()[-FALLBACK_LINES:]
+        text = "\n".join(line.split(" ", 3)[-1] for line in lines)[-LONGEST_FALLBACK:]
+    return text
+
+
+def _read_end(path: Path, size: int, first: bool = False) -> str:
+    """The beginning or the end of a file; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            if not first:
+                file.seek(max(path.stat().st_size - size, 0))
+            return file.read(size).decode(errors="replace")
+    except OSError:
+        return ""

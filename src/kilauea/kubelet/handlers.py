@@ -1,0 +1,179 @@
+"""The handlers of probes and lifecycle hooks: run a command in the container, ask over HTTP, open a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from kilauea.api.container_streams import Process
+from kilauea.api.ports import Obj
+from kilauea.kubelet.container_runtime import ContainerError, ContainerRuntime
+
+Verdict = Literal["success", "failure", "unknown"]
+LONGEST_OUTPUT = 10 * 1024
+"""Bytes of output that are kept, as by kubelets."""
+_PROBE_AGENT = "kube-probe/1.36"
+_CONNECTION_REFUSED = {errno.ECONNREFUSED: "connection refused", errno.EHOSTUNREACH: "no route to host"}
+
+
+class Result(NamedTuple):
+    """The answer of a handler.
+
+    Attributes:
+        verdict: `unknown` if it could not be asked.
+        output: in words.
+    """
+
+    verdict: Verdict
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The container that handlers are about.
+
+    Attributes:
+        runtime: runs it.
+        id: its id.
+        spec: as the pod's specification has it, for the names of ports.
+        host: address of its pod.
+    """
+
+    runtime: ContainerRuntime
+    id: str
+    spec: Obj
+    host: str
+
+    def port(self, given: int | str) -> int:
+        """Return the number of a port, which may be given by its name.
+
+        Raises:
+            ValueError: the container has no such port.
+        """
+        if isinstance(given, int) or given.isdigit():
+            return int(given)
+        for each in self.spec.get("ports") or ():
+            if each.get("name") == given:
+                return int(each["containerPort"])
+        raise ValueError(f"couldn't find port: {given!r} in the ports of container {self.spec['name']}")
+
+
+async def handle(handler: Obj, target: Target, seconds: float | None) -> Result:
+    """Run a handler.
+
+    Args:
+        handler: with `exec`, `httpGet`, `tcpSocket`, `sleep` or `grpc`.
+        target: the container.
+        seconds: time that it may take; None for no limit.
+    """
+    try:
+        if "exec" in handler:
+            return await _exec(handler["exec"].get("command") or (), target, seconds)
+        if "httpGet" in handler:
+            return await _http(handler["httpGet"], target, seconds)
+        if "tcpSocket" in handler:
+            return await _tcp(handler["tcpSocket"], target, seconds)
+        if "sleep" in handler:
+            await asyncio.sleep(handler["sleep"].get("seconds") or 0)
+            return Result("success")
+    except ValueError as error:
+        return Result("unknown", str(error))
+    if "grpc" in handler:
+        return Result("unknown", "gRPC is not supported by this kubelet: use exec, httpGet or tcpSocket")
+    return Result("unknown", "the handler is empty: use exec, httpGet or tcpSocket")
+
+
+async def _exec(command: Sequence[str], target: Target, seconds: float | None) -> Result:
+    shown = " ".join(command)
+    try:
+        process = await target.runtime.exec(target.id, command)
+    except ContainerError as error:
+        return Result("unknown" if error.reason == "NotFound" else "failure", str(error))
+    try:
+        code, output = await asyncio.wait_for(_finish(process), seconds)
+    except TimeoutError:
+        return Result("failure", f'command timed out: "{shown}" timed out after {seconds:g}s')
+    finally:
+        await process.close()
+    text = output.decode(errors="replace")
+    return Result("success", text) if code == 0 else Result("failure", text or f"command exited with {code}")
+
+
+async def _finish(process: Process) -> tuple[int, bytes]:
+    """Read all output; return the exit code and the beginning of the output."""
+    output = b""
+    while (part := await process.read()) is not None:
+        output = (output + part.data)[:LONGEST_OUTPUT]
+    return await process.wait(), output
+
+
+async def _tcp(action: Obj, target: Target, seconds: float | None) -> Result:
+    host, port = action.get("host") or target.host, target.port(action["port"])
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), seconds)
+    except (OSError, TimeoutError) as error:
+        return Result("failure", _dial(host, port, error))
+    writer.close()
+    return Result("success")
+
+
+def _dial(host: str, port: int, error: Exception) -> str:
+    """A failed connection in the words of Go."""
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if isinstance(error, TimeoutError):
+        return f"dial tcp {address}: i/o timeout"
+    number = error.errno if isinstance(error, OSError) else None
+    word = _CONNECTION_REFUSED.get(number or 0) or (os.strerror(number).lower() if number else str(error))
+    return f"dial tcp {address}: connect: {word}"
+
+
+async def _http(action: Obj, target: Target, seconds: float | None) -> Result:
+    scheme = (action.get("scheme") or "HTTP").lower()
+    host, port = action.get("host") or target.host, target.port(action["port"])
+    path = action.get("path") or "/"
+    path = path if path.startswith("/") else f"/{path}"
+    shown = f"[{host}]" if ":" in host else host
+    url = f"{scheme}://{shown}:{port}{path}"
+    headers = {"Host": f"{shown}:{port}", "User-Agent": _PROBE_AGENT, "Accept": "*/*", "Connection": "close"}
+    headers |= {each["name"]: each.get("value") or "" for each in action.get("httpHeaders") or ()}
+    try:
+        status = await asyncio.wait_for(_get(host, port, scheme == "https", path, headers), seconds)
+    except TimeoutError:
+        words = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        return Result("failure", f'Get "{url}": {words}')
+    except (OSError, asyncio.IncompleteReadError) as error:
+        words = "EOF" if isinstance(error, asyncio.IncompleteReadError) else _dial(host, port, error)
+        return Result("failure", f'Get "{url}": {words}')
+    if 200 <= status < 400:
+        return Result("success", str(status))
+    return Result("failure", f"HTTP probe failed with statuscode: {status}")
+
+
+async def _get(host: str, port: int, tls: bool, path: str, headers: Mapping[str, str]) -> int:
+    """Send a request; return the status of the answer.
+
+    Raises:
+        OSError: there is no connection.
+        asyncio.IncompleteReadError: there is no answer.
+        ValueError: the answer is not HTTP.
+    """
+    context = None
+    if tls:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as kubelets do
+    reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    try:
+        lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        writer.write("\r\n".join(lines).encode())
+        await writer.drain()
+        words = (await reader.readuntil(b"\n")).split(None, 2)
+        if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+            raise ValueError(f"the answer of {host}:{port} is not HTTP")
+        return int(words[1])
+    finally:
+        writer.close()

@@ -1,0 +1,50 @@
+"""Lifecycle hooks: postStart, without which a container has not started, and preStop, before it is asked to end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from kilauea.api.ports import Obj
+from kilauea.kubelet.handlers import Result, Target, handle
+
+FAILED_POST_START, FAILED_PRE_STOP = "FailedPostStartHook", "FailedPreStopHook"
+LEAST_GRACE = 2
+"""Seconds that a container has to end after SIGTERM, even if its preStop hook took all of its grace period."""
+_SIGNALS = {each.name: int(each) for each in signal.Signals}
+
+
+async def post_start(container: Obj, target: Target) -> Result:
+    """Run the postStart hook of a container that has just started."""
+    hook = (container.get("lifecycle") or {}).get("postStart")
+    return await handle(hook, target, None) if hook else Result("success")
+
+
+async def pre_stop(container: Obj, target: Target, grace: float, failed: Callable[[str], None]) -> float:
+    """Run the preStop hook of a container; return the seconds of its grace period that are left.
+
+    Args:
+        container: as the pod's specification has it.
+        target: the same container, for handlers.
+        grace: seconds of its grace period.
+        failed: is told if the hook failed.
+    """
+    hook = (container.get("lifecycle") or {}).get("preStop")
+    if not hook or grace <= 0:
+        return grace
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    try:
+        result = await asyncio.wait_for(handle(hook, target, None), grace)
+    except TimeoutError:
+        result = Result("failure", f"the hook was still running after the grace period of {grace:g} seconds")
+    if result.verdict != "success":
+        failed(result.output)
+    return max(grace - (loop.time() - begin), LEAST_GRACE)
+
+
+def stop_signal(container: Obj) -> int:
+    """Return the number of the signal that asks a container to end."""
+    name = (container.get("lifecycle") or {}).get("stopSignal") or "SIGTERM"
+    return _SIGNALS.get(name, int(signal.SIGTERM))

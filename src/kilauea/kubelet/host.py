@@ -1,0 +1,151 @@
+"""`Host`: what the pods of this machine share."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from kilauea.api.kinds import NODES, SERVICES
+from kilauea.api.ports import Api, Clock, Key, Obj, Record, View
+from kilauea.kubelet.container_runtime import ContainerError, ContainerRuntime, ContainerState
+from kilauea.kubelet.environment import service_variables
+from kilauea.kubelet.gpus import Gpus
+from kilauea.kubelet.volumes import Volumes
+
+COMPONENT = "kubelet"
+_OWN_NAMESPACE, _OWN_NAME = "default", "kubernetes"
+
+
+class Image(NamedTuple):
+    """The file system of an image on this machine, and what its containers have if the pod does not say it.
+
+    Attributes:
+        root: folder; None for the file system of this machine.
+        environment: variables.
+        command: the command.
+        working_dir: where the command runs; empty for the root folder.
+        id: as statuses have it.
+    """
+
+    root: Path | None = None
+    environment: Mapping[str, str] = {}
+    command: Sequence[str] = ()
+    working_dir: str = ""
+    id: str = ""
+
+
+class Images(Protocol):
+    """The images of this machine."""
+
+    def find(self, name: str) -> Image:
+        """Return an image.
+
+        Raises:
+            ContainerError: there is none of this name.
+        """
+        ...
+
+
+class Network(Protocol):
+    """Addresses and names of pods."""
+
+    def restore(self, pods: Iterable[Obj]) -> None:
+        """Take over the pods that run already."""
+        ...
+
+    def address(self, pod: Obj) -> str:
+        """Return the address of a pod, the same one until it is released."""
+        ...
+
+    def hosts_file(self, pod: Obj) -> Path:
+        """Return the file for a pod to mount at /etc/hosts."""
+        ...
+
+    def release(self, uid: str) -> None:
+        """Take the address of a pod back."""
+        ...
+
+
+def cluster_ip(service: Obj) -> str:
+    """The cluster's address of a service; empty if it has none."""
+    address = (service.get("spec") or {}).get("clusterIP") or ""
+    return "" if address == "None" else str(address)
+
+
+@dataclass
+class Host:
+    """A machine as its pods see it.
+
+    Attributes:
+        api: where statuses are written.
+        view: shows the objects of the cluster.
+        clock: the time.
+        record: takes events.
+        runtime: runs containers.
+        images: their file systems.
+        volumes: their volumes.
+        gpus: the devices of this machine.
+        data: folder of the cluster.
+        server: address and port of the API server.
+        network: addresses of pods; None if they have that of the node.
+        hostname: the name of this machine.
+        states: runs of containers that the runtime knows, by their ids.
+    """
+
+    api: Api
+    view: View
+    clock: Clock
+    record: Callable[[str, Record], None]
+    runtime: ContainerRuntime
+    images: Images
+    volumes: Volumes
+    gpus: Gpus
+    data: Path
+    server: tuple[str, int]
+    network: Network | None = None
+    hostname: str = field(default_factory=socket.gethostname)
+    states: dict[str, ContainerState] = field(default_factory=dict)
+
+    def node(self, pod: Obj) -> Obj:
+        """The node of a pod; empty if it has been deleted."""
+        return self.view.get(NODES, Key("", pod["spec"].get("nodeName") or "")) or {}
+
+    def node_address(self, pod: Obj) -> str:
+        """The address of the node of a pod."""
+        addresses = (self.node(pod).get("status") or {}).get("addresses") or ()
+        return next((each["address"] for each in addresses if each.get("type") == "InternalIP"), "127.0.0.1")
+
+    def pod_address(self, pod: Obj) -> str:
+        """The address of a pod."""
+        return self.network.address(pod) if self.network is not None else self.node_address(pod)
+
+    def services(self, pod: Obj) -> dict[str, str]:
+        """The variables of services that the containers of a pod have: always that of the API server."""
+        host, port = self.server
+        own = {"metadata": {"name": _OWN_NAME}, "spec": {"ports": [{"name": "https", "port": port}]}}
+        found: dict[str, str] = {}
+        if pod["spec"].get("enableServiceLinks", True):
+            namespace = pod["metadata"]["namespace"]
+            there = [each for each in self.view.list(SERVICES, namespace) if not _is_own(each)]
+            found = service_variables(there, cluster_ip)
+        return {**found, **service_variables([own], lambda service: host)}
+
+    async def forget(self, id: str) -> None:
+        """Let the runtime forget a container that has exited."""
+        with suppress(ContainerError):
+            await self.runtime.remove(id)
+        self.states.pop(id, None)
+
+    def event(self, pod: Obj, reason: str, message: str, *, warning: bool = False) -> None:
+        """Tell of something about a pod."""
+        about = {"kind": "Pod", "apiVersion": "v1", **pod}
+        self.record(COMPONENT, Record(about, "Warning" if warning else "Normal", reason, message))
+
+
+def _is_own(service: Obj) -> bool:
+    metadata = service["metadata"]
+    return bool(metadata["name"] == _OWN_NAME and metadata["namespace"] == _OWN_NAMESPACE)

@@ -1,0 +1,124 @@
+"""Images of containers that run as processes: a mapping of their names to folders, Python environments or the machine.
+
+An image of a registry is not pulled. `--image python=/opt/venv` says what stands for it; without any mapping, every
+image stands for the file system of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from kilauea.kubelet.container_runtime import ContainerError
+from kilauea.kubelet.host import Image
+
+HOST = "host"
+_TAG = re.compile(r"(@sha256:[0-9a-f]+|:[A-Za-z0-9_.-]+)$")
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME")
+"""Variables of this process that containers on the file system of the machine have, too."""
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_REGISTRIES = ("docker.io/library/", "docker.io/", "index.docker.io/")
+
+
+class InvalidMapping(ValueError):
+    """A mapping that cannot be used; the text says why and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """The thing that stands for images whose names match a pattern.
+
+    Attributes:
+        pattern: name with `*` and `?`; without a tag it is for all tags.
+        target: a folder, or `host`.
+    """
+
+    pattern: str
+    target: str
+
+    @classmethod
+    def parse(cls, text: str) -> Mapped:
+        """Read `NAME=PATH` or `NAME=host`.
+
+        Raises:
+            InvalidMapping: it has another form, or the folder does not exist.
+        """
+        pattern, equals, target = text.partition("=")
+        if not equals or not pattern or not target:
+            raise InvalidMapping(f'--image "{text}": write NAME=PATH, or NAME={HOST} for the files of this machine')
+        if target == HOST:
+            return cls(short_name(pattern), HOST)
+        path = Path(target).expanduser().absolute()
+        if not path.is_dir():
+            raise InvalidMapping(
+                f'--image "{text}": "{path}" is not a folder; name a root folder or a Python environment'
+            )
+        return cls(short_name(pattern), str(path))
+
+    def matches(self, name: str) -> bool:
+        """Return True if an image has this name, with or without its tag."""
+        name = short_name(name)
+        return fnmatchcase(name, self.pattern) or fnmatchcase(_TAG.sub("", name), self.pattern)
+
+
+def short_name(image: str) -> str:
+    """Return the name of an image without the registry that is the default."""
+    for prefix in _REGISTRIES:
+        if image.startswith(prefix):
+            return image.removeprefix(prefix)
+    return image
+
+
+class MappedImages:
+    """The images of this machine.
+
+    Args:
+        mappings: of names; the pattern with the most characters that are not `*` decides, then the first. Without any,
+            each image stands for this machine.
+        variables: of this process.
+    """
+
+    def __init__(self, mappings: Iterable[Mapped] = (), variables: Mapping[str, str] = os.environ) -> None:
+        self._mappings = sorted(mappings, key=lambda each: -len(each.pattern.replace("*", "")))
+        self._mappings = self._mappings or [Mapped("*", HOST)]
+        self._host = {name: variables[name] for name in _KEPT if name in variables}
+
+    def find(self, name: str) -> Image:
+        """Return an image.
+
+        Raises:
+            ContainerError: nothing stands for it.
+        """
+        if not name or any(character.isspace() for character in name):
+            raise ContainerError("InvalidImageName", f'couldn\'t parse image name "{name}": invalid reference format')
+        found = next((each for each in self._mappings if each.matches(name)), None)
+        if found is None:
+            message = (
+                f'failed to pull image "{name}": images are not pulled from registries, and no mapping is for this '
+                f"one; restart with --image {short_name(name)}={HOST} (the files of this machine) or with "
+                f"--image {short_name(name)}=PATH (a root folder or a Python environment)"
+            )
+            raise ContainerError("ErrImagePull", message)
+        if found.target == HOST:
+            return Image(None, dict(self._host), id=f"{HOST}:{name}")
+        folder = Path(found.target)
+        if not folder.is_dir():
+            raise ContainerError("ErrImagePull", f'failed to pull image "{name}": "{folder}" does not exist any more')
+        if is_python_environment(folder):
+            return Image(None, {**self._host, **_environment_of(folder, self._host)}, id=f"{folder}:{name}")
+        return Image(folder, {"PATH": _DEFAULT_PATH}, id=f"{folder}:{name}")
+
+
+def is_python_environment(folder: Path) -> bool:
+    """Return True if a folder is a virtual environment, or one of conda."""
+    return (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
+
+
+def _environment_of(folder: Path, host: Mapping[str, str]) -> dict[str, str]:
+    """The variables that `activate` sets."""
+    name = "VIRTUAL_ENV" if (folder / "pyvenv.cfg").is_file() else "CONDA_PREFIX"
+    return {"PATH": f"{folder / 'bin'}:{host.get('PATH', _DEFAULT_PATH)}", name: str(folder)}

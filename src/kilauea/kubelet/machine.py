@@ -1,0 +1,135 @@
+"""This machine: its size, its GPUs, and the facts that nodes report about their machines."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kilauea import __version__
+from kilauea.kubelet.node import MachineNode
+from kilauea.nodes.machine import GPU
+
+RESERVED_CPU, RESERVED_MEMORY = 100, 256 << 20
+"""Thousandths of a processor and bytes that are left to everything else on the machine."""
+MOST_PODS = 1000
+"""Pods of the whole machine."""
+_NVIDIA = ("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")
+_NVIDIA_SECONDS = 20
+_ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}
+
+
+@dataclass(frozen=True, slots=True)
+class ThisMachine:
+    """The size of this machine.
+
+    Attributes:
+        cpu: thousandths of a processor.
+        memory: bytes.
+        storage: bytes of the file system of the cluster's folder.
+        gpus: ids of its GPUs.
+        boot: id of its last start; another one after each.
+    """
+
+    cpu: int
+    memory: int
+    storage: int = 0
+    gpus: Sequence[str] = ()
+    boot: str = "unknown"
+    info: dict[str, str] = field(default_factory=dict)
+
+
+def read_machine(folder: Path, groups: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> ThisMachine:
+    """Return what this machine is: no more than the control group of this process may use.
+
+    Args:
+        folder: of the cluster, whose file system counts as the storage of the machine.
+        groups: where control groups are.
+        proc: where processes are.
+    """
+    cpu, memory = 1000 * _processors(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    quota = _text(groups / "cpu.max").split()
+    if len(quota) == 2 and quota[0].isdigit():
+        cpu = min(cpu, int(quota[0]) * 1000 // int(quota[1]))
+    limit = _text(groups / "memory.max")
+    if limit.isdigit():
+        memory = min(memory, int(limit))
+    boot = _text(proc / "sys/kernel/random/boot_id") or "unknown"
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    return ThisMachine(cpu, memory, shutil.disk_usage(existing).total, nvidia_gpus(), boot, _info(boot))
+
+
+def _processors() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def _text(path: Path) -> str:
+    """The content of a small file; empty if it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def nvidia_gpus() -> list[str]:
+    """Return the ids of the GPUs of this machine; none without a driver."""
+    try:
+        done = subprocess.run(_NVIDIA, capture_output=True, text=True, timeout=_NVIDIA_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
+
+
+def _info(boot: str) -> dict[str, str]:
+    system = platform.freedesktop_os_release() if platform.system() == "Linux" and _has_release() else {}
+    return {
+        "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "bootID": boot,
+        "containerRuntimeVersion": f"processes://{__version__}",
+        "kernelVersion": platform.release(),
+        "kubeProxyVersion": "",
+        "kubeletVersion": f"v1.36.0-kilauea.{__version__}",
+        "machineID": _text(Path("/etc/machine-id")),
+        "operatingSystem": platform.system().lower(),
+        "osImage": system.get("PRETTY_NAME", platform.platform()),
+        "systemUUID": "",
+    }
+
+
+def _has_release() -> bool:
+    return any(Path(each).exists() for each in ("/etc/os-release", "/usr/lib/os-release"))
+
+
+def machine_nodes(machine: ThisMachine, names: Sequence[str]) -> list[MachineNode]:
+    """Return a machine as equal nodes."""
+    parts = len(names)
+    capacity = _amounts(machine.cpu // parts, machine.memory // parts, machine.storage // parts, parts)
+    free_cpu, free_memory = machine.cpu - RESERVED_CPU, machine.memory - RESERVED_MEMORY
+    allocatable = _amounts(free_cpu // parts, free_memory // parts, machine.storage // parts, parts)
+    gpus = node_gpus(machine, names)
+    found = []
+    for name in names:
+        own = {GPU: str(len(gpus[name]))} if machine.gpus else {}
+        found.append(MachineNode(name, {**capacity, **own}, {**allocatable, **own}, "127.0.0.1", machine.info))
+    return found
+
+
+def node_gpus(machine: ThisMachine, names: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return the GPUs of each node of a machine: as many for each, those that are left over for none."""
+    each = len(machine.gpus) // len(names)
+    return {name: machine.gpus[number * each : (number + 1) * each] for number, name in enumerate(names)}
+
+
+def _amounts(cpu: int, memory: int, storage: int, parts: int) -> dict[str, str]:
+    """Resources of a node, as quantities."""
+    return {
+        "cpu": f"{cpu}m",
+        "ephemeral-storage": f"{storage >> 10}Ki",
+        "memory": f"{memory >> 10}Ki",
+        "pods": str(max(MOST_PODS // parts, 1)),
+    }

@@ -1,0 +1,58 @@
+"""Names of what a kubelet makes for pods and their containers: ids, and files in its folder."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+RUNTIME = "processes"
+"""The name of the runtime, with which ids of containers begin in statuses."""
+
+
+def container_id(uid: str, container: str, attempt: int) -> str:
+    """Return the id of a container: unique on this machine, and another one for each restart.
+
+    Args:
+        uid: of its pod.
+        container: its name in the pod.
+        attempt: how often it was restarted before.
+    """
+    return sha256(f"{uid}/{container}/{attempt}".encode()).hexdigest()
+
+
+def status_id(id: str) -> str:
+    """Return a container's id as the status of its pod has it."""
+    return f"{RUNTIME}://{id}"
+
+
+def runtime_id(text: str) -> str:
+    """Return a container's id as the runtime has it, of that in the status of its pod; empty if there is none."""
+    return text.partition("://")[2]
+
+
+def pod_logs(data: Path, namespace: str, name: str, uid: str) -> Path:
+    """Return the folder with the logs of a pod.
+
+    Args:
+        data: folder of the cluster.
+        namespace: of the pod.
+        name: of the pod.
+        uid: of the pod.
+    """
+    return data / "pods" / f"{namespace}_{name}_{uid}"
+
+
+def container_log(pod: Path, container: str, attempt: int) -> Path:
+    """Return the file to which a container is logged.
+
+    Args:
+        pod: folder with the logs of its pod.
+        container: its name in the pod.
+        attempt: how often it was restarted before.
+    """
+    return pod / container / f"{attempt}.log"
+
+
+def pod_folder(data: Path, uid: str) -> Path:
+    """Return the folder with the volumes and other files of a pod, which is removed with the pod."""
+    return data / "kubelet" / "pods" / uid

@@ -1,0 +1,14 @@
+"""Names and addresses of pods that are processes of this machine, and the services in front of them.
+
+    pods of this machine  ->  address_pool.py: a loopback address for each
+    services, slices      ->  hosts.py: the text of /etc/hosts  ->  hosts_files.py: the files, kept up to date
+    services, slices      ->  routes.py: where connections go   ->  proxies.py: listen and forward
+
+Pods share the network of the machine. Each has a loopback address of its own, so that programs that listen at their
+host name do not collide. A program that listens at all addresses has the port for itself on the whole machine.
+"""
+
+from kilauea.kubelet.network.address_pool import NetworkRanges, ranges_of
+from kilauea.kubelet.network.pod_network import PodNetwork
+
+__all__ = ["NetworkRanges", "PodNetwork", "ranges_of"]

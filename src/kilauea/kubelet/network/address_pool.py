@@ -1,0 +1,100 @@
+"""Loopback addresses for pods and services. Linux has all of 127.0.0.0/8 at the interface `lo`, without any set-up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from pathlib import Path
+from typing import NamedTuple
+
+POD_NETWORK, SERVICE_NETWORK = IPv4Network("127.64.0.0/11"), IPv4Network("127.96.0.0/12")
+"""Addresses of all clusters of a machine; 127.0.0.0/10 is left to everything else that runs there."""
+_CLUSTER_BITS = 8
+"""A cluster has one of 256 parts of both networks: 8192 addresses for pods and 4096 for services."""
+
+
+class NetworkRanges(NamedTuple):
+    """The addresses of one cluster.
+
+    Attributes:
+        pods: of its pods.
+        services: of its services; the first is that of the API server.
+    """
+
+    pods: IPv4Network
+    services: IPv4Network
+
+
+def ranges_of(folder: Path) -> NetworkRanges:
+    """Return the addresses of the cluster in a folder: the same after a restart, mostly others for another folder."""
+    part = sha256(str(folder.resolve()).encode()).digest()[0]
+    return NetworkRanges(_part(POD_NETWORK, part), _part(SERVICE_NETWORK, part))
+
+
+def _part(network: IPv4Network, number: int) -> IPv4Network:
+    length = network.prefixlen + _CLUSTER_BITS
+    return IPv4Network((int(network.network_address) + (number << 32 - length), length))
+
+
+class NoFreeAddress(Exception):
+    """All addresses of a range are in use."""
+
+
+class AddressPool:
+    """Gives each pod an address that no other pod has.
+
+    Free addresses are given in turn, so that one that was released is not soon given again: clients may remember it.
+    """
+
+    def __init__(self, network: IPv4Network) -> None:
+        self._network = network
+        self._first = int(network.network_address) + 1
+        self._size = network.num_addresses - 2
+        self._next = 0
+        self._holders: dict[str, str] = {}
+        """The uid of the pod that has an address."""
+        self._addresses: dict[str, str] = {}
+        """The address of a pod, by its uid."""
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """The address of each pod, by its uid."""
+        return self._addresses
+
+    def give(self, uid: str, wanted: str = "") -> str:
+        """Return the address of a pod, the same one each time.
+
+        Args:
+            uid: of the pod.
+            wanted: the address that its status has; it is given if it is of this range and free.
+
+        Raises:
+            NoFreeAddress: all are in use.
+        """
+        address = self._addresses.get(uid)
+        if address is None:
+            address = wanted if self._is_free(wanted) else self._any()
+            self._addresses[uid] = address
+            self._holders[address] = uid
+        return address
+
+    def release(self, uid: str) -> None:
+        """Take the address of a pod back; no error if it has none."""
+        address = self._addresses.pop(uid, None)
+        if address is not None:
+            del self._holders[address]
+
+    def _is_free(self, text: str) -> bool:
+        try:
+            return text not in self._holders and IPv4Address(text) in self._network
+        except AddressValueError:
+            return False
+
+    def _any(self) -> str:
+        for _ in range(self._size):
+            address = str(IPv4Address(self._first + self._next))
+            self._next = (self._next + 1) % self._size
+            if address not in self._holders:
+                return address
+        raise NoFreeAddress(f"all {self._size} addresses of {self._network} are in use: delete pods that have ended")

@@ -1,0 +1,395 @@
+"""`PodWorker`: takes one pod through its life on this machine.
+
+It sleeps until something happens: the pod or an object that it uses has changed, a container has exited, a probe has a
+verdict, or a time has come. Then it looks at everything, does what is due, and writes the status if that has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from kilauea.api.kinds import PODS
+from kilauea.api.ports import ApiError, Obj, key_of
+from kilauea.api.times import SECOND
+from kilauea.kubelet.container_config import facts_of, termination_message, unenforced
+from kilauea.kubelet.container_runtime import ContainerState
+from kilauea.kubelet.host import Host
+from kilauea.kubelet.members import Member, members_of, next_of
+from kilauea.kubelet.running import Running
+from kilauea.kubelet.starting import Starter
+from kilauea.kubelet.status import changed, phase_of, pod_status
+from kilauea.kubelet.volumes import VolumeError
+from kilauea.kubelet.volumes.manager import Prepared
+from kilauea.nodes.lifecycle import DEADLINE
+from kilauea.nodes.pod_status import ENDED, FAILED
+from kilauea.nodes.timestamps import moment_of, second_text
+
+DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"
+_FIRST_RETRY, _LONGEST_RETRY = 0.5, 122.0
+"""Seconds after which volumes that could not be mounted are tried again; doubled each time."""
+LOOK_SECONDS = 10
+"""Seconds between two looks at the sizes of volumes that have a limit."""
+_WRITE_RETRY = 1.0
+_GONE_GRACE = 2.0
+"""Seconds that containers have whose pod was deleted at once."""
+log = logging.getLogger(__name__)
+
+
+class PodWorker:
+    """One pod of this machine.
+
+    Args:
+        host: the machine.
+        pod: as the API has it.
+        found: runs of its containers that the runtime knows of an earlier process.
+        refusal: reason and message if the node does not admit the pod.
+    """
+
+    def __init__(
+        self, host: Host, pod: Obj, found: Sequence[ContainerState] = (), refusal: tuple[str, str] | None = None
+    ) -> None:
+        self.pod = pod
+        self._host = host
+        self._members = members_of(pod)
+        self._by_name = {each.name: each for each in self._members}
+        self._wake = asyncio.Event()
+        self._exits: list[ContainerState] = []
+        self._running = Running(host, self._by_name, self._wake.set)
+        self._starter = Starter(host)
+        self._exited: list[str] = []
+        """Containers that the runtime may forget once their end is written."""
+        self._volumes: dict[str, Prepared] | None = None
+        self._stale = False
+        self._failures = 0
+        self._retry = 0
+        self._why: dict[str, str] = {}
+        self._refused = False
+        self._look = 0
+        """Time of the next look at the sizes of volumes, in microseconds since 1970."""
+        self._ending = False
+        self._grace_end = 0.0
+        self._gone = False
+        self._told = False
+        self._find_again(found)
+        if refusal is not None:
+            self._refuse(*refusal)
+
+    @property
+    def waits(self) -> bool:
+        """True if a container could not be started because of something else."""
+        return self._retry > 0 or any(each.retry for each in self._members)
+
+    # --- what others tell
+
+    def update(self, pod: Obj) -> None:
+        """The pod is like this now."""
+        if _version(pod) >= _version(self.pod):
+            self.pod = pod
+            for each in members_of(pod):
+                if each.name not in self._by_name:  # an ephemeral container; others cannot be added
+                    self._members.append(each)
+                    self._by_name[each.name] = each
+        self._wake.set()
+
+    def vanish(self) -> None:
+        """The pod is no longer in the API."""
+        self._gone = True
+        self._wake.set()
+
+    def exited(self, state: ContainerState) -> None:
+        """A container has exited."""
+        self._exits.append(state)
+        self._wake.set()
+
+    def refresh(self) -> None:
+        """An object that the pod uses has changed."""
+        self._stale = True
+        self._retry = 0
+        for each in self._members:
+            if each.fresh:
+                each.retry = 0
+        self._wake.set()
+
+    # --- the life of the pod
+
+    async def run(self) -> None:
+        """Run until the pod has ended, and been deleted if that is wanted."""
+        try:
+            while True:
+                self._wake.clear()
+                if await self._step():
+                    return
+                await self._sleep()
+        finally:
+            self._running.cancel()
+
+    async def _sleep(self) -> None:
+        due = self._due()
+        seconds = None if due is None else max(due - self._host.clock.now(), 0) / SECOND
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), seconds)
+
+    async def _step(self) -> bool:
+        """Do what is due; return True if nothing is left to do."""
+        now = self._host.clock.now()
+        self._take_exits()
+        self._check_end(now)
+        if self._ending:
+            self._stop_more()
+        else:
+            await self._go_on(now)
+        return await self._report()
+
+    def _due(self) -> int | None:
+        """Time at which something happens by itself, in microseconds since 1970."""
+        moments = [] if self._ending else [next_of(self._members, self._host.clock.now()).due, self._deadline()]
+        moments += [self._retry or None, self._host.volumes.renewal(self.pod["metadata"]["uid"])]
+        if not self._ending and self._host.volumes.limited(self.pod):
+            moments.append(self._look)
+        return min((each for each in moments if each is not None), default=None)
+
+    def _deadline(self) -> int | None:
+        seconds = self.pod["spec"].get("activeDeadlineSeconds")
+        started = moment_of((self.pod.get("status") or {}).get("startTime"))
+        return None if seconds is None or started is None else started + int(seconds) * SECOND
+
+    def _find_again(self, found: Sequence[ContainerState]) -> None:
+        """Take over containers that run already, or have ended meanwhile."""
+        now = self._host.clock.now()
+        latest: dict[str, ContainerState] = {}
+        for state in sorted(found, key=lambda each: each.attempt):
+            latest[state.name] = state
+        for state in found:
+            if state.state == "exited":
+                self._exited.append(state.id)
+        for member in self._members:
+            last = latest.get(member.name)
+            if last is None or last.attempt < member.attempt:
+                if member.running:
+                    member.lose(now)
+            elif last.state == "running":
+                member.run(last)
+                self._running.watch(member, self._target_address(), self.pod, found=True)
+            elif "terminated" not in member.state or last.attempt > member.attempt:
+                self._end(member, last)
+
+    def _target_address(self) -> str:
+        status = self.pod.get("status") or {}
+        return str(status.get("podIP") or self._host.pod_address(self.pod))
+
+    def _refuse(self, reason: str, message: str) -> None:
+        self._why = {"reason": reason, "message": f"Pod was rejected: {message}"}
+        self._host.event(self.pod, reason, message, warning=True)
+        self._ending = self._refused = True
+
+    def _take_exits(self) -> None:
+        exits, self._exits = self._exits, []
+        for state in exits:
+            member = self._by_name.get(state.name)
+            self._exited.append(state.id)
+            if member is not None and state.attempt >= member.attempt:
+                self._running.forget(member)
+                self._end(member, state)
+
+    def _end(self, member: Member, state: ContainerState) -> None:
+        failed = state.exit_code != 0
+        message = termination_message(self._host.data, self.pod, member.spec, state.attempt, failed)
+        member.end(state, message)
+
+    def _check_end(self, now: int) -> None:
+        """Note that the pod is to end, and why."""
+        metadata = self.pod["metadata"]
+        deadline = self._deadline()
+        if self._gone:
+            self._end_within(_GONE_GRACE)
+        elif "deletionTimestamp" in metadata:
+            self._end_within(float(metadata.get("deletionGracePeriodSeconds") or 0))
+        elif self._ending:
+            return
+        elif (self.pod.get("status") or {}).get("phase") in ENDED or next_of(self._members, now).over:
+            self._end_within(self._own_grace())
+        elif deadline is not None and deadline <= now:
+            self._fail(DEADLINE, DEADLINE_WORDS)
+        elif self._volumes and self._look <= now and (full := self._host.volumes.full(self.pod)):
+            self._fail("Evicted", full, warning=True)
+        elif self._look <= now:
+            self._look = now + LOOK_SECONDS * SECOND
+
+    def _fail(self, reason: str, message: str, *, warning: bool = False) -> None:
+        """End the pod for a reason of the kubelet's own."""
+        self._why = {"reason": reason, "message": message}
+        self._host.event(self.pod, reason, message, warning=warning)
+        self._end_within(self._own_grace())
+
+    def _own_grace(self) -> float:
+        seconds = self.pod["spec"].get("terminationGracePeriodSeconds")
+        return 30.0 if seconds is None else float(seconds)
+
+    def _end_within(self, grace: float) -> None:
+        """End all containers; a shorter time than before counts."""
+        end = asyncio.get_running_loop().time() + grace
+        if not self._ending:
+            self._ending, self._grace_end = True, end
+        elif end < self._grace_end - 1:
+            self._grace_end = end
+            self._running.hurry()
+
+    def _stop_more(self) -> None:
+        """Stop main containers at once, and then sidecars one by one, the last first."""
+        running = [each for each in self._members if each.running]
+        first = [each for each in running if each.role != "sidecar"] or running[-1:]
+        left = max(self._grace_end - asyncio.get_running_loop().time(), 0)
+        for each in first:
+            if not self._running.stopping(each):
+                self._host.event(self.pod, "Killing", f"Stopping container {each.name}")
+                self._running.stop(each, self.pod, left, self._target_address())
+
+    async def _go_on(self, now: int) -> None:
+        """Start what is to be started."""
+        if self._retry > now:
+            return
+        for each in self._members:
+            if each.backs_off(self._about(), now):
+                words = f"Back-off restarting failed container {each.name} in pod {self._about()}"
+                self._host.event(self.pod, "BackOff", words, warning=True)
+        following = next_of(self._members, now)
+        if (following.start or self._stale or self._renews(now)) and not await self._mount(now):
+            return
+        for each in following.start:
+            if self._volumes is None or self._running.hooked or self._interrupted():
+                return
+            if await self._starter.start(self.pod, each, self._volumes, self._host.clock.now()):
+                self._running.watch(each, self._target_address(), self.pod)
+
+    def _interrupted(self) -> bool:
+        return self._gone or "deletionTimestamp" in self.pod["metadata"]
+
+    def _about(self) -> str:
+        metadata = self.pod["metadata"]
+        return f"{metadata['name']}_{metadata.get('namespace', '')}({metadata['uid']})"
+
+    def _renews(self, now: int) -> bool:
+        renewal = self._host.volumes.renewal(self.pod["metadata"]["uid"])
+        return renewal is not None and renewal <= now
+
+    async def _mount(self, now: int) -> bool:
+        """Prepare the volumes; return False if they are not ready."""
+        if self._volumes is not None and not self._stale and not self._renews(now):
+            return True
+        self._stale = False
+        if not self._told:
+            self._tell_limits()
+        try:
+            self._volumes = await self._host.volumes.prepare(self.pod, facts_of(self.pod, self._host))
+        except VolumeError as error:
+            self._host.event(self.pod, "FailedMount", str(error), warning=True)
+            pause = min(_FIRST_RETRY * 2**self._failures, _LONGEST_RETRY)
+            self._failures += 1
+            self._retry = now + int(pause * SECOND)
+            return False
+        self._failures = self._retry = 0
+        return True
+
+    def _tell_limits(self) -> None:
+        """Say once what is not enforced."""
+        self._told = True
+        fields = unenforced(self.pod)
+        if fields and not (self.pod.get("status") or {}).get("startTime"):
+            words = f"not enforced for pods that run as processes of this machine: {', '.join(fields)}"
+            self._host.event(self.pod, "NotEnforced", words, warning=True)
+
+    # --- what is written
+
+    async def _report(self) -> bool:
+        """Write the status if it has changed; return True if nothing is left to do."""
+        stopped = self._ending and not any(each.running for each in self._members)
+        if not self._gone and not await self._write_status(stopped):
+            return False
+        for id in self._exited:
+            await self._host.forget(id)
+        self._exited.clear()
+        if not stopped:
+            return False
+        self._clean()
+        return self._gone or "deletionTimestamp" not in self.pod["metadata"] or await self._delete()
+
+    def _phase(self, stopped: bool) -> str:
+        before = str((self.pod.get("status") or {}).get("phase") or "")
+        if before in ENDED:
+            return before
+        if self._why and stopped:
+            return FAILED
+        found = phase_of(self._members, ending=stopped)
+        return found if stopped or found not in ENDED else before or "Pending"
+
+    async def _write_status(self, stopped: bool) -> bool:
+        """Write the status; return False if it must be written again."""
+        if self._refused:
+            status: dict[str, Any] = {"phase": FAILED, **self._why}
+            if not (self.pod.get("status") or {}).get("startTime"):
+                status["startTime"] = second_text(self._host.clock.now())
+        else:
+            text = second_text(self._host.clock.now())
+            why = self._why if stopped else {}
+            status = pod_status(self.pod, self._phase(stopped), self._members, text, {**why, **self._addresses()})
+        if not changed(self.pod, status):
+            return True
+        patch = {"metadata": {"uid": self.pod["metadata"]["uid"]}, "status": status}
+        try:
+            answer = await self._host.api.patch(PODS, key_of(self.pod), patch, "strategic", "status")
+        except ApiError as error:
+            return self._not_written(error)
+        pod = msgspec.json.decode(answer)
+        pod["metadata"].pop("managedFields", None)
+        if _version(pod) > _version(self.pod):
+            self.pod = pod
+        return True
+
+    def _not_written(self, error: ApiError) -> bool:
+        if error.code in (404, 409):
+            self._gone = error.code == 404 or self._gone
+            self._wake.set() if self._gone else self._later()
+            return False
+        log.warning("the status of pod %s is not written: %s; it is tried again soon", self._about(), error)
+        self._later()
+        return False
+
+    def _later(self) -> None:
+        asyncio.get_running_loop().call_later(_WRITE_RETRY, self._wake.set)
+
+    def _addresses(self) -> dict[str, Any]:
+        status = self.pod.get("status") or {}
+        host, ip = self._host.node_address(self.pod), status.get("podIP") or self._host.pod_address(self.pod)
+        return {"hostIP": host, "hostIPs": [{"ip": host}], "podIP": ip, "podIPs": [{"ip": ip}]}
+
+    def _clean(self) -> None:
+        """Give back what the pod has used; its logs stay until it is deleted."""
+        uid = self.pod["metadata"]["uid"]
+        self._host.volumes.remove(uid)
+        self._host.gpus.release(uid)
+        if self._host.network is not None:
+            self._host.network.release(uid)
+
+    async def _delete(self) -> bool:
+        """Complete the deletion of the pod; return False if it must be tried again."""
+        metadata = self.pod["metadata"]
+        if metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds"):
+            return True
+        try:
+            await self._host.api.delete(PODS, key_of(self.pod), uid=metadata["uid"], grace=0)
+        except ApiError as error:
+            if error.code not in (404, 409):
+                self._later()
+                return False
+        return True
+
+
+def _version(pod: Obj) -> int:
+    text = pod["metadata"].get("resourceVersion") or "0"
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,9 @@
+"""Containers as processes of this machine, behind the port `container_runtime.py`.
+
+    runtime.py  ->  connection.py  ->  a socket in the cluster's folder  ->  supervisor/, a process of its own
+       |
+       +->  streams.py: input and output of exec and attach, as pipes or a terminal
+
+The supervisor is the parent of all containers, so they outlive the kubelet. This file imports nothing, because the
+supervisor imports it.
+"""

@@ -1,0 +1,11 @@
+"""The supervisor: a small process of its own that is the parent of all containers of a cluster folder.
+
+It outlives the kubelet that started it, so it uses the standard library and this package alone, runs one thread, and
+is written to need little memory.
+
+    __main__.py  ->  server.py: requests of kubelets, as lines of JSON at a socket
+                       ->  containers.py: each container from its start to its end
+                             ->  launching.py: the new process, up to its command  ->  isolation.py: its namespaces
+                             ->  log_files.py, attachments.py: where its output goes
+                             ->  cgroups.py, process_tree.py: all processes of a container
+"""

@@ -1,0 +1,260 @@
+"""A new process on its way to its command: what it does between `fork` and `exec`.
+
+A pipe tells the supervisor how that went: it ends without a word when the command runs, else it has the failure.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import resource
+import signal
+import stat
+import termios
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from kilauea.kubelet.processes.supervisor import linux
+from kilauea.kubelet.processes.supervisor.process_tree import MARK
+from kilauea.kubelet.processes.supervisor.specs import Failure, Spec
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+COMMAND_FAILED = "RunContainerError"
+SETUP_FAILED = "CreateContainerError"
+
+_FILES_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """Standard input, output and error of a new process: descriptors of the supervisor."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    tty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a new process.
+
+    Attributes:
+        fork: makes the process.
+        command: its last step, which ends in `exec` or raises.
+        enter: its first step; it may go on in a process of its own, and gets the pipe to tell so.
+    """
+
+    fork: Callable[[], int]
+    command: Callable[[], None]
+    enter: Callable[[int], None] | None = None
+
+
+def launch(plan: Plan, descriptors: Descriptors, cgroups: Sequence[int] = ()) -> tuple[int, int]:
+    """Start a process; return its id and the end of the pipe that tells how that went.
+
+    Args:
+        plan: its steps.
+        descriptors: its standard input, output and error.
+        cgroups: the control groups that it enters: their `cgroup.procs`, open.
+    """
+    reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    os.set_blocking(writer, True)
+    try:
+        pid = plan.fork()
+    except OSError as error:
+        os.close(reader)
+        os.close(writer)
+        raise Failure(SETUP_FAILED, f"cannot start a process: {error.strerror}") from error
+    if pid:
+        os.close(writer)
+        return pid, reader
+    _be_the_child(plan, descriptors, writer, cgroups)
+
+
+def _be_the_child(plan: Plan, descriptors: Descriptors, writer: int, cgroups: Sequence[int]) -> NoReturn:
+    try:
+        gc.disable()
+        _forget_handlers()
+        for descriptor in cgroups:
+            os.write(descriptor, b"0")
+        if plan.enter is not None:
+            plan.enter(writer)
+        os.setsid()
+        _connect(descriptors)
+        plan.command()
+    except Failure as failure:
+        _tell(writer, failure)
+    except OSError as error:
+        _tell(writer, Failure(SETUP_FAILED, f"cannot set up the container: {error.strerror or error}"))
+    except BaseException as error:
+        _tell(writer, Failure(SETUP_FAILED, f"cannot set up the container: {type(error).__name__}: {error}"))
+    finally:
+        os._exit(128)
+
+
+def _tell(writer: int, failure: Failure) -> None:
+    os.write(writer, json.dumps({"reason": failure.reason, "message": failure.message[:2000]}).encode())
+
+
+def _forget_handlers() -> None:
+    """Have signals do what they do by default; Python ignores some, which commands would inherit."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _connect(descriptors: Descriptors) -> None:
+    # Above the standard ones first: one of them may be the source of another.
+    sources = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 10) for number in _standard(descriptors)]
+    for target, source in enumerate(sources):
+        os.dup2(source, target)
+        os.close(source)
+    if descriptors.tty:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _standard(descriptors: Descriptors) -> tuple[int, int, int]:
+    return descriptors.stdin, descriptors.stdout, descriptors.stderr
+
+
+def become(user: int | None, group: int | None) -> None:
+    """Take on a user and a group; only root can change them."""
+    if os.geteuid() != 0:
+        if (user is not None and user != os.getuid()) or (group is not None and group != os.getgid()):
+            wanted = ":".join(str(number) for number in (user, group) if number is not None)
+            message = (
+                f"cannot run as user {wanted}: this kubelet runs as user {os.getuid()}, who cannot change users; "
+                "drop runAsUser and runAsGroup, or run kilauea as root"
+            )
+            raise Failure(SETUP_FAILED, message)
+        return
+    if group is not None or user is not None:
+        os.setgroups([])
+        os.setgid(group if group is not None else 0)
+    if user is not None:
+        os.setuid(user)
+
+
+def limit_resources(memory: int | None) -> None:
+    """Set the limits of processes that hold without control groups.
+
+    The limit of memory is that of private writable memory, not of addresses: drivers of GPUs reserve far more addresses
+    than they use.
+    """
+    resource.setrlimit(resource.RLIMIT_NOFILE, _FILES_LIMIT)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if memory is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+
+
+def enter_folder(path: str, *, make: bool) -> None:
+    """Change to the working directory of a container.
+
+    Args:
+        path: absolute; the root folder if empty.
+        make: True if it is made where it is missing, as in containers that have a root of their own.
+    """
+    try:
+        if make and path:
+            os.makedirs(path, 0o755, exist_ok=True)
+        os.chdir(path or "/")
+    except OSError as error:
+        message = f'chdir to cwd ("{path}") set in config.json failed: {_words(error)}'
+        raise Failure(COMMAND_FAILED, runtime_message(message)) from error
+
+
+def execute(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Replace this process by a command; its failures are worded like runc's."""
+    name = argv[0] if argv else ""
+    path = find(name, environment.get("PATH", DEFAULT_PATH))
+    try:
+        os.execve(path, list(argv), dict(environment))
+    except OSError as error:
+        raise Failure(COMMAND_FAILED, runtime_message(f"exec {path}: {_words(error)}")) from error
+    except ValueError as error:
+        message = f'exec: "{name}": invalid argument ({error})'
+        raise Failure(COMMAND_FAILED, runtime_message(message)) from error
+
+
+def find(name: str, path: str) -> str:
+    """Return the file of a command, looked up as containers do."""
+    if not name:
+        raise Failure(COMMAND_FAILED, runtime_message("exec: no command; set command in the container's spec"))
+    if "/" in name:
+        _check(name, name)
+        return name
+    denied = False
+    for folder in path.split(":"):
+        file = os.path.join(folder or ".", name)
+        if os.access(file, os.X_OK) and os.path.isfile(file):
+            return file
+        denied = denied or os.path.isfile(file)
+    reason = "permission denied" if denied else "executable file not found in $PATH"
+    raise Failure(COMMAND_FAILED, runtime_message(f'exec: "{name}": {reason}'))
+
+
+def _check(name: str, file: str) -> None:
+    try:
+        mode = os.stat(file).st_mode
+    except OSError as error:
+        text = f'exec: "{name}": stat {file}: {_words(error)}'
+        raise Failure(COMMAND_FAILED, runtime_message(text)) from error
+    if stat.S_ISDIR(mode):
+        raise Failure(COMMAND_FAILED, runtime_message(f'exec: "{name}": is a directory'))
+    if not os.access(file, os.X_OK):
+        raise Failure(COMMAND_FAILED, runtime_message(f'exec: "{name}": permission denied'))
+
+
+def runtime_message(text: str) -> str:
+    """Return a failure to start a command, as the runtimes of Kubernetes word it."""
+    return f"unable to start container process: {text}"
+
+
+def _words(error: OSError) -> str:
+    """Return the words of a system error as programs in Go have them."""
+    return (error.strerror or str(error)).lower()
+
+
+def die_with(supervisor: int) -> None:
+    """End when the supervisor does.
+
+    Args:
+        supervisor: process id of the supervisor, as this process sees it; 0 in a namespace of its own.
+    """
+    linux.die_with_parent(signal.SIGKILL)
+    if os.getppid() != supervisor:
+        os._exit(128)
+
+
+def run_plain(spec: Spec, supervisor: int, memory: int | None) -> NoReturn:
+    """Run the command of a container without namespaces."""
+    limit_resources(memory)
+    execute_plain(spec, supervisor, spec.argv, tty=spec.tty)
+
+
+def execute_plain(spec: Spec, supervisor: int, argv: Sequence[str], *, tty: bool) -> NoReturn:
+    """Run a command as processes of a container run, without namespaces."""
+    if spec.root is not None:
+        _enter_root(spec.root)
+    become(spec.user, spec.group)
+    die_with(supervisor)
+    os.umask(0o022)
+    enter_folder(spec.working_dir, make=False)
+    execute(argv, {**environment_of(spec, tty=tty), MARK: spec.id})
+
+
+def environment_of(spec: Spec, *, tty: bool) -> dict[str, str]:
+    """Return the variables of a command in a container."""
+    return {"TERM": "xterm", **spec.environment} if tty else spec.environment
+
+
+def _enter_root(root: str) -> None:
+    try:
+        os.chroot(root)
+    except OSError as error:
+        raise Failure(SETUP_FAILED, f"cannot make {root} the root of the container: {error.strerror}") from error

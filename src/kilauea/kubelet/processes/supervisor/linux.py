@@ -1,0 +1,109 @@
+"""Calls of the Linux kernel for which Python has no functions.
+
+The numbers of newer calls are the same on all architectures; `pivot_root` is older, so it needs a table.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+CLONE_PARENT = 0x00008000
+NEW_MOUNTS, NEW_HOSTNAME, NEW_IPC, NEW_USERS, NEW_PIDS = 0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000
+
+READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+
+_CLONE3, _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 435, 428, 429, 442
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}.get(os.uname().machine)
+_HERE, _EMPTY_PATH, _SUBTREE = -100, 0x1000, 0x8000
+_CLONE_TREE, _CLOSE_ON_EXEC, _MOVE_FROM_DESCRIPTOR, _SET_READ_ONLY = 1, os.O_CLOEXEC, 4, 1
+_DETACH = 2
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+
+# Keeps the lock of the interpreter during calls: a child after `clone` has one thread, and nothing could return it.
+_libc = ctypes.PyDLL(None, use_errno=True)
+
+has_namespaces = _PIVOT_ROOT is not None
+"""True if this module knows how to enter a new root on this architecture."""
+
+
+def _call(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def clone(flags: int, signal: int) -> int:
+    """Like `os.fork`, with new namespaces.
+
+    Args:
+        flags: what is new for the child.
+        signal: sent to the parent at the end of the child.
+    """
+    arguments = struct.pack("8Q", flags, 0, 0, 0, signal, 0, 0, 0)
+    buffer = ctypes.create_string_buffer(arguments, len(arguments))
+    return _call(_libc.syscall(_CLONE3, buffer, ctypes.c_size_t(len(arguments))), "clone")
+
+
+def mount(source: str, target: str, kind: str, flags: int = 0, options: str = "") -> None:
+    """Mount a file system."""
+    arguments = (os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(options))
+    _call(_libc.mount(*arguments), f"mount {target}")
+
+
+def copy_tree(path: str, *, read_only: bool = False) -> int:
+    """Return a descriptor of a copy of what is mounted at a path and below, which is attached nowhere yet."""
+    flags = ctypes.c_uint(_CLONE_TREE | _CLOSE_ON_EXEC | _SUBTREE)
+    tree = _call(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), flags), path)
+    if read_only:
+        attributes = struct.pack("4Q", _SET_READ_ONLY, 0, 0, 0)
+        buffer = ctypes.create_string_buffer(attributes, len(attributes))
+        size = ctypes.c_size_t(len(attributes))
+        result = _libc.syscall(_MOUNT_SETATTR, tree, b"", ctypes.c_uint(_EMPTY_PATH | _SUBTREE), buffer, size)
+        _call(result, f"make {path} read-only")
+    return tree
+
+
+def make_read_only(path: str) -> None:
+    """Forbid writing to what is mounted at a path and below."""
+    attributes = struct.pack("4Q", _SET_READ_ONLY, 0, 0, 0)
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    size = ctypes.c_size_t(len(attributes))
+    result = _libc.syscall(_MOUNT_SETATTR, _HERE, os.fsencode(path), ctypes.c_uint(_SUBTREE), buffer, size)
+    _call(result, f"make {path} read-only")
+
+
+def attach_tree(tree: int, target: str) -> None:
+    """Mount a copied tree at a path, and close its descriptor."""
+    result = _libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(target), ctypes.c_uint(_MOVE_FROM_DESCRIPTOR))
+    _call(result, f"mount {target}")
+    os.close(tree)
+
+
+def change_root(path: str) -> None:
+    """Make a mounted folder the root of this mount namespace, and let go of the old root."""
+    os.chdir(path)
+    _call(_libc.syscall(_PIVOT_ROOT, b".", b"."), "pivot_root")
+    _call(_libc.umount2(b".", _DETACH), "detach the old root")
+    os.chdir("/")
+
+
+def join_namespaces(pid: int, kinds: int) -> None:
+    """Enter namespaces of a process."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        _call(_libc.setns(descriptor, kinds), "setns")
+    finally:
+        os.close(descriptor)
+
+
+def die_with_parent(signal: int) -> None:
+    """Have the kernel send a signal to this process when its parent ends."""
+    _call(_libc.prctl(_SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal)), "prctl")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose parents end."""
+    _call(_libc.prctl(_SET_CHILD_SUBREAPER, ctypes.c_ulong(1)), "prctl")

@@ -1,0 +1,151 @@
+"""The processes of a container, started and kept together without namespaces.
+
+All of them are descendants of the supervisor, which is their reaper: those whose parents ended are its children then,
+and the mark in their environment tells to which container they belong.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from kilauea.kubelet.processes.supervisor import process_tree
+from kilauea.kubelet.processes.supervisor.cgroups import Cgroups
+from kilauea.kubelet.processes.supervisor.launching import Plan, execute_plain, run_plain
+from kilauea.kubelet.processes.supervisor.loop import Loop
+from kilauea.kubelet.processes.supervisor.records import Record
+from kilauea.kubelet.processes.supervisor.specs import Failure, Spec
+
+WITHOUT_NAMESPACES = (
+    "containers share the files, the process table and the host name of this machine: a volume can only be used at its "
+    "own path, and readOnlyRootFilesystem has no effect"
+)
+
+
+class Usage(NamedTuple):
+    """Resources that a container uses; the fields are those of `container_runtime.Usage`."""
+
+    cpu: int
+    memory: int
+    processes: int
+
+
+class Plain:
+    """Runs processes beside those of the machine.
+
+    Args:
+        loop: knows the processes that the supervisor has started itself.
+        scratch: folder for files of containers that go with them.
+        cgroups: limit containers.
+        cause: the reason why there are no namespaces; empty if they are not wanted.
+    """
+
+    name = "plain"
+
+    def __init__(self, loop: Loop, scratch: Path, cgroups: Cgroups, cause: str = "") -> None:
+        self._cause = cause
+        self.cgroups = cgroups
+        self.loop = loop
+        self.scratch = scratch
+        self.own = os.getpid()
+
+    @property
+    def limitations(self) -> list[str]:
+        """Things that it cannot do."""
+        first = f"{WITHOUT_NAMESPACES} (no namespaces: {self._cause})" if self._cause else WITHOUT_NAMESPACES
+        return [first, *self.missing_limits()]
+
+    def missing_limits(self) -> list[str]:
+        """Limits that do not hold, or only for each process."""
+        missing = {"cpu", "memory", "pids"} - self.cgroups.controllers
+        how = "delegate a control group to it (systemd-run --user --scope -p Delegate=yes), or run kilauea as root"
+        found = []
+        if "memory" in missing:
+            found.append(f"memory limits hold for each process of a container, not for all of them together; {how}")
+        others = [name for name in ("cpu", "pids") if name in missing]
+        if others:
+            found.append(f"limits of {' and '.join(others)} have no effect; {how}")
+        return found
+
+    def memory_of_process(self, spec: Spec) -> int | None:
+        """The limit of memory that each process of a container gets, where no group limits all together."""
+        return None if "memory" in self.cgroups.controllers else spec.limits.memory
+
+    def check(self, spec: Spec) -> None:
+        """Raise Failure if a container needs what this mode does not have."""
+        if spec.root is not None and os.geteuid() != 0:
+            message = (
+                f"cannot make {spec.root} the root of the container without namespaces; run kilauea as root, or allow "
+                "user namespaces (sysctl user.max_user_namespaces)"
+            )
+            raise Failure("CreateContainerError", message)
+        for mount in spec.mounts:
+            if not mount.optional and os.path.realpath(mount.source) != os.path.realpath(mount.target):
+                message = (
+                    f"cannot mount a volume at {mount.target}: this machine does not permit namespaces; mount a "
+                    "hostPath volume at its own path, or allow user namespaces (sysctl user.max_user_namespaces)"
+                )
+                raise Failure("CreateContainerError", message)
+
+    def prepare(self, spec: Spec) -> Plan:
+        """Return the steps of the first process of a container."""
+        return Plan(os.fork, partial(run_plain, spec, self.own, self.memory_of_process(spec)))
+
+    def prepare_exec(self, record: Record, spec: Spec, argv: Sequence[str], *, tty: bool) -> Plan:
+        """Return the steps of another command in a container."""
+        return Plan(os.fork, partial(execute_plain, spec, self.own, argv, tty=tty))
+
+    def sweep(self, record: Record, exec_pids: Collection[int]) -> bool:
+        """End what the first process of a container left behind; return True if there was something."""
+        left = [*exec_pids, *self._strays(record)]
+        process_tree.kill_all(left)
+        return bool(left)
+
+    def kill(self, record: Record, exec_pids: Collection[int]) -> None:
+        """End all processes of a container."""
+        process_tree.kill_all([record.pid, *exec_pids, *self._strays(record)])
+
+    def kill_leftovers(self, record: Record, boot: str) -> None:
+        """End all processes of a container whose supervisor has ended."""
+        if record.boot != boot:
+            return
+        found = [pid for pid in process_tree.processes() if process_tree.mark_of(pid) == record.id]
+        first = process_tree.stat(record.pid) if record.pid else None
+        if first is not None and first.started == record.ticks:
+            found.append(record.pid)
+        process_tree.kill_all(found)
+
+    def usage(self, record: Record, exec_pids: Collection[int]) -> Usage:
+        """Return what the processes of a container use."""
+        return self.usage_of([record.pid, *exec_pids, *self._strays(record)])
+
+    def usage_of(self, pids: Sequence[int]) -> Usage:
+        """Return what processes and their descendants use."""
+        cpu = own = shared = threads = 0
+        for pid in process_tree.with_descendants(pids):
+            seen = process_tree.stat(pid)
+            if seen is not None:
+                private, common = process_tree.memory(pid)
+                cpu, own, shared, threads = cpu + seen.cpu, own + private, max(shared, common), threads + seen.threads
+        return Usage(cpu, own + shared, threads)
+
+    def ran_out_of_memory(self, id: str) -> bool:
+        """Return True if a process of a container was ended because it used too much memory."""
+        return self.cgroups.ran_out_of_memory(id)
+
+    def release(self, id: str) -> None:
+        """Free what a container needs while it runs."""
+        self.cgroups.remove(id)
+
+    def free(self, id: str) -> None:
+        """Remove the files of a container."""
+        shutil.rmtree(self.scratch / id, ignore_errors=True)
+
+    def _strays(self, record: Record) -> list[int]:
+        """Processes of a container that left their parents."""
+        orphans = [pid for pid in process_tree.children(self.own) if not self.loop.knows(pid)]
+        return [pid for pid in orphans if process_tree.mark_of(pid) == record.id]

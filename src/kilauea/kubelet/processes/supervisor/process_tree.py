@@ -1,0 +1,99 @@
+"""Processes of this machine as /proc shows them: descendants, and those that left them but belong to a container."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+MARK = "KILAUEA_CONTAINER"
+"""Variable with the id of the container in the environment of all its processes. It tells apart those that left their
+process group and their parents where there are no process namespaces."""
+
+_TICK = 1_000_000 // os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Stat(NamedTuple):
+    """A process at a moment.
+
+    Attributes:
+        parent: its parent's id.
+        session: id of its session.
+        cpu: microseconds of processor time, with those of children that it has waited for.
+        threads: number of its threads.
+        started: clock ticks since the boot, which tell it from a later process with the same id.
+    """
+
+    parent: int
+    session: int
+    cpu: int
+    threads: int
+    started: int
+
+
+def stat(pid: int) -> Stat | None:
+    """Return how a process is doing; None if it does not exist."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            fields = file.read(4096).rpartition(b")")[2].split()
+    except OSError:
+        return None
+    cpu = sum(map(int, fields[11:15])) * _TICK
+    return Stat(int(fields[1]), int(fields[3]), cpu, int(fields[17]), int(fields[19]))
+
+
+def memory(pid: int) -> tuple[int, int]:
+    """Return the resident bytes of a process that are its own, and those that it may share."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
+            resident, shared = file.read(256).split()[1:3]
+    except OSError:
+        return 0, 0
+    return (int(resident) - int(shared)) * _PAGE, int(shared) * _PAGE
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process with one thread or more."""
+    found = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
+                found += [int(child) for child in file.read(1 << 20).split()]
+    return found
+
+
+def with_descendants(pids: Iterable[int]) -> list[int]:
+    """Return processes and everything below them, parents first."""
+    found, seen = list(pids), set(pids)
+    for pid in found:
+        new = [child for child in children(pid) if child not in seen]
+        seen.update(new)
+        found += new
+    return found
+
+
+def mark_of(pid: int) -> str:
+    """Return the container that a process says that it belongs to; empty for none."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            variables = file.read(1 << 21).split(b"\0")
+    except OSError:
+        return ""
+    name = MARK.encode() + b"="
+    return next((item[len(name) :].decode(errors="replace") for item in variables if item.startswith(name)), "")
+
+
+def processes() -> Iterator[int]:
+    """Yield all processes of this machine."""
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def kill_all(pids: Iterable[int]) -> None:
+    """End processes and everything below them; twice, because some may have forked meanwhile."""
+    for _ in range(2):
+        for pid in with_descendants(pids):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)

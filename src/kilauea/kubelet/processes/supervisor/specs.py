@@ -1,0 +1,77 @@
+"""Containers as requests describe them, and failures as replies tell them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder that a container sees; the fields are those of `container_runtime.Mount`."""
+
+    target: str
+    source: str = ""
+    read_only: bool = False
+    size: int | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a container; the fields are those of `container_runtime.Limits`."""
+
+    cpu: int | None = None
+    memory: int | None = None
+    processes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A container; the fields are those of `container_runtime.Container`."""
+
+    id: str
+    pod: str
+    name: str
+    attempt: int
+    argv: list[str]
+    log: str
+    root: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    working_dir: str = ""
+    mounts: tuple[Mount, ...] = ()
+    limits: Limits = Limits()
+    hostname: str = ""
+    user: int | None = None
+    group: int | None = None
+    read_only: bool = False
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    log_size: int = 10 * 1024 * 1024
+    log_files: int = 5
+
+
+def spec_of(data: dict[str, Any]) -> Spec:
+    """Return the container that a request describes; fields of later versions are ignored."""
+    known = _known(Spec, data)
+    known["mounts"] = tuple(Mount(**_known(Mount, mount)) for mount in data.get("mounts") or ())
+    known["limits"] = Limits(**_known(Limits, data.get("limits") or {}))
+    return Spec(**known)
+
+
+def _known(kind: type[Any], data: dict[str, Any]) -> dict[str, Any]:
+    return {item.name: data[item.name] for item in fields(kind) if item.name in data}
+
+
+class Failure(Exception):
+    """A request that fails, as `container_runtime.ContainerError` has it.
+
+    Args:
+        reason: as kubelets say it.
+        message: in words.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message

@@ -1,0 +1,47 @@
+"""Ends containers: preStop hook, the signal that asks for it, the grace period, and then by force."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from kilauea.kubelet.container_runtime import ContainerError, ContainerRuntime
+from kilauea.kubelet.handlers import Target
+from kilauea.kubelet.hooks import pre_stop, stop_signal
+from kilauea.kubelet.members import Member
+
+FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
+"""Seconds after which a container that should have been killed is killed again."""
+
+
+async def stop_container(
+    member: Member, target: Target, grace: float, hook: bool, failed: Callable[[str], None]
+) -> None:
+    """End a container; runs until it is cancelled, when the container has ended.
+
+    Args:
+        member: the container.
+        target: the same container, for handlers.
+        grace: seconds that it has.
+        hook: True if its preStop hook has not run yet.
+        failed: is told if the hook failed.
+    """
+    runtime = target.runtime
+    if hook:
+        grace = await pre_stop(member.spec, target, grace, failed)
+    if grace > 0:
+        with suppress(ContainerError):
+            await runtime.signal(target.id, stop_signal(member.spec))
+        await asyncio.sleep(grace)
+    await _kill(runtime, target.id)
+
+
+async def _kill(runtime: ContainerRuntime, id: str) -> None:
+    """Kill a container, again and again until this is cancelled."""
+    pause = FIRST_WAIT
+    while True:
+        with suppress(ContainerError):
+            await runtime.kill(id)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_WAIT)

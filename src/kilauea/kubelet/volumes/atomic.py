@@ -1,0 +1,76 @@
+"""Writes the files of a volume so that readers see all of them old or all of them new, as kubelets do.
+
+The files lie in a folder whose name is a time, to which the link `..data` points; each file or folder at the top of the
+volume is a link through `..data`. An update writes another folder and replaces that one link.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from kilauea.kubelet.volumes.sources import File, Files
+
+_DATA, _NEXT = "..data", "..data_tmp"
+
+
+def write_files(folder: Path, files: Files, owner: int | None = None) -> bool:
+    """Make a volume contain these files and no others; return False if it does already.
+
+    Args:
+        folder: the volume; created if it does not exist.
+        files: by their path in it.
+        owner: user and group of the files; None for those of this process.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    before = folder / _DATA
+    if before.exists() and _read(before) == dict(files):
+        return False
+    old = os.readlink(before) if before.is_symlink() else ""
+    stamp = time.strftime("..%Y_%m_%d_%H_%M_%S.", time.gmtime())
+    data = Path(tempfile.mkdtemp(prefix=stamp, dir=folder))
+    data.chmod(0o755)
+    _write(data, files, owner)
+    link = folder / _NEXT
+    link.unlink(missing_ok=True)
+    link.symlink_to(data.name)
+    link.replace(before)
+    _link_tops(folder, {path.split("/", 1)[0] for path in files})
+    if old:
+        shutil.rmtree(folder / old, ignore_errors=True)
+    return True
+
+
+def _write(data: Path, files: Mapping[str, File], owner: int | None) -> None:
+    for path, file in files.items():
+        target = data / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.data)
+        target.chmod(file.mode)
+        if owner is not None:
+            os.chown(target, owner, owner)
+
+
+def _link_tops(folder: Path, tops: set[str]) -> None:
+    """Keep the links at the top of a volume in step with what it contains."""
+    for each in folder.iterdir():
+        if each.is_symlink() and each.name != _DATA and each.name not in tops:
+            each.unlink()
+    for name in sorted(tops):
+        link = folder / name
+        if not link.is_symlink():
+            link.symlink_to(f"{_DATA}/{name}")
+
+
+def _read(data: Path) -> dict[str, File]:
+    """The files that a volume contains."""
+    found = {}
+    for root, _, names in os.walk(data.resolve()):
+        for name in names:
+            path = Path(root) / name
+            found[str(path.relative_to(data.resolve()))] = File(path.read_bytes(), path.stat().st_mode & 0o7777)
+    return found

@@ -1,0 +1,54 @@
+"""PersistentVolumeClaims of pods: the folders of this machine behind them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kilauea.api.kinds import CLAIMS, VOLUMES
+from kilauea.api.ports import Key, Obj
+from kilauea.kubelet.volumes.host_path import prepare_host_path
+from kilauea.kubelet.volumes.sources import Lookup, VolumeError
+
+
+class Claimed(NamedTuple):
+    """The volume of a claim."""
+
+    path: Path
+    read_only: bool
+
+
+def claimed_path(name: str, pod: Obj, lookup: Lookup) -> Claimed:
+    """Return the folder of a claim.
+
+    Args:
+        name: of the claim, in the namespace of the pod.
+        pod: the pod.
+        lookup: returns claims and volumes.
+
+    Raises:
+        VolumeError: the claim or its volume does not exist, is not bound, or is of a kind that this machine lacks.
+    """
+    namespace = pod["metadata"].get("namespace", "")
+    claim = lookup(CLAIMS, Key(namespace, name))
+    if claim is None:
+        raise VolumeError(f'error processing PVC {namespace}/{name}: persistentvolumeclaim "{name}" not found')
+    bound = (claim.get("spec") or {}).get("volumeName")
+    if not bound or (claim.get("status") or {}).get("phase") != "Bound":
+        raise VolumeError(f"error processing PVC {namespace}/{name}: PVC is not bound")
+    volume = lookup(VOLUMES, Key("", bound))
+    if volume is None:
+        raise VolumeError(f'failed to fetch PV {bound} from API server: persistentvolume "{bound}" not found')
+    spec = volume.get("spec") or {}
+    read_only = spec.get("accessModes") == ["ReadOnlyMany"]
+    if "hostPath" in spec:
+        path = spec["hostPath"]
+        return Claimed(prepare_host_path(path["path"], path.get("type") or ""), read_only)
+    if "local" in spec:
+        folder = Path(spec["local"]["path"])
+        if not folder.exists():
+            raise VolumeError(f'path "{folder}" of PersistentVolume {bound} does not exist: create it on this machine')
+        return Claimed(folder, read_only)
+    raise VolumeError(
+        f"PersistentVolume {bound} is neither hostPath nor local: pods that run as processes can use only these"
+    )

@@ -1,0 +1,40 @@
+"""Paths of this machine as volumes, checked by the type that the pod gives them."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from kilauea.kubelet.volumes.sources import VolumeError
+
+_CHECKS = {
+    "Directory": (stat.S_ISDIR, "a directory"),
+    "File": (stat.S_ISREG, "a file"),
+    "Socket": (stat.S_ISSOCK, "a socket"),
+    "CharDevice": (stat.S_ISCHR, "a character device"),
+    "BlockDevice": (stat.S_ISBLK, "a block device"),
+}
+
+
+def prepare_host_path(text: str, type: str) -> Path:
+    """Return a path of this machine, after it was created or checked by its type.
+
+    Raises:
+        VolumeError: it is not what its type says.
+    """
+    path = Path(text)
+    try:
+        if type == "DirectoryOrCreate" and not path.exists():
+            path.mkdir(parents=True, mode=0o755)
+        elif type == "FileOrCreate" and not path.exists():
+            path.touch(mode=0o644)
+        elif not type and not path.exists():
+            path.mkdir(parents=True, mode=0o755)  # as container runtimes do with a mount that has no source
+    except OSError as error:
+        raise VolumeError(f"hostPath {text} cannot be created: {error.strerror}") from error
+    wanted = type.removesuffix("OrCreate")
+    if wanted in _CHECKS:
+        is_right, words = _CHECKS[wanted]
+        if not path.exists() or not is_right(path.stat().st_mode):
+            raise VolumeError(f"hostPath type check failed: {text} is not {words}")
+    return path

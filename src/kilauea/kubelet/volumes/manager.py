@@ -1,0 +1,211 @@
+"""`Volumes`: prepares the volumes of pods, keeps them up to date, tells where containers see them, removes them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from kilauea.api.kinds import CONFIG_MAPS, SECRETS
+from kilauea.api.ports import Obj
+from kilauea.api.quantity import parse_size
+from kilauea.kubelet.container_runtime import Mount
+from kilauea.kubelet.environment import ConfigError, PodFacts, expand
+from kilauea.kubelet.volumes.atomic import write_files
+from kilauea.kubelet.volumes.claims import claimed_path
+from kilauea.kubelet.volumes.host_path import prepare_host_path
+from kilauea.kubelet.volumes.sources import Files, Lookup, VolumeError, field_files, object_files, projected_files
+from kilauea.kubelet.volumes.tokens import Tokens
+
+SHARED_MEMORY = Path("/dev/shm")
+_SUPPORTED = "emptyDir, hostPath, configMap, secret, projected, downwardAPI or persistentVolumeClaim"
+
+
+class Prepared(NamedTuple):
+    """A volume on this machine."""
+
+    path: Path
+    read_only: bool = False
+
+
+class Volumes:
+    """The volumes of the pods of this machine.
+
+    Args:
+        folder: contains a folder for each pod, named by its uid.
+        lookup: returns the objects that volumes refer to.
+        tokens: of service accounts.
+        memory: folder in memory, for those that pods want there; it need not exist.
+    """
+
+    def __init__(self, folder: Path, lookup: Lookup, tokens: Tokens, memory: Path = SHARED_MEMORY) -> None:
+        self._folder = folder
+        self._lookup = lookup
+        self._tokens = tokens
+        self._memory = memory
+
+    async def prepare(self, pod: Obj, facts: PodFacts) -> dict[str, Prepared]:
+        """Create the volumes of a pod, or bring them up to date; return them by name.
+
+        Raises:
+            VolumeError: one cannot be mounted; its text names it.
+        """
+        found = {}
+        for volume in pod["spec"].get("volumes") or ():
+            try:
+                found[volume["name"]] = await self._prepare(pod, volume, facts)
+            except (VolumeError, ConfigError) as error:
+                raise VolumeError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}') from error
+            except OSError as error:
+                words = f"{error.filename}: {error.strerror}"
+                raise VolumeError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {words}') from error
+        return found
+
+    async def _prepare(self, pod: Obj, volume: Obj, facts: PodFacts) -> Prepared:
+        if "emptyDir" in volume or set(volume) == {"name"}:
+            return Prepared(self._empty(pod, volume))
+        if "hostPath" in volume:
+            source = volume["hostPath"]
+            return Prepared(prepare_host_path(source["path"], source.get("type") or ""))
+        if "persistentVolumeClaim" in volume:
+            source = volume["persistentVolumeClaim"]
+            claimed = claimed_path(source["claimName"], pod, self._lookup)
+            return Prepared(claimed.path, claimed.read_only or bool(source.get("readOnly")))
+        kind, files = await self._files(pod, volume, facts)
+        folder = self._path(pod, kind, volume["name"])
+        write_files(folder, files)
+        return Prepared(folder, True)
+
+    async def _files(self, pod: Obj, volume: Obj, facts: PodFacts) -> tuple[str, Files]:
+        """The name of a volume's plugin, and its files."""
+        namespace = pod["metadata"].get("namespace", "")
+
+        def value(item: Obj) -> str:
+            if "fieldRef" in item:
+                return facts.field(item["fieldRef"]["fieldPath"])
+            return facts.resource(item["resourceFieldRef"], {"name": ""})
+
+        if "configMap" in volume:
+            return "configmap", object_files(CONFIG_MAPS, volume["configMap"], namespace, self._lookup)
+        if "secret" in volume:
+            return "secret", object_files(SECRETS, volume["secret"], namespace, self._lookup)
+        if "downwardAPI" in volume:
+            return "downward-api", field_files(volume["downwardAPI"], value)
+        if "projected" in volume:
+            tokens = await self._tokens.of_volume(pod, volume["projected"])
+            return "projected", projected_files(volume["projected"], namespace, self._lookup, value, tokens)
+        kinds = ", ".join(sorted(set(volume) - {"name"}))
+        raise VolumeError(f"volumes of kind {kinds} are not supported by pods that run as processes: use {_SUPPORTED}")
+
+    def _empty(self, pod: Obj, volume: Obj) -> Path:
+        """The folder of an emptyDir."""
+        source = volume.get("emptyDir") or {}
+        folder = self._path(pod, "empty-dir", volume["name"])
+        if source.get("medium") == "Memory" and self._memory.is_dir():
+            folder = self._in_memory(pod["metadata"]["uid"]) / volume["name"]
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            folder.chmod(0o777)
+        return folder
+
+    def _path(self, pod: Obj, plugin: str, name: str) -> Path:
+        return self._folder / str(pod["metadata"]["uid"]) / "volumes" / f"kubernetes.io~{plugin}" / name
+
+    def _in_memory(self, uid: str) -> Path:
+        return self._memory / f"kilauea-{uid}"
+
+    def mounts(
+        self, pod: Obj, container: Obj, volumes: Mapping[str, Prepared], variables: Mapping[str, str]
+    ) -> list[Mount]:
+        """Return what a container sees of the volumes of its pod, parents first.
+
+        Args:
+            pod: the pod.
+            container: as the pod's specification has it.
+            volumes: as `prepare` has returned them.
+            variables: of the container, for `subPathExpr`.
+
+        Raises:
+            ConfigError: a mount names no volume, or a path that leads out of it.
+        """
+        found = []
+        for mount in container.get("volumeMounts") or ():
+            volume = volumes.get(mount["name"])
+            if volume is None:
+                raise ConfigError(
+                    f'volume "{mount["name"]}" of a mount of container {container["name"]} does not exist'
+                )
+            part = expand(mount.get("subPathExpr") or "", variables) or mount.get("subPath") or ""
+            source = _within(volume.path, part) if part else volume.path
+            read_only = volume.read_only or bool(mount.get("readOnly"))
+            found.append(Mount(mount["mountPath"], str(source), read_only))
+        return sorted(found, key=lambda each: (each.target.rstrip("/").count("/"), each.target))
+
+    def renewal(self, uid: str) -> int | None:
+        """Return the time at which a token of a pod is to be replaced; None if it has none."""
+        return self._tokens.renewal(uid)
+
+    @staticmethod
+    def limited(pod: Obj) -> bool:
+        """Return True if a pod has a volume whose size is limited."""
+        return any((each.get("emptyDir") or {}).get("sizeLimit") for each in pod["spec"].get("volumes") or ())
+
+    def full(self, pod: Obj) -> str:
+        """Return the message about the first volume that is larger than its limit; empty if there is none."""
+        for volume in pod["spec"].get("volumes") or ():
+            limit = (volume.get("emptyDir") or {}).get("sizeLimit")
+            if limit and _size(self._empty(pod, volume)) > parse_size(limit):
+                return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{limit}". '
+        return ""
+
+    def remove(self, uid: str) -> None:
+        """Remove the volumes of a pod and what else is in its folder."""
+        self._tokens.forget(uid)
+        shutil.rmtree(self._in_memory(uid), ignore_errors=True)
+        shutil.rmtree(self._folder / uid, ignore_errors=True)
+
+    def pods(self) -> Sequence[str]:
+        """Return the uids of pods that have a folder."""
+        return sorted(os.listdir(self._folder)) if self._folder.is_dir() else ()
+
+
+def _size(folder: Path) -> int:
+    """Bytes on the disk below a folder."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(root, name)).st_blocks * 512
+    return total
+
+
+def _within(folder: Path, part: str) -> Path:
+    """A path in a volume, which is created as a folder if nothing is there.
+
+    Raises:
+        ConfigError: it leads out of the volume.
+    """
+    if part.startswith("/") or ".." in part.split("/"):
+        raise ConfigError(f'subPath "{part}" must be relative and must not contain ".."')
+    path = folder / part
+    if not path.exists():
+        path.mkdir(parents=True, exist_ok=True)
+    found = path.resolve()
+    if not found.is_relative_to(folder.resolve()):
+        raise ConfigError(f'subPath "{part}" leads out of its volume')
+    return found
+
+
+def objects_of(pod: Obj) -> set[tuple[str, str]]:
+    """Return kind and name of the ConfigMaps and Secrets that the volumes of a pod are made of."""
+    found = set()
+    for volume in pod["spec"].get("volumes") or ():
+        for part in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+            if "configMap" in part:
+                found.add((CONFIG_MAPS.kind, part["configMap"].get("name") or ""))
+            if "secret" in part:
+                found.add((SECRETS.kind, part["secret"].get("secretName") or part["secret"].get("name") or ""))
+    return found

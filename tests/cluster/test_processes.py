@@ -1,0 +1,69 @@
+"""Containers that misbehave: their neighbours go on, and nothing grows without a bound."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from kilauea.kubelet.processes.runtime import Isolation
+from support.containers import container, exit_of, logged, output_of, run, runtime, until
+
+
+@pytest.fixture(params=["plain", "namespaces"])
+def isolation(request: pytest.FixtureRequest) -> Isolation:
+    return "plain" if request.param == "plain" else "namespaces"
+
+
+def test_a_container_that_prints_a_gigabyte_leaves_others_alone(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        loud = container(
+            tmp_path / "loud", "sh", "-c", "yes 0123456789abcdef0123456789abcdef | head -c 1000000000", id="loud"
+        )
+        async with runtime(tmp_path, isolation) as opened:
+            await opened.start(loud)
+            await opened.start(container(tmp_path, "sleep", "1000", id="quiet"))
+            begin = time.monotonic()
+            for _ in range(5):
+                assert await output_of(await opened.exec("quiet", ["echo", "here"])) == (b"here\n", b"", 0)
+            assert time.monotonic() - begin < 30
+            assert (await exit_of(opened, "loud")).exit_code == 0
+            sizes = [path.stat().st_size for path in (tmp_path / "loud").iterdir()]
+            assert len(sizes) == 5
+            assert sum(sizes) < 5 * 12 * 1024 * 1024
+
+    asyncio.run(story())
+
+
+def test_many_containers_at_a_time(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            wanted = [
+                container(tmp_path, "sh", "-c", f"echo {number}; exit {number % 3}", id=f"c{number}")
+                for number in range(300)
+            ]
+            await asyncio.gather(*(opened.start(each) for each in wanted))
+            ended = {}
+            async for state in opened.exits():
+                ended[state.id] = state.exit_code
+                if len(ended) == len(wanted):
+                    break
+            assert ended == {each.id: number % 3 for number, each in enumerate(wanted)}
+            assert [logged(each) for each in wanted] == [[str(number)] for number in range(300)]
+
+    asyncio.run(story())
+
+
+def test_what_a_container_left_on_disk_goes_with_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        script = "mkdir -p /var/data/deep && head -c 50000000 /dev/zero > /var/data/deep/file"
+        async with runtime(tmp_path, "namespaces") as opened:
+            await run(opened, container(tmp_path, "sh", "-c", script))
+            scratch = tmp_path / "processes/scratch/one"
+            assert sum(path.stat().st_size for path in scratch.rglob("*") if path.is_file()) >= 50_000_000
+            await opened.remove("one")
+            await until(lambda: not scratch.exists())
+
+    asyncio.run(story())

@@ -1,0 +1,189 @@
+"""Containers from their start to their end, and what is known about them afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from kilauea.kubelet.container_runtime import ContainerError
+from kilauea.kubelet.processes.runtime import Isolation, ProcessRuntime
+from support.containers import container, exit_of, is_alive, logged, processes_of, run, runtime, until
+
+
+@pytest.fixture(params=["plain", "namespaces"])
+def isolation(request: pytest.FixtureRequest) -> Isolation:
+    return "plain" if request.param == "plain" else "namespaces"
+
+
+def test_a_container_runs_its_command_and_tells_its_exit_code(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        wanted = container(
+            tmp_path, "sh", "-c", 'echo "$GREETING"; echo problem >&2; exit 3', environment={"GREETING": "hello"}
+        )
+        async with runtime(tmp_path, isolation) as opened:
+            before = time.time_ns() // 1000
+            state = await run(opened, wanted)
+            assert (state.state, state.exit_code, state.signal, state.reason) == ("exited", 3, 0, "Error")
+            assert (state.id, state.pod, state.name, state.attempt) == ("one", "pod", "main", 0)
+            assert before <= state.started <= state.finished <= time.time_ns() // 1000
+            assert logged(wanted) == ["hello"]
+            assert logged(wanted, "stderr") == ["problem"]
+
+    asyncio.run(story())
+
+
+def test_a_container_that_succeeds_has_completed(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            state = await run(opened, container(tmp_path, "true"))
+            assert (state.exit_code, state.reason) == (0, "Completed")
+
+    asyncio.run(story())
+
+
+def test_a_signal_gives_128_and_its_number(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        wanted = container(tmp_path, "sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done")
+        async with runtime(tmp_path, isolation) as opened:
+            await opened.start(wanted)
+            await until(lambda: logged(wanted) == ["ready"])
+            await opened.signal("one", signal.SIGTERM)
+            assert (await exit_of(opened, "one")).exit_code == 7
+            await opened.start(container(tmp_path, "sleep", "1000", id="two"))
+            await opened.kill("two")
+            state = await exit_of(opened, "two")
+            assert (state.exit_code, state.signal, state.reason) == (137, 9, "Error")
+            await opened.signal("two", signal.SIGTERM)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["no-such-program"], 'exec: "no-such-program": executable file not found in $PATH'),
+        (["/no/such/program"], 'exec: "/no/such/program": stat /no/such/program: no such file or directory'),
+        (["/etc/passwd"], 'exec: "/etc/passwd": permission denied'),
+        (["/etc"], 'exec: "/etc": is a directory'),
+        ([""], "exec: no command"),
+    ],
+)
+def test_a_command_that_cannot_run_is_a_start_error(
+    tmp_path: Path, isolation: Isolation, argv: list[str], message: str
+) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            with pytest.raises(ContainerError) as raised:
+                await opened.start(container(tmp_path, *argv))
+            assert raised.value.reason == "RunContainerError"
+            assert message in raised.value.message
+            second = ProcessRuntime(tmp_path / "processes")
+            [state] = await second.open()
+            assert (state.exit_code, state.reason, state.started) == (128, "StartError", 0)
+            assert message in state.message
+            await second.close()
+
+    asyncio.run(story())
+
+
+def test_a_container_outlives_its_client_and_its_end_is_not_lost(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            stays = await opened.start(container(tmp_path, "sleep", "1000", id="stays"))
+            await opened.start(container(tmp_path, "sh", "-c", "sleep 0.1; exit 5", id="ends"))
+            await opened.close()
+            record = tmp_path / "processes/containers/ends.json"
+            await until(lambda: '"exited"' in record.read_text())
+            assert is_alive(stays.pid)
+            ends, found = await opened.open()
+            assert (ends.id, ends.state, ends.exit_code) == ("ends", "exited", 5)
+            assert found == stays
+            await opened.remove("ends")
+            assert [state.id for state in await opened.open()] == ["stays"]
+
+    asyncio.run(story())
+
+
+def test_when_the_supervisor_is_killed_its_containers_end_and_that_is_told(
+    tmp_path: Path, isolation: Isolation
+) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            state = await opened.start(container(tmp_path, "sh", "-c", "sleep 1000 & wait"))
+            old = opened.supervisor
+            os.kill(old, signal.SIGKILL)
+            ended = await exit_of(opened, "one")
+            assert (ended.exit_code, ended.reason) == (137, "ContainerStatusUnknown")
+            await until(lambda: not is_alive(state.pid))
+            assert opened.supervisor != old
+            assert (await run(opened, container(tmp_path, "true", id="two"))).exit_code == 0
+
+    asyncio.run(story())
+
+
+def test_a_process_that_leaves_its_session_ends_with_its_container(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        seconds = str(100_000_000 + time.time_ns() % 100_000_000)
+        script = f"(setsid sleep {seconds} &) ; echo left; sleep 0.3"
+        async with runtime(tmp_path, isolation) as opened:
+            wanted = container(tmp_path, "sh", "-c", script)
+            await opened.start(wanted)
+            await until(lambda: processes_of("sleep", seconds))
+            await exit_of(opened, "one")
+            assert processes_of("sleep", seconds) == []
+
+    asyncio.run(story())
+
+
+def test_only_containers_that_have_exited_are_removed(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            await opened.start(container(tmp_path, "sleep", "1000"))
+            with pytest.raises(ContainerError, match="kill it before"):
+                await opened.remove("one")
+            with pytest.raises(ContainerError, match="exists already"):
+                await opened.start(container(tmp_path, "sleep", "1000"))
+            await opened.kill("one")
+            await exit_of(opened, "one")
+            await opened.remove("one")
+            with pytest.raises(ContainerError) as raised:
+                await opened.kill("one")
+            assert raised.value.reason == "NotFound"
+
+    asyncio.run(story())
+
+
+def test_a_supervisor_without_work_ends(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation, idle=0.2) as opened:
+            await run(opened, container(tmp_path, "true"))
+            supervisor = opened.supervisor
+            await opened.close()
+            await until(lambda: not is_alive(supervisor))
+            [state] = await opened.open()
+            assert (state.id, state.exit_code) == ("one", 0)
+            assert opened.supervisor != supervisor
+
+    asyncio.run(story())
+
+
+def test_usage_counts_all_processes(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        busy = "sh -c 'while :; do :; done' & echo ready; wait"
+        wanted = container(tmp_path, "sh", "-c", busy)
+        async with runtime(tmp_path, isolation) as opened:
+            await opened.start(wanted)
+            await until(lambda: logged(wanted) == ["ready"])
+            used = (await opened.usage(["one", "other"]))["one"]
+            assert used.processes == 2
+            assert used.memory > 100_000
+            while used.cpu < 50_000:
+                await asyncio.sleep(0.01)
+                used = (await opened.usage(["one"]))["one"]
+
+    asyncio.run(story())

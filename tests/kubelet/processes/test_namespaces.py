@@ -1,0 +1,153 @@
+"""Files, processes and names as containers see them that have namespaces of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from kilauea.kubelet.container_runtime import ContainerError, Mount
+from support.containers import container, logged, run, runtime
+
+
+def test_a_container_sees_its_own_processes_and_host_name(tmp_path: Path) -> None:
+    async def story() -> None:
+        wanted = container(tmp_path, "sh", "-c", "echo $$; hostname; ls -d /proc/[0-9]* | wc -l", hostname="worker-0")
+        async with runtime(tmp_path, "namespaces") as opened:
+            await run(opened, wanted)
+            number, name, count = logged(wanted)
+            assert (number, name) == ("1", "worker-0")
+            assert int(count) < 5
+            assert socket.gethostname() != "worker-0"
+
+    asyncio.run(story())
+
+
+def test_what_a_container_writes_to_its_root_goes_with_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        mark = tmp_path / "mark"
+        mark.write_text("host")
+        script = (
+            f"echo one > /etc/kilauea-test && cat /etc/kilauea-test; ls -A /tmp; echo two > /tmp/x; touch {tmp_path}/y"
+        )
+        wanted = container(tmp_path, "sh", "-c", script)
+        async with runtime(tmp_path, "namespaces") as opened:
+            state = await run(opened, wanted)
+            if any("read-only" in text for text in opened.limitations):
+                pytest.skip("this machine does not permit overlays")
+            assert logged(wanted)[0] == "one", (state, logged(wanted, "stderr"))
+            assert not Path("/etc/kilauea-test").exists()
+            assert not Path("/tmp/x").exists()
+            again = container(tmp_path, "sh", "-c", "cat /etc/kilauea-test || ls -A /tmp", id="again")
+            await run(opened, again)
+            assert "one" not in logged(again)
+            await opened.remove("one")
+            await opened.remove("again")
+
+    asyncio.run(story())
+
+
+def test_mounts_appear_at_paths_that_the_root_does_not_have(tmp_path: Path) -> None:
+    async def story() -> None:
+        data, hosts = tmp_path / "data", tmp_path / "hosts"
+        data.mkdir()
+        (data / "in").write_text("from outside")
+        hosts.write_text("127.64.0.9 worker-0\n")
+        mounts = [
+            Mount("/data/volume", str(data)),
+            Mount("/data/volume/nested/file", str(hosts), read_only=True),
+            Mount("/etc/hosts", str(hosts), read_only=True),
+            Mount("/memory", size=1024 * 1024),
+        ]
+        script = (
+            "cat /data/volume/in; echo; echo written > /data/volume/out; cat /etc/hosts /data/volume/nested/file;"
+            "echo x >> /etc/hosts || echo denied;"
+            "df -k --output=size /memory | tail -1; echo y > /memory/y; cat /memory/y"
+        )
+        wanted = container(tmp_path, "sh", "-c", script, mounts=mounts)
+        async with runtime(tmp_path, "namespaces") as opened:
+            await run(opened, wanted)
+            lines = [line.strip() for line in logged(wanted)]
+            names = "127.64.0.9 worker-0"
+            assert lines == ["from outside", names, names, "denied", "1024", "y"], logged(wanted, "stderr")
+            assert (data / "out").read_text() == "written\n"
+
+    asyncio.run(story())
+
+
+def test_a_read_only_root_refuses_writes_but_volumes_take_them(tmp_path: Path) -> None:
+    async def story() -> None:
+        (tmp_path / "data").mkdir()
+        script = (
+            "echo x > /etc/x || echo denied; echo x > /new/data/x && echo written; echo x > /tmp/x && echo temporary"
+        )
+        mounts = [Mount("/new/data", str(tmp_path / "data"))]
+        wanted = container(tmp_path, "sh", "-c", script, mounts=mounts, read_only=True)
+        async with runtime(tmp_path, "namespaces") as opened:
+            await run(opened, wanted)
+            assert logged(wanted) == ["denied", "written", "temporary"]
+            assert "Read-only file system" in "".join(logged(wanted, "stderr"))
+
+    asyncio.run(story())
+
+
+def test_a_mount_that_cannot_be_made_is_a_create_error(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, "namespaces") as opened:
+            missing = container(tmp_path, "true", mounts=[Mount("/data", str(tmp_path / "missing"))])
+            with pytest.raises(ContainerError, match="the source does not exist") as raised:
+                await opened.start(missing)
+            assert raised.value.reason == "CreateContainerError"
+            folder_on_file = container(tmp_path, "true", id="two", mounts=[Mount("/etc/passwd", str(tmp_path))])
+            with pytest.raises(ContainerError, match='at "/etc/passwd": one is a folder and the other is not'):
+                await opened.start(folder_on_file)
+
+    asyncio.run(story())
+
+
+def test_a_folder_is_the_root_of_a_container(tmp_path: Path) -> None:
+    async def story() -> None:
+        image = tmp_path / "image"
+        (image / "etc").mkdir(parents=True)
+        (image / "etc/name").write_text("image")
+        mounts = [
+            Mount(path, path, read_only=True) for path in ("/usr", "/lib", "/lib64", "/bin") if os.path.exists(path)
+        ]
+        wanted = container(
+            tmp_path, "/bin/sh", "-c", "cat /etc/name; ls /", root=image, mounts=mounts, working_dir="/made/here"
+        )
+        async with runtime(tmp_path, "namespaces") as opened:
+            await run(opened, wanted)
+            names = logged(wanted)
+            assert names[0].startswith("image"), logged(wanted, "stderr")
+            assert "home" not in names
+            assert sorted(os.listdir(image)) == ["etc"]
+
+    asyncio.run(story())
+
+
+def test_a_user_is_taken_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        wanted = container(tmp_path, "sh", "-c", "id -u; id -g", user=12345, group=23456)
+        async with runtime(tmp_path, "namespaces") as opened:
+            await run(opened, wanted)
+            assert logged(wanted) == ["12345", "23456"]
+
+    asyncio.run(story())
+
+
+def test_without_namespaces_a_volume_is_refused_unless_it_may_be_left_out(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, "plain") as opened:
+            wanted = container(tmp_path, "true", mounts=[Mount("/data", str(tmp_path))])
+            with pytest.raises(ContainerError, match="cannot mount a volume at /data") as raised:
+                await opened.start(wanted)
+            assert raised.value.reason == "CreateContainerError"
+            mounts = [Mount("/etc/hosts", str(tmp_path), optional=True), Mount(str(tmp_path), str(tmp_path))]
+            assert (await run(opened, container(tmp_path, "true", mounts=mounts))).exit_code == 0
+            assert "share the files" in opened.limitations[0]
+
+    asyncio.run(story())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
 from kilauea.apiserver.own_address import publish_address
-from kilauea.runtime.cluster.addresses import advertised_address
+from kilauea.runtime.cluster.addresses import advertised_address, local_address, may_listen
 from support.api_core import Api, named
 
 CORE = "/api/v1/namespaces/default"
@@ -115,3 +117,59 @@ def test_a_host_without_sockets_of_a_family_uses_the_other(monkeypatch: pytest.M
     monkeypatch.setattr(whole, "getsockname", lambda probe: ("2001:db8::9", 1))
     monkeypatch.setattr(socket, "socket", only_ipv6)
     assert advertised_address("0.0.0.0") == "2001:db8::9"
+
+
+ONE_MACHINE = IPv4Network("127.96.16.0/20")
+
+
+@pytest.fixture
+def machine() -> Iterator[Api]:
+    """An API whose pods are all on this machine."""
+    api = Api(service_range=ONE_MACHINE)
+    yield api
+    api.close()
+
+
+def test_services_of_one_machine_have_loopback_addresses_and_so_may_their_endpoints(machine: Api) -> None:
+    machine.run(publish_address(machine.server, "127.0.0.1", 6443, 6443))
+    service = machine.good("GET", f"{CORE}/services/kubernetes")["spec"]
+    assert (service["clusterIP"], service["ports"][0]["port"]) == ("127.96.16.1", 6443)
+    assert machine.good("GET", f"{SLICES}/kubernetes")["endpoints"][0]["addresses"] == ["127.0.0.1"]
+    web = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+    assert IPv4Address(machine.good("POST", f"{CORE}/services", web)["spec"]["clusterIP"]) in ONE_MACHINE
+    endpoints = {
+        "metadata": {"name": "web"},
+        "subsets": [{"addresses": [{"ip": "127.64.0.1"}], "ports": [{"port": 80}]}],
+    }
+    assert machine.good("POST", f"{CORE}/endpoints", endpoints)["subsets"][0]["addresses"] == [{"ip": "127.64.0.1"}]
+    (cidr,) = machine.good("GET", "/apis/networking.k8s.io/v1/servicecidrs")["items"]
+    assert cidr["spec"]["cidrs"] == ["127.96.16.0/20"]
+
+
+def test_the_service_of_the_server_moves_with_the_range(machine: Api) -> None:
+    machine.run(publish_address(machine.server, "127.0.0.1", 6443))
+    machine.backend.service_range = IPv4Network("10.96.0.0/12")
+    machine.run(publish_address(machine.server, "127.0.0.1", 6443))
+    assert machine.good("GET", f"{CORE}/services/kubernetes")["spec"]["clusterIP"] == "10.96.0.1"
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("localhost", "127.0.0.1"), ("::", "::1"),
+        ("192.0.2.7", "192.0.2.7"), ("host.example.com", None),
+    ],
+)  # fmt: skip
+def test_pods_of_this_machine_reach_the_server_where_it_listens(host: str, address: str | None) -> None:
+    assert local_address(host) == address
+
+
+def test_a_port_that_needs_a_privilege_is_told_from_one_that_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert may_listen("127.0.0.1", server.getsockname()[1])
+
+    def refuse(probe: socket.socket, address: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    assert not may_listen("127.0.0.1", 443)

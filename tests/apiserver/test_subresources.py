@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kilauea.api.container_logs import ContainerLog, LogLine
+from kilauea.api.container_logs import LogEntry, LogReader, log_time, no_previous_run, waits_to_start
+from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.request import TextStream, User, make_request
 from support.api_core import ADMIN, MAPS, PODS, START, Api, causes
@@ -117,12 +119,35 @@ class Written:
         self.waits = ""
         self.until = START + 10 * SECOND
 
-    def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
-        texts = (f"{namespace}/{pod}/{container}", "second", "third")
-        lines = tuple(LogLine(START + number * SECOND, text) for number, text in enumerate(texts))
-        lines = tuple(line for line in lines if line.moment <= self.until)
-        started = "" if previous or self.waits else "now"
-        return ContainerLog(lines if started else (), started, self.running, self.waits)
+    def open(self, pod: Obj, container: str, *, previous: bool, tail: int | None, now: Callable[[], int]) -> LogReader:
+        if self.waits:
+            raise waits_to_start(container, pod["metadata"]["name"], self.waits)
+        if previous:
+            raise no_previous_run(container, pod["metadata"]["name"])
+        return WrittenReader(self, f"{pod['metadata']['namespace']}/{pod['metadata']['name']}/{container}", tail)
+
+
+class WrittenReader:
+    """Three lines, one a second; the second is an error."""
+
+    def __init__(self, source: Written, first: str, tail: int | None) -> None:
+        self._source = source
+        self._texts = (first, "second", "third")
+        self._seen = 0 if tail is None else 3 - tail
+        self.ended = False
+
+    def read(self) -> list[LogEntry]:
+        found: list[LogEntry] = []
+        while self._seen < 3 and START + self._seen * SECOND <= self._source.until:
+            time = log_time(START + self._seen * SECOND)
+            data = f"{self._texts[self._seen]}\n".encode()
+            found.append(LogEntry(time, "stderr" if self._seen == 1 else "stdout", data))
+            self._seen += 1
+        self.ended = not self._source.running
+        return found
+
+    def close(self) -> None:
+        pass
 
 
 def test_logs_come_from_who_runs_the_pods(api: Api) -> None:
@@ -149,6 +174,23 @@ def test_logs_show_times_and_begin_where_one_asks(api: Api) -> None:
     assert both.body["message"] == "at most one of sinceTime or sinceSeconds may be specified"
     before = api.ask("GET", f"{log}?previous=true")
     assert before.body["message"] == 'previous terminated container "main" in pod "a" not found'
+
+
+def test_logs_can_be_those_of_one_stream(api: Api) -> None:
+    api.backend.logs = Written()
+    api.create_pod("a", nodeName="n1")
+    log = f"{PODS}/a/log"
+    assert api.ask("GET", f"{log}?stream=Stdout").body == "default/a/main\nthird\n"
+    assert api.ask("GET", f"{log}?stream=Stderr").body == "second\n"
+    assert api.ask("GET", f"{log}?stream=All&tailLines=1").body == "third\n"
+    unknown = api.ask("GET", f"{log}?stream=stdin")
+    assert (unknown.code, unknown.body["message"]) == (
+        422,
+        'PodLogOptions "a" is invalid: stream: Unsupported value: "stdin": supported values: "All", "Stderr", "Stdout"',
+    )
+    both = api.ask("GET", f"{log}?stream=Stdout&tailLines=1")
+    assert both.code == 422
+    assert both.body["message"].endswith("`tailLines` and specific `stream` are mutually exclusive for now")
 
 
 def test_a_container_that_has_not_started_has_no_log_to_follow(api: Api) -> None:

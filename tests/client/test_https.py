@@ -317,3 +317,13 @@ def test_a_connection_that_is_cut_in_the_midst_of_an_answer_is_an_error() -> Non
         assert caught.value.code == 0
 
     at_odd_server(answer, work)
+
+
+@pytest.mark.parametrize("server", ["https://127.0.0.1:99999", "http://127.0.0.1:no"])
+def test_an_address_with_an_invalid_port_is_an_error_that_names_it(server: str) -> None:
+    async def main() -> None:
+        async with HttpTransport(Access(server, always(Credentials()))) as transport:
+            with pytest.raises(ApiError, match=f"{server}: invalid address of a server: "):
+                await Client(transport, "test").get(NAMESPACES, DEFAULT)
+
+    asyncio.run(main())

@@ -92,12 +92,25 @@ class Listed(NamedTuple):
     version: str
 
 
+class Holder(Protocol):
+    """Something in this process that keeps an object anyway; its `value` may take time to read."""
+
+    @property
+    def value(self) -> bytes:
+        """The bytes of the object."""
+        ...
+
+
 class Seen(NamedTuple):
-    """One event of a watch. A bookmark has only a version; an error has ended as an `ApiError` before."""
+    """One event of a watch. A bookmark has only a version; an error has ended as an `ApiError` before.
+
+    `holder` is what keeps the object, in the process of a server: to keep that takes no memory.
+    """
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: bytes
     version: str
+    holder: Holder | None = None
 
 
 class Api(Protocol):
@@ -107,8 +120,19 @@ class Api(Protocol):
         """One object."""
         ...
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> Listed:
-        """All objects of a kind, of all namespaces if none is named, read page by page."""
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        reduce: Callable[[bytes], bytes] | None = None,
+    ) -> Listed:
+        """All objects of a kind, of all namespaces if none is named, read page by page.
+
+        `reduce` is called with each object as it arrives, and the list has what it returns: all objects of a large
+        cluster take several times the memory of what a reader needs of them.
+        """
         ...
 
     async def check_list(self, resource: Resource) -> None:
@@ -351,6 +375,8 @@ class Interest:
             it, and always what identifies an object, its owners, and when it was deleted.
         matters: returns True for a change, from an object's old state to its new one (None for no object), that
             makes the controller look; every change does if there is no such function.
+        signs: paths of fields of which an object has at least one if it concerns any key or is in any index, unless
+            it is deleted; None for no such fields. Of objects without them a view need not read more than their keys.
     """
 
     resource: Resource
@@ -361,6 +387,7 @@ class Interest:
     always: tuple[Key, ...] = ()
     fields: tuple[str, ...] | None = None
     matters: Callable[[Obj | None, Obj | None], bool] | None = None
+    signs: tuple[str, ...] | None = None
 
 
 class Controller(Protocol):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from ipaddress import IPv4Network
 from random import Random
 from typing import Any, Protocol
 
-from kilauea.api.container_logs import ContainerLog
+from kilauea.api.container_logs import LogSource
+from kilauea.api.container_streams import PodConnections
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission import Admission
@@ -17,21 +19,16 @@ from kilauea.apiserver.heavy import AtOnce, Heavy
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store
+from kilauea.apiserver.streams.sessions import Sessions
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of generated names: none that make words or look like one another."""
 SUFFIX_LENGTH = 5
+SERVICE_RANGE = IPv4Network("10.96.0.0/12")
+"""The usual range of services."""
 _RANDOM_BITS = ~(0xF000 << 64 | 0xC000 << 48)
 _VERSION_4 = 4 << 76 | 0x8000 << 48
 """The bits of a uid that say how it was made: from random numbers, as RFC 9562 has it."""
-
-
-class LogSource(Protocol):
-    """The source of the logs of containers."""
-
-    def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
-        """Return the log of the last run of a container, or the one before it, up to now."""
-        ...
 
 
 class UsageSource(Protocol):
@@ -58,12 +55,15 @@ class Backend:
         admission: what looks at every write.
         dynamic: webhooks and policies; None if they are not asked.
         logs: output of containers; None if nothing runs them.
+        connections: reaches containers; None if nothing runs them.
+        sessions: the connections to containers that are open.
         usage: usage of nodes and pods; None if nothing tells it.
         sign: signs requests for certificates by the authority of the cluster; None if there is none.
         accounts: tokens of service accounts; None if there is no key to sign them with.
         matches: which objects watches select.
         heavy: does what may take long.
         components: the parts of the control plane in this process, by the names that ComponentStatuses have.
+        service_range: the addresses of services; the first is that of the server.
     """
 
     store: Store
@@ -73,12 +73,15 @@ class Backend:
     admission: Admission = field(default_factory=Admission)
     dynamic: DynamicAdmission | None = None
     logs: LogSource | None = None
+    connections: PodConnections | None = None
+    sessions: Sessions = field(default_factory=Sessions)
     usage: UsageSource | None = None
     accounts: AccountTokens | None = None
     sign: Callable[[bytes, Sequence[str], int, int], bytes] | None = None
     matches: Matches = field(default_factory=Matches)
     heavy: Heavy = field(default_factory=AtOnce)
     components: tuple[str, ...] = ("etcd-0",)
+    service_range: IPv4Network = SERVICE_RANGE
 
     def timestamp(self) -> str:
         """The time now as metadata has it, in whole seconds."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from ipaddress import IPv4Network
 from typing import Any
 
 import msgspec
 
 from kilauea.apiserver.admission import Admission
-from kilauea.apiserver.admission.service_addresses import RANGE
 from kilauea.apiserver.core import Answer, ApiServer
 from kilauea.apiserver.rbac.default_roles import default_roles
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
@@ -20,8 +20,8 @@ SELF = User("system:apiserver", groups=(GROUP_MASTERS,))
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
-def _first_objects() -> list[tuple[str, dict[str, Any]]]:
-    """The path under which each is created, and the object."""
+def _first_objects(services: IPv4Network) -> list[tuple[str, dict[str, Any]]]:
+    """The path under which each is created, and the object; given the range of services."""
     namespaces = [
         ("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in _NAMESPACES
@@ -40,7 +40,7 @@ def _first_objects() -> list[tuple[str, dict[str, Any]]]:
         for scope, value in (("cluster", 2_000_000_000), ("node", 2_000_001_000))
     ]
     kind = {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR"}
-    addresses = {**kind, "metadata": {"name": "kubernetes"}, "spec": {"cidrs": [RANGE]}}
+    addresses = {**kind, "metadata": {"name": "kubernetes"}, "spec": {"cidrs": [str(services)]}}
     return [*namespaces, *classes, ("/apis/networking.k8s.io/v1/servicecidrs", addresses), *default_roles()]
 
 
@@ -78,6 +78,6 @@ async def create_first_objects(api: ApiServer) -> None:
     Raises:
         RuntimeError: it cannot be stored.
     """
-    for path, obj in _first_objects():
+    for path, obj in _first_objects(api.backend.service_range):
         answer = await api.handle(ApiRequest("POST", path, body=msgspec.json.encode(obj), user=SELF))
         check_own(answer, f"{path}/{obj['metadata']['name']}", 201, 409)

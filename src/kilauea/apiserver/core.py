@@ -24,7 +24,16 @@ from kilauea.apiserver.negotiation import view_of
 from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
-from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, TextStream, WatchStream, parse_path
+from kilauea.apiserver.request import (
+    YAML,
+    ApiRequest,
+    ApiResponse,
+    RequestInfo,
+    TextStream,
+    Upgrade,
+    WatchStream,
+    parse_path,
+)
 from kilauea.apiserver.request_metrics import RequestMetrics
 from kilauea.apiserver.rest.binding import bind
 from kilauea.apiserver.rest.body import media_type
@@ -42,7 +51,7 @@ from kilauea.apiserver.rest.metrics import METRICS, metrics
 from kilauea.apiserver.rest.patching import patch
 from kilauea.apiserver.rest.reading_ahead import LIGHT, read_ahead
 from kilauea.apiserver.rest.scale import get_scale, patch_scale, update_scale
-from kilauea.apiserver.rest.streams import refuse_stream
+from kilauea.apiserver.rest.streams import attach, exec_command, forward_ports
 from kilauea.apiserver.rest.token import create_token
 from kilauea.apiserver.rest.update import update
 from kilauea.apiserver.rest.watching import watch
@@ -52,7 +61,7 @@ from kilauea.apiserver.warning_headers import warning_headers
 
 log = logging.getLogger(__name__)
 
-Answer = ApiResponse | WatchStream | TextStream
+Answer = ApiResponse | WatchStream | TextStream | Upgrade
 Verb = Callable[[Call], Awaitable[Answer]]
 
 VERBS: Mapping[str, Verb] = {
@@ -78,7 +87,9 @@ SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "finalize": {"update": finalize},
     "log": {"get": read_log},
     "token": {"create": create_token},
-    **{part: {"get": refuse_stream, "create": refuse_stream} for part in ("exec", "attach", "portforward")},
+    "exec": {"get": exec_command, "create": exec_command},
+    "attach": {"get": attach, "create": attach},
+    "portforward": {"get": forward_ports, "create": forward_ports},
 }
 UNSTORED: Mapping[tuple[str, str], Verb] = {
     ("", "bindings"): bind,
@@ -118,7 +129,7 @@ class ApiServer:
         self.metrics.begin(request.method)
         try:
             answer = await self._in_media(await self._answer(request, seen))
-            code = answer.status if isinstance(answer, ApiResponse) else 200
+            code = answer.status if isinstance(answer, ApiResponse) else 101 if isinstance(answer, Upgrade) else 200
             return answer
         except asyncio.CancelledError:  # its time is over
             code = status.TIMEOUT

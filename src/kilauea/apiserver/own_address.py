@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.admission.service_addresses import OWN_ADDRESS
 from kilauea.apiserver.bootstrap import SELF, check_own, own_server
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.request import ApiRequest, ApiResponse
@@ -14,30 +13,43 @@ from kilauea.apiserver.request import ApiRequest, ApiResponse
 Object = dict[str, Any]
 
 NAME = "kubernetes"
+HTTPS = 443
 _AGENT = {"user-agent": "kube-apiserver/kilauea"}
 _MERGE = {**_AGENT, "content-type": "application/merge-patch+json"}
 _CORE = "/api/v1/namespaces/default"
 _SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 
 
-async def publish_address(api: ApiServer, address: str | None, port: int) -> None:
-    """Tell where the server is, as in every cluster; nothing routes the address of the service here.
+async def publish_address(api: ApiServer, address: str | None, port: int, service_port: int = HTTPS) -> None:
+    """Tell where the server is, as in every cluster; nothing routes the address of the service in the usual range here.
 
     Args:
         api: the server.
         address: that other hosts know; None for a server without one, whose service has no endpoints.
         port: at which the server listens.
+        service_port: of the service.
 
     Raises:
         RuntimeError: it cannot be stored.
     """
     own = own_server(api)
-    await _publish(own, f"{_CORE}/services", _service(port))
+    await _publish_service(own, _service(str(api.backend.service_range[1]), service_port, port))
     for path, endpoints in _endpoints(address or "", port).items():
         if address is None:
             await own.handle(ApiRequest("DELETE", f"{path}/{NAME}", headers=_AGENT, user=SELF))
         else:
             await _publish(own, path, endpoints)
+
+
+async def _publish_service(own: ApiServer, service: Object) -> None:
+    """Create the service, or bring it up to date; one with an address of another range is replaced."""
+    path = f"{_CORE}/services/{NAME}"
+    found = await own.handle(ApiRequest("GET", path, headers=_AGENT, user=SELF))
+    if isinstance(found, ApiResponse) and found.status == 200 and isinstance(found.body, bytes):
+        has = (msgspec.json.decode(found.body).get("spec") or {}).get("clusterIP")
+        if has != service["spec"]["clusterIP"]:
+            await own.handle(ApiRequest("DELETE", path, headers=_AGENT, user=SELF))
+    await _publish(own, f"{_CORE}/services", service)
 
 
 async def _publish(own: ApiServer, path: str, obj: Object) -> None:
@@ -56,12 +68,12 @@ async def _publish(own: ApiServer, path: str, obj: Object) -> None:
     check_own(answer, f"{path}/{NAME}", 200, 201)
 
 
-def _service(port: int) -> Object:
+def _service(address: str, port: int, target: int) -> Object:
     labels = {"component": "apiserver", "provider": "kubernetes"}
-    ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]
-    address = {"clusterIP": OWN_ADDRESS, "clusterIPs": [OWN_ADDRESS]}
+    ports = [{"name": "https", "port": port, "protocol": "TCP", "targetPort": target}]
+    addresses = {"clusterIP": address, "clusterIPs": [address]}
     families = {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
-    return {"metadata": {"name": NAME, "labels": labels}, "spec": {**address, **families, "ports": ports}}
+    return {"metadata": {"name": NAME, "labels": labels}, "spec": {**addresses, **families, "ports": ports}}
 
 
 def _endpoints(address: str, port: int) -> dict[str, Object]:

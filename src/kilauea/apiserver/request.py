@@ -6,13 +6,14 @@ themselves and hand it to `ApiServer.handle`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
 
 from kilauea.apiserver.rest.parsing import Parsed
+from kilauea.apiserver.storage.records import Stored
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -79,11 +80,15 @@ class ApiResponse:
 
 
 class Frame(NamedTuple):
-    """One event of a watch: an object in the form asked for, at a revision of the store."""
+    """One event of a watch: an object in the form asked for, at a revision of the store.
+
+    `stored` is the record of the object, if its form is that in which it is stored.
+    """
 
     kind: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
     object: bytes
     revision: int
+    stored: Stored | None = None
 
 
 def _json_line(frame: Frame) -> bytes:
@@ -120,6 +125,40 @@ class TextStream:
 
     chunks: AsyncGenerator[bytes, None]
     content_type: str
+    headers: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Socket(Protocol):
+    """The server's end of a WebSocket. All calls raise `ConnectionError` once the client has gone."""
+
+    @property
+    def protocol(self) -> str:
+        """The protocol that was agreed on; empty if the client named none."""
+        ...
+
+    async def receive(self) -> bytes | None:
+        """Return the next message, a text as UTF-8; None when no more comes."""
+        ...
+
+    async def send(self, message: bytes | str) -> None:
+        """Send a message; waits while the client does not read."""
+        ...
+
+
+@dataclass(slots=True)
+class Upgrade:
+    """An answer after which client and server talk over a WebSocket.
+
+    Attributes:
+        protocols: subprotocols that the server speaks; the first that the client names is used.
+        serve: talks to the client, until it returns or is cancelled.
+        end: called at the end, also if it has never come to `serve`.
+    """
+
+    protocols: Sequence[str]
+    serve: Callable[[Socket], Awaitable[None]]
+    end: Callable[[], None]
+    content_type: str = ""
     headers: list[tuple[str, str]] = field(default_factory=list)
 
 

@@ -12,7 +12,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -78,6 +78,12 @@ class HttpTransport:
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """The answer as it comes, cut at ends of lines."""
+        async with aclosing(self.pieces(target, headers)) as pieces:
+            async for piece in _whole_lines(pieces):
+                yield piece
+
+    async def pieces(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The answer as it comes: what a container writes may have no end of a line for long."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
         for renew in (False, True):
             async with self._asked("GET", target, headers, b"", timeout, renew) as response:
@@ -85,7 +91,7 @@ class HttpTransport:
                     continue
                 if response.status != 200:
                     raise refusal(await _complete(response))
-                async for piece in _whole_lines(response.content):
+                while piece := await response.content.read(PIECE):
                     yield piece
                 return
 
@@ -109,7 +115,7 @@ class HttpTransport:
                 sent["authorization"] = credentials.authorization
             async with self._opened().request(
                 method,
-                URL(self._base + target, encoded=True),
+                self._url(target),
                 headers=sent,
                 data=body or None,
                 timeout=timeout,
@@ -128,6 +134,14 @@ class HttpTransport:
             raise unreachable(f"{self._base}: {method} {target}: {_words(error)}") from error
         except (aiohttp.ClientError, OSError) as error:
             raise unreachable(f"{self._base}: {method} {target}: {_words(error)}") from error
+
+    def _url(self, target: str) -> URL:
+        url = URL(self._base + target, encoded=True)
+        try:
+            url.port  # noqa: B018 - the library finds an invalid one when it is first read
+            return url
+        except ValueError as error:
+            raise AccessError(f"{self._base}: invalid address of a server: {error}") from error
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -189,10 +203,10 @@ async def _complete(response: aiohttp.ClientResponse) -> Answer:
     return Answer(response.status, headers, await response.read())
 
 
-async def _whole_lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+async def _whole_lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     """Pieces of a stream, each up to the end of a line; a line that is cut off at the end is dropped."""
     pending: list[bytes] = []
-    while piece := await content.read(PIECE):
+    async for piece in pieces:
         end = piece.rfind(b"\n") + 1
         if end:
             yield b"".join([*pending, piece[:end]])

@@ -7,7 +7,8 @@ async for batch in client.watch(PODS, listed.version):
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
 from typing import Any, Literal
@@ -20,6 +21,8 @@ from kilauea.client.transport import Answer, Transport, refusal, refusal_of
 
 PAGE = 500
 """Objects of one page of a list."""
+TOGETHER = 50
+"""Objects of a list that are read before other tasks may run."""
 SHORTEST_WATCH = 300
 """Seconds after which the server ends a watch at the earliest; up to twice that, so that not all restart at once."""
 
@@ -88,33 +91,62 @@ class Client:
         """One object."""
         return _decoded(await self._ask("GET", _object_path(resource, key, subresource)))
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> Listed:
-        """All objects of a kind as they were at one version; each has its `kind` and `apiVersion`.
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        reduce: Callable[[bytes], bytes] | None = None,
+    ) -> Listed:
+        """All objects of a kind as they were at one version; each has its `kind` and `apiVersion`, or is reduced.
 
         A list whose pages have become too old starts over, in one piece.
         """
         selection = _selection(labels, fields)
         try:
-            return await self._list(resource, namespace, selection, self._page)
+            return await self._list(resource, namespace, selection, self._page, reduce)
         except ApiError as error:
             if error.code != 410 or not self._page:
                 raise
-        return await self._list(resource, namespace, selection, 0)
+        return await self._list(resource, namespace, selection, 0, reduce)
 
     async def check_list(self, resource: Resource) -> None:
         """Raise the error that a list of a kind would have; reads at most one object."""
         await self._ask("GET", _target(collection_path(resource, ""), {"limit": 1}))
 
-    async def _list(self, resource: Resource, namespace: str, selection: Mapping[str, str], limit: int) -> Listed:
+    async def _list(
+        self,
+        resource: Resource,
+        namespace: str,
+        selection: Mapping[str, str],
+        limit: int,
+        reduce: Callable[[bytes], bytes] | None,
+    ) -> Listed:
         path = collection_path(resource, namespace)
         query: dict[str, str | int] = {**selection, **({"limit": limit} if limit else {})}
         items: list[bytes] = []
-        while True:
-            page = _page_of((await self._ask("GET", _target(path, query))).body)
-            items += (_whole(raw, resource) for raw in page.items or ())
-            if not page.metadata.continue_:
-                return Listed(items, page.metadata.resource_version)
-            query["continue"] = page.metadata.continue_
+        following: asyncio.Task[Answer] | None = None
+        answer = await self._ask("GET", _target(path, query))
+        try:
+            while True:
+                page = _page_of(answer.body)
+                query["continue"] = page.metadata.continue_
+                if page.metadata.continue_:  # the server works on the next page while this one is read
+                    following = asyncio.create_task(self._ask("GET", _target(path, query)))
+                for number, raw in enumerate(page.items or ()):
+                    if number % TOGETHER == 0:
+                        await asyncio.sleep(0)
+                    whole = _whole(raw, resource)
+                    items.append(reduce(whole) if reduce is not None else whole)
+                if following is None:
+                    return Listed(items, page.metadata.resource_version)
+                answer = await following
+                following = None
+        finally:
+            if following is not None:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
 
     async def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""

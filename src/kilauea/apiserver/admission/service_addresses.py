@@ -1,11 +1,13 @@
 """Addresses of services: each gets one of its own in the cluster, and ports of the nodes where it asks for them.
 
-Nothing routes them here; clients and objects that refer to them find them as in a cluster. Free ones are found by
-trying random ones against all services, of which a laptop has few.
+They are of the range that the server was given. Nothing routes those of the usual range here; clients and objects that
+refer to them find them as in a cluster. Free ones are found by trying random ones against all services, of which a
+laptop has few.
 """
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
 from typing import Any
 
 import msgspec
@@ -14,11 +16,8 @@ from kilauea.apiserver import status
 from kilauea.apiserver.admission import AdmissionStep, Attributes
 from kilauea.apiserver.fields import invalid_value
 
-NETWORK, SIZE = (10 << 24) + (96 << 16), 1 << 20
-"""10.96.0.0/12, the usual range of services."""
-RANGE = "10.96.0.0/12"
-OWN_ADDRESS = "10.96.0.1"
-"""The first address of services, which is the server's own."""
+RESERVED = 16
+"""Addresses at the beginning of the range that are given only to services that ask for them."""
 FIRST_PORT, LAST_PORT = 30000, 32767
 _WITH_NODE_PORTS = ("LoadBalancer", "NodePort")
 
@@ -66,7 +65,7 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dic
         address = _random_address(attributes)
         while address in taken:
             address = _random_address(attributes)
-    elif address != "None" and (address in taken or (address == OWN_ADDRESS and not _is_own(attributes))):
+    elif address != "None" and (address in taken or (address == _own_address(attributes) and not _is_own(attributes))):
         message = "failed to allocate IP " + address + ": provided IP is already allocated"
         raise status.invalid("Service", "", attributes.name, [invalid_value("spec.clusterIPs", [address], message)])
     spec["clusterIP"] = address
@@ -80,9 +79,14 @@ def _is_own(attributes: Attributes) -> bool:
     return (attributes.namespace, attributes.name) == ("default", "kubernetes")
 
 
+def _own_address(attributes: Attributes) -> str:
+    return str(attributes.backend.service_range[1])
+
+
 def _random_address(attributes: Attributes) -> str:
-    number = NETWORK + attributes.backend.rng.randrange(16, SIZE - 1)
-    return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
+    network = attributes.backend.service_range
+    number = attributes.backend.rng.randrange(RESERVED, network.num_addresses - 1)
+    return str(IPv4Address(int(network.network_address) + number))
 
 
 def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[str, Any]]) -> None:

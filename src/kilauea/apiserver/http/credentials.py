@@ -72,13 +72,14 @@ def write_private(path: Path, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def load_credentials(folder: Path, host: str, now: datetime.datetime) -> Credentials:
+def load_credentials(folder: Path, host: str, now: datetime.datetime, service: str = "") -> Credentials:
     """Return the credentials in a folder; missing ones are created.
 
     Args:
         folder: created if it does not exist; only its owner gets access.
         host: name or address that the server listens at, for its certificate.
         now: with a time zone.
+        service: address of its service, for its certificate; empty if nothing routes it.
 
     Raises:
         CredentialsError: a file cannot be read.
@@ -89,7 +90,7 @@ def load_credentials(folder: Path, host: str, now: datetime.datetime) -> Credent
     if not (all(path.exists() for path in admin) and _lasts(admin[0], now)):
         _write_pair(admin, authority.issue(subject(ADMIN, GROUP_MASTERS), (), CLIENT, now))
     server = (folder / "server.crt", folder / "server.key")
-    _write_pair(server, authority.issue(subject("kilauea-apiserver"), _alternatives(host), SERVER, now))
+    _write_pair(server, authority.issue(subject("kilauea-apiserver"), _alternatives(host, service), SERVER, now))
     account_key = _account_key(folder / "service-accounts.key")
     certificate, key = admin
     ca = pem(authority.certificate)
@@ -131,9 +132,9 @@ def _write_pair(paths: tuple[Path, Path], issued: Issued) -> None:
     write_private(certificate, issued.certificate)
 
 
-def _alternatives(host: str) -> list[str]:
+def _alternatives(host: str, service: str) -> list[str]:
     """Names and addresses for which the server's certificate is valid."""
-    return list(dict.fromkeys((*_NAMES, *_ADDRESSES, _normalised(host))))
+    return list(dict.fromkeys((*_NAMES, *_ADDRESSES, _normalised(host), *([service] if service else []))))
 
 
 def _normalised(host: str) -> str:

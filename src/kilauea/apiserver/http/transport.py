@@ -17,7 +17,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from kilauea.api.times import SECOND, parse_duration
 from kilauea.apiserver import status
 from kilauea.apiserver.authentication import Authenticator
-from kilauea.apiserver.core import Answer, ApiServer, fault_response
+from kilauea.apiserver.core import ApiServer, fault_response
 from kilauea.apiserver.http.connections import (
     HEAD_SECONDS,
     REQUEST_SECONDS,
@@ -26,7 +26,8 @@ from kilauea.apiserver.http.connections import (
     Work,
     raise_limit,
 )
-from kilauea.apiserver.request import ApiRequest, ApiResponse, TextStream, User, WatchStream
+from kilauea.apiserver.http.upgrade import Conversations
+from kilauea.apiserver.request import ApiRequest, ApiResponse, TextStream, Upgrade, User, WatchStream
 from kilauea.apiserver.status import ApiFault
 
 LARGEST_BODY = 3 * 1024 * 1024
@@ -71,6 +72,7 @@ class Transport:
             max_line_size=LARGEST_HEAD,
             max_field_size=LARGEST_HEAD,
         )
+        self._conversations = Conversations()
         self._runner = web.ServerRunner(self._connections, shutdown_timeout=2.0)
         self._listening: asyncio.Server | None = None
 
@@ -92,6 +94,7 @@ class Transport:
         """End all connections."""
         if self._listening is not None:
             self._listening.close()
+        await self._conversations.close()
         await self._runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -123,6 +126,9 @@ class Transport:
             key = key.lower()
             headers[key] = f"{headers[key]}, {value}" if key in headers else value
         answer = await self._api.handle(ApiRequest(request.method, unquote(path), pairs, headers, body, user))
+        if isinstance(answer, Upgrade):
+            work.take_time()
+            return await self._conversations.hold(request, answer)
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)
         response = work.answer = _begin(answer)
@@ -208,7 +214,7 @@ def _plain(answer: ApiResponse) -> web.Response:
     return response
 
 
-def _begin(answer: Answer) -> web.StreamResponse:
+def _begin(answer: ApiResponse | WatchStream | TextStream) -> web.StreamResponse:
     """The head of an answer in parts."""
     response = web.StreamResponse(status=answer.status if isinstance(answer, ApiResponse) else 200, headers=_SHARED)
     response.headers["Content-Type"] = answer.content_type

@@ -10,6 +10,7 @@ from kilauea.apiserver.resources.renaming import EVENTS
 from kilauea.apiserver.resources.types import ResourceType, StoredForm, Subresource
 from kilauea.apiserver.schema import builtin_resources
 from kilauea.apiserver.strategies.base import Strategy
+from kilauea.apiserver.strategies.endpoints import Endpoints, EndpointSlices
 from kilauea.apiserver.strategies.table import OLDER, STRATEGIES
 
 SERVED_SUBRESOURCES = frozenset(
@@ -23,14 +24,23 @@ _STORED_ELSEWHERE: Mapping[tuple[str, str, str], tuple[str | None, StoredForm]] 
     ("autoscaling", "v1", "horizontalpodautoscalers"): (None, FirstAutoscalers()),
 }
 """Kinds that are stored in another form, with the group of that form if it is another."""
+_ON_LOOPBACK: Mapping[tuple[str, str], Strategy] = {
+    ("", "endpoints"): Endpoints(loopback=True),
+    ("discovery.k8s.io", "endpointslices"): EndpointSlices(loopback=True),
+}
 
 
-def builtin_types() -> list[ResourceType]:
-    """All built-in kinds in the order of discovery."""
-    return [_type_of(facts) for facts in builtin_resources()]
+def builtin_types(*, loopback: bool = False) -> list[ResourceType]:
+    """All built-in kinds in the order of discovery.
+
+    Args:
+        loopback: True if endpoints may have loopback addresses.
+    """
+    strategies = {**STRATEGIES, **(_ON_LOOPBACK if loopback else {})}
+    return [_type_of(facts, strategies) for facts in builtin_resources()]
 
 
-def _type_of(facts: Mapping[str, Any]) -> ResourceType:
+def _type_of(facts: Mapping[str, Any], strategies: Mapping[tuple[str, str], Strategy]) -> ResourceType:
     group, version, plural = facts["group"], facts["version"], facts["resource"]
     stored_group, form = _STORED_ELSEWHERE.get((group, version, plural), (None, None))
     return ResourceType(
@@ -48,7 +58,7 @@ def _type_of(facts: Mapping[str, Any]) -> ResourceType:
             for each in facts.get("subresources", ())
             if each["subresource"] in SERVED_SUBRESOURCES
         ),
-        strategy=OLDER.get((group, version, plural)) or STRATEGIES.get((group, plural)) or Strategy(),
+        strategy=OLDER.get((group, version, plural)) or strategies.get((group, plural)) or Strategy(),
         stored_group=stored_group,
         other_form=form,
         storage_version_hash=facts.get("storageVersionHash", ""),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import not_supported, required
 from kilauea.apiserver.request import ApiResponse
@@ -10,13 +12,18 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.dynamic import ask_dynamically
 from kilauea.apiserver.rest.objects import metadata_of
 from kilauea.apiserver.rest.pods import change_pod, pod_call
-from kilauea.apiserver.schema import builtin_schema
+from kilauea.apiserver.schema import Schema, builtin_schema
 from kilauea.apiserver.status import ApiFault
+
+
+@cache
+def _schema() -> Schema:
+    return builtin_schema("", "v1", "Binding")
 
 
 async def bind(call: Call) -> ApiResponse:
     """Answer a create of a pod's `binding`, or of a Binding that names the pod."""
-    body = read_typed(call, builtin_schema("", "v1", "Binding"), "v1", "Binding")
+    body = read_typed(call, _schema(), "v1", "Binding")
     metadata = metadata_of(body)
     name = call.info.name or metadata.get("name", "")
     if metadata.get("name", name) != name:

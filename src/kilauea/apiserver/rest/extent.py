@@ -16,11 +16,11 @@ _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _OTHER = bytes(each for each in range(256) if each not in b"[]{}")
 
 
-def check_extent(value: bytes, kind: str, metadata: Mapping[str, Any]) -> None:
-    """Refuse an object, in JSON, that is too large or too deep to be stored.
+def check_size(value: bytes, kind: str, metadata: Mapping[str, Any]) -> None:
+    """Refuse an object, in JSON, that is too large to be stored.
 
     Raises:
-        ApiFault: 413 or 400.
+        ApiFault: 413.
     """
     if len(value) > LARGEST:
         name = metadata.get("name", "")
@@ -30,8 +30,6 @@ def check_extent(value: bytes, kind: str, metadata: Mapping[str, Any]) -> None:
             f'{kind} "{name}" is too large: it would take {len(value)} bytes, the limit is {LARGEST}: '
             "split it, or keep large data elsewhere",
         )
-    if is_deep(value):
-        raise too_deep()
 
 
 def is_deep(value: bytes) -> bool:

@@ -1,4 +1,7 @@
-"""Log: what a container has written, whole or followed. The lines come from what runs containers (`Backend.logs`)."""
+"""Log: what a container has written, whole or followed. It comes from what runs the containers (`Backend.logs`).
+
+A log is read piece by piece while it is sent, so that a large one takes neither memory nor the time of others.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,25 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from kilauea.api.container_logs import ContainerLog, LogLine
-from kilauea.api.times import SECOND, format_time, parse_time
+from kilauea.api.container_logs import LogEntry, LogReader, LogStream, log_time
+from kilauea.api.ports import ApiError
+from kilauea.api.times import SECOND, parse_time
 from kilauea.apiserver import status
+from kilauea.apiserver.fields import not_supported
 from kilauea.apiserver.request import ApiResponse, TextStream
 from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.containers import container_of
 from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.status import ApiFault, Cause
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.1
 """Between two looks at a log that is followed."""
+WHOLE = 256 * 1024
+"""Bytes up to which a log is sent as one answer."""
 TEXT = "text/plain"
+_STREAMS: dict[str, LogStream | None] = {"": None, "All": None, "Stdout": "stdout", "Stderr": "stderr"}
+_SPLIT = "Forbidden: `tailLines` and specific `stream` are mutually exclusive for now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,92 +36,146 @@ class _Options:
 
     Attributes:
         tail: only so many of the last lines; None for all.
-        since: only lines from this moment on, in microseconds since 1970.
+        since: only lines from this time on, in the form of `log_time`.
         limit: at most so many bytes; None for all.
-        timestamps: whether each line begins with its moment.
+        timestamps: whether each line begins with its time.
+        stream: only what was written to it; None for all.
     """
 
     tail: int | None
-    since: int
+    since: str
     limit: int | None
     timestamps: bool
+    stream: LogStream | None
 
-    def chosen(self, lines: Sequence[LogLine]) -> list[LogLine]:
-        """The lines of a log as it is now that are asked for."""
-        kept = lines if self.tail is None else lines[max(len(lines) - self.tail, 0) :]
-        return [line for line in kept if line.moment >= self.since]
 
-    def text(self, lines: Sequence[LogLine]) -> bytes:
-        """Lines as they are sent."""
-        if not self.timestamps:
-            return "".join(f"{line.text}\n" for line in lines).encode()
-        return "".join(f"{_nanoseconds(line.moment)} {line.text}\n" for line in lines).encode()
+class _Text:
+    """Entries of a log as they are sent, up to the limit."""
+
+    def __init__(self, options: _Options) -> None:
+        self._options = options
+        self._left = options.limit
+        self._is_new_line = True
+
+    @property
+    def is_full(self) -> bool:
+        """True if nothing more is to be sent."""
+        return self._left == 0
+
+    def of(self, entries: Sequence[LogEntry]) -> bytes:
+        """The text of the next entries."""
+        options = self._options
+        if options.since:
+            entries = [each for each in entries if each.time >= options.since]
+        if options.stream is not None:
+            entries = [each for each in entries if each.stream == options.stream]
+        text = self._stamped(entries) if options.timestamps else b"".join([each.data for each in entries])
+        if self._left is not None:
+            text = text[: self._left]
+            self._left -= len(text)
+        return text
+
+    def _stamped(self, entries: Sequence[LogEntry]) -> bytes:
+        """Entries with the time at the beginning of each line."""
+        parts = []
+        for entry in entries:
+            if self._is_new_line:
+                parts.append(f"{entry.time} ".encode())
+            parts.append(entry.data)
+            self._is_new_line = entry.data.endswith(b"\n")
+        return b"".join(parts)
 
 
 async def read_log(call: Call) -> ApiResponse | TextStream:
     """Answer a get of a pod's `log`."""
     pod = decode(read_stored(call).value)
-    container = _container(pod, call.request.first("container"))
     options = _options(call)
+    container = container_of(pod, call.request.first("container"))
     if not pod["spec"].get("nodeName"):
         return ApiResponse(204, content_type="")  # nothing has run that could have written anything
-    log = _log(call, container)
-    name = call.info.name
-    if log.waits and not call.request.flag("previous"):
-        raise status.bad_request(f'container "{container}" in pod "{name}" is waiting to start: {log.waits}')
-    if call.request.flag("previous") and not log.started:
-        raise status.bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
-    if call.request.flag("follow") and log.running:
-        return TextStream(_follow(call, container, options, log), TEXT)
-    return ApiResponse(200, options.text(options.chosen(log.lines))[: options.limit], TEXT)
+    reader = _opened(call, pod, container, options.tail)
+    if reader is None:
+        return ApiResponse(200, b"", TEXT)
+    text, first, follow = _Text(options), b"", call.request.flag("follow") is True
+    while len(first) < WHOLE and not text.is_full:
+        entries = reader.read()
+        first += text.of(entries)
+        if not entries or reader.ended:
+            break
+        await asyncio.sleep(0)
+    else:
+        if not text.is_full:
+            return TextStream(_rest(reader, text, first, follow), TEXT)
+    if follow and not reader.ended and not text.is_full:
+        return TextStream(_rest(reader, text, first, follow), TEXT)
+    reader.close()
+    return ApiResponse(200, first, TEXT)
 
 
-async def _follow(call: Call, container: str, options: _Options, log: ContainerLog) -> AsyncGenerator[bytes, None]:
-    """A log line by line as it is written, until its container ends."""
-    left, started, lines = options.limit, log.started, options.chosen(log.lines)
-    while True:
-        text = options.text(lines)[:left]
-        if text:
-            yield text
-        left = None if left is None else left - len(text)
-        if not log.running or log.started != started or left == 0:
-            return
-        seen = len(log.lines)
-        await asyncio.sleep(LOOK_SECONDS)
-        log = _log(call, container)
-        # What the run that is followed has written since; a run after it is not followed, as with kubelets.
-        lines = list(log.lines[seen:]) if log.started == started else []
+async def _rest(reader: LogReader, text: _Text, first: bytes, follow: bool) -> AsyncGenerator[bytes, None]:
+    """A log piece by piece; one that is followed, as it is written, until its container ends."""
+    try:
+        if first:
+            yield first
+        while not text.is_full:
+            entries = reader.read()
+            content = text.of(entries)
+            if content:
+                yield content
+            if reader.ended or (not entries and not follow):
+                return
+            await asyncio.sleep(0 if entries else LOOK_SECONDS)
+    finally:
+        reader.close()
 
 
-def _log(call: Call, container: str) -> ContainerLog:
-    """The log of a container as it is now."""
-    logs = call.backend.logs
+def _opened(call: Call, pod: Object, container: str, tail: int | None) -> LogReader | None:
+    """The log of a container; None if nothing runs containers.
+
+    Raises:
+        ApiFault: there is no such run (400).
+    """
+    logs, previous = call.backend.logs, call.request.flag("previous") is True
     if logs is None:
-        return ContainerLog()
-    return logs.read(
-        call.namespace, call.info.name, container, call.request.flag("previous") is True, call.backend.now()
-    )
+        return None
+    try:
+        return logs.open(pod, container, previous=previous, tail=tail, now=call.backend.now)
+    except ApiError as error:
+        raise ApiFault(error.code, error.reason, error.message) from error
 
 
 def _options(call: Call) -> _Options:
     """The lines that a request asks for.
 
     Raises:
-        ApiFault: a parameter cannot be read (400).
+        ApiFault: a parameter cannot be read (400), or has a value that there is not (422).
     """
     first = call.request.first
-    seconds, since = _number(call, "sinceSeconds"), 0
+    seconds, since = _number(call, "sinceSeconds"), None
     if seconds is not None and first("sinceTime"):
         raise status.bad_request("at most one of sinceTime or sinceSeconds may be specified")
     if seconds is not None:
-        since = call.backend.now() - seconds * SECOND
+        since = max(call.backend.now() - seconds * SECOND, 0)
     try:
         since = parse_time(first("sinceTime")) if first("sinceTime") else since
     except ValueError as error:
         raise status.bad_request(f"sinceTime: {error}") from None
+    tail, limit = _number(call, "tailLines"), _number(call, "limitBytes")
+    stream = _stream(call, tail)
     return _Options(
-        _number(call, "tailLines"), since, _number(call, "limitBytes"), call.request.flag("timestamps") is True
+        tail, "" if since is None else log_time(since), limit, call.request.flag("timestamps") is True, stream
     )
+
+
+def _stream(call: Call, tail: int | None) -> LogStream | None:
+    """The stream that a request asks for; None for all."""
+    asked = call.request.first("stream")
+    causes = [] if asked in _STREAMS else [not_supported("stream", asked, ("All", "Stderr", "Stdout"))]
+    if _STREAMS.get(asked) and tail is not None:
+        causes.append(Cause("", "FieldValueForbidden", _SPLIT))
+    if causes:
+        raise status.invalid("PodLogOptions", "", call.info.name, causes)
+    return _STREAMS[asked]
 
 
 def _number(call: Call, name: str) -> int | None:
@@ -119,31 +184,3 @@ def _number(call: Call, name: str) -> int | None:
     if text and not (text.isascii() and text.isdecimal() and len(text) < 16):
         raise status.bad_request(f'{name}: invalid value "{text}": must be a whole number of 0 or more')
     return int(text) if text else None
-
-
-def _nanoseconds(moment: int) -> str:
-    """A moment as kubelets write it: with nine digits of a second."""
-    text, _, fraction = format_time(moment).removesuffix("Z").partition(".")
-    return f"{text}.{fraction:0<9}Z"
-
-
-def _container(pod: Object, asked: str) -> str:
-    """The container that is meant; the only one if none is named."""
-    spec, name = pod["spec"], pod["metadata"]["name"]
-    names = [each["name"] for each in spec.get("containers") or []]
-    init = [each["name"] for each in spec.get("initContainers") or []]
-    if asked:
-        if asked not in names + init:
-            raise status.bad_request(f"container {asked} is not valid for pod {name}")
-        return asked
-    default = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
-    if default in names:
-        return str(default)
-    if len(names) == 1 and not init:
-        return str(names[0])
-    if not init:
-        raise status.bad_request(
-            f"a container name must be specified for pod {name}, choose one of: [{' '.join(names)}]"
-        )
-    message = f"choose one of: [{' '.join(names)}] or one of the init containers: [{' '.join(init)}]"
-    raise status.bad_request(f"a container name must be specified for pod {name}, {message}")

@@ -20,7 +20,7 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.patch import FieldSet, fields, track_update
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.extent import check_extent
+from kilauea.apiserver.rest.extent import check_size, is_deep, too_deep
 from kilauea.apiserver.schema import apply_defaults
 from kilauea.apiserver.status import ApiFault, Cause
 from kilauea.apiserver.strategies.base import keep
@@ -74,15 +74,23 @@ def decode_but_managers(value: bytes) -> Object:
     return decode(value)
 
 
-def encode(obj: Object, revision: int) -> bytes:
-    """Bytes of an object at a revision: kind, apiVersion and metadata come first, which lists and watches rely on."""
+def encode(obj: Object, revision: int, *, deepens: bool = True) -> bytes:
+    """Bytes of an object at a revision: kind, apiVersion and metadata come first, which lists and watches rely on.
+
+    Args:
+        obj: the object.
+        revision: of the write.
+        deepens: False of a change that adds no levels to an object that is stored.
+    """
     metadata = obj["metadata"]
     if revision:
         metadata["resourceVersion"] = str(revision)
     else:
         metadata.pop("resourceVersion", None)
     value = _encode({"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata, **obj})
-    check_extent(value, obj["kind"], metadata)
+    check_size(value, obj["kind"], metadata)
+    if deepens and is_deep(value):
+        raise too_deep()
     return value
 
 

@@ -31,7 +31,8 @@ async def change_pod(call: Call, change: Change) -> bytes:
 
     Args:
         call: names the pod.
-        change: may be called several times; sets a resourceVersion that must be that of the pod, if there must be one.
+        change: may be called several times; sets a resourceVersion that must be that of the pod, if there must be one,
+            and adds no levels to the pod.
     """
     for _ in range(TRIES):
         current = call.backend.store.get(call.key)
@@ -43,7 +44,8 @@ async def change_pod(call: Call, change: Change) -> bytes:
         if call.dry_run():
             return encode(pod, current.revision)
         try:
-            stored = await call.backend.store.write(current.key, current.revision, partial(encode, pod))
+            value = partial(encode, pod, deepens=False)
+            stored = await call.backend.store.write(current.key, current.revision, value)
         except (Conflict, Missing):
             continue
         return stored.value

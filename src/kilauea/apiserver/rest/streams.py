@@ -1,29 +1,186 @@
-"""Exec, attach and port-forward, which need a kubelet: pods here are simulated, and the answer says so."""
+"""Exec, attach and port-forward: from a request to a conversation with a container.
+
+What can be refused is refused before the connection is upgraded, as a status that clients can read. Simulated pods
+have nothing to talk to, and the answer says so.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
+
+from kilauea.api.container_streams import Connection, PodConnections, Process
+from kilauea.api.ports import ApiError
 from kilauea.apiserver import status
-from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rbac.authorizer import Action, Authorizer
+from kilauea.apiserver.request import Socket, Upgrade
 from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.containers import container_of
 from kilauea.apiserver.rest.dynamic import ask_dynamically
 from kilauea.apiserver.rest.get import read_stored
+from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.status import ApiFault
+from kilauea.apiserver.streams.channels import COMMANDS
+from kilauea.apiserver.streams.port_forward import PROTOCOLS, TUNNEL, Target, forward, ports_of
+from kilauea.apiserver.streams.remote_command import Streams, serve_process
 
+MOST_PORTS = 100
+"""Ports of one request; each needs two of 256 channels."""
 _NAMES = {"exec": "exec and cp are", "attach": "attach is", "portforward": "port-forward is"}
 
 
-async def refuse_stream(call: Call) -> ApiResponse:
-    """Answer a request for a connection to a container.
+async def exec_command(call: Call) -> Upgrade:
+    """Answer a request to run a command in a container."""
+    pod, connections = await _admitted(call)
+    container, streams = container_of(pod, call.request.first("container")), _streams(call)
+    command = [value for key, value in call.request.query if key == "command"]
+    if not command:
+        raise status.bad_request("you must specify at least one command for the container")
+
+    async def connect() -> Process:
+        return await connections.exec(pod, container, command, stdin=streams.stdin, tty=streams.tty)
+
+    _check(lambda: connections.check(pod, container))
+    return _process(call, streams, connect)
+
+
+async def attach(call: Call) -> Upgrade:
+    """Answer a request to connect to the process of a container."""
+    pod, connections = await _admitted(call)
+    container, streams = container_of(pod, call.request.first("container")), _streams(call)
+
+    async def connect() -> Process:
+        return await connections.attach(pod, container, stdin=streams.stdin, tty=streams.tty)
+
+    _check(lambda: connections.check(pod, container))
+    return _process(call, streams, connect)
+
+
+async def forward_ports(call: Call) -> Upgrade:
+    """Answer a request to connect to ports of a pod."""
+    pod, connections = await _admitted(call)
+    _check(lambda: connections.check_pod(pod))
+    protocol = _check_upgrade(call, PROTOCOLS)
+    ports = [] if protocol == TUNNEL else _ports(call)
+
+    async def connect(port: int) -> Connection:
+        return await connections.connect(pod, port)
+
+    async def serve(socket: Socket) -> None:
+        await forward(socket, ports, Target(call.info.name, pod["metadata"]["uid"], connect))
+
+    return _upgrade(call, PROTOCOLS, serve)
+
+
+def _ports(call: Call) -> list[int]:
+    """The ports that a request names.
 
     Raises:
-        ApiFault: always; 404 if there is no such pod.
+        ApiFault: there are none, one is not a port, or there are more than channels (400).
     """
-    read_stored(call)
+    try:
+        ports = ports_of([value for key, value in call.request.query if key == "ports"])
+    except ValueError as error:
+        raise status.bad_request(str(error)) from None
+    if len(ports) > MOST_PORTS:
+        raise status.bad_request(f"{len(ports)} ports in one request; {MOST_PORTS} is the limit")
+    return ports
+
+
+async def _admitted(call: Call) -> tuple[Object, PodConnections]:
+    """The pod, and what runs it, if the caller may connect to it and webhooks agree.
+
+    Raises:
+        ApiFault: there is no such pod (404), it is simulated or on no node (400), or the caller may not connect (403).
+    """
+    pod = decode(read_stored(call).value)
     await ask_dynamically(call, call.attributes("CONNECT", _options(call), None))
+    _check_may_create(call)
+    connections = call.backend.connections
+    if connections is not None and not pod["spec"].get("nodeName"):
+        raise status.bad_request(f"pod {call.info.name} does not have a host assigned")
+    if connections is None or not connections.runs(pod):
+        raise _simulated(call)
+    return pod, connections
+
+
+def _check_may_create(call: Call) -> None:
+    """Refuse a caller who may read the subresource only: WebSockets begin with a GET, as Kubernetes 1.35 checks too."""
+    info = call.info
+    if info.verb != "create":
+        action = Action("create", info.group, info.resource, info.subresource, info.namespace, info.name)
+        Authorizer(call.backend.store).check(call.user, action)
+
+
+def _simulated(call: Call) -> ApiFault:
     assert call.subresource is not None
-    raise status.bad_request(
+    return status.bad_request(
         f"pod {call.namespace}/{call.info.name} is simulated: it has a status and logs, but no process, files or "
         f"network, so {_NAMES[call.subresource.name]} not available; kubectl logs shows what its command would print"
     )
+
+
+def _streams(call: Call) -> Streams:
+    """The streams that a request asks for.
+
+    Raises:
+        ApiFault: there are none (400).
+    """
+    stdin, stdout, stderr, tty = (call.request.flag(name) is True for name in ("stdin", "stdout", "stderr", "tty"))
+    if not (stdin or stdout or (stderr and not tty)):
+        raise status.bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    return Streams(stdin, stdout, stderr and not tty, tty)
+
+
+def _check_upgrade(call: Call, supported: tuple[str, ...]) -> str:
+    """Return the protocol that is used: of those that the client names, the first that is known.
+
+    Raises:
+        ApiFault: it is not the beginning of a WebSocket (400), or one of an unknown protocol (403).
+    """
+    headers = call.request.headers
+    tokens = {each.strip().lower() for each in headers.get("connection", "").split(",")}
+    if "upgrade" not in tokens or headers.get("upgrade", "").strip().lower() != "websocket":
+        raise status.bad_request("Upgrade request required")
+    asked = [each.strip() for each in headers.get("sec-websocket-protocol", "").split(",")]
+    protocol = next((each for each in asked if each in supported), None)
+    if protocol is None:
+        known = " ".join(each for each in supported if each)
+        words = f"requested protocol(s) are not supported: [{' '.join(asked)}]; supports [{known}]"
+        raise ApiFault(403, "Forbidden", f"unable to upgrade: {words}")
+    return protocol
+
+
+def _check(ask: Callable[[], None]) -> None:
+    """Ask the kubelet if it can connect.
+
+    Raises:
+        ApiFault: it cannot, in its words.
+    """
+    try:
+        ask()
+    except ApiError as error:
+        raise ApiFault(error.code, error.reason, error.message, dict(error.details) or None) from error
+
+
+def _process(call: Call, streams: Streams, connect: Callable[[], Awaitable[Process]]) -> Upgrade:
+    """The conversation with a process."""
+    _check_upgrade(call, COMMANDS)
+
+    async def serve(socket: Socket) -> None:
+        await serve_process(socket, connect, streams)
+
+    return _upgrade(call, COMMANDS, serve)
+
+
+def _upgrade(call: Call, protocols: Sequence[str], serve: Callable[[Socket], Awaitable[None]]) -> Upgrade:
+    """A conversation, within the limits.
+
+    Raises:
+        ApiFault: there are too many (429).
+    """
+    sessions, user = call.backend.sessions, call.user.name
+    sessions.begin(user)
+    return Upgrade(protocols, serve, lambda: sessions.end(user))
 
 
 def _options(call: Call) -> Object:

@@ -159,7 +159,9 @@ class _Frames:
             is_in = is_in and self._matches(self._selection, now)
             was_in = before is not None and self._matches(self._selection, before)
         if is_in:
-            return Frame("MODIFIED" if was_in else "ADDED", self._form(now.value), now.revision)
+            value = now.value
+            form = self._form(value)
+            return Frame("MODIFIED" if was_in else "ADDED", form, now.revision, now if form is value else None)
         if was_in and before is not None:
             value = at_revision(before.value, before.revision, now.revision)
             return Frame("DELETED", self._form(value), now.revision)

@@ -23,10 +23,18 @@ class Endpoints(Plain):
 
     deprecated = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 
+    def __init__(self, *, loopback: bool = False) -> None:
+        """Rules for endpoints.
+
+        Args:
+            loopback: True if they may have loopback addresses, as the pods of a cluster on one machine do.
+        """
+        self._loopback = loopback
+
     def validate(self, obj: Object) -> list[Cause]:
         causes: list[Cause] = []
         for number, subset in enumerate(obj.get("subsets") or []):
-            causes += _check_subset(f"subsets[{number}]", subset)
+            causes += _check_subset(f"subsets[{number}]", subset, self._loopback)
         return causes
 
 
@@ -34,6 +42,10 @@ class EndpointSlices(Strategy):
     """Slices of the endpoints of a service, all of one type of address, which stays."""
 
     has_status = False
+
+    def __init__(self, *, loopback: bool = False) -> None:
+        """Rules for slices, whose addresses may be of loopback or not."""
+        self._loopback = loopback
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         """Count changes of the content, and of labels."""
@@ -49,7 +61,8 @@ class EndpointSlices(Strategy):
             causes.append(required("addressType"))
         elif kind not in _ADDRESS_TYPES:
             causes.append(not_supported("addressType", kind, _ADDRESS_TYPES))
-        return causes + _check_slice_ports(obj.get("ports") or []) + _check_endpoints(obj.get("endpoints") or [], kind)
+        endpoints = _check_endpoints(obj.get("endpoints") or [], kind, self._loopback)
+        return causes + _check_slice_ports(obj.get("ports") or []) + endpoints
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if obj.get("addressType") != old.get("addressType"):
@@ -57,27 +70,27 @@ class EndpointSlices(Strategy):
         return []
 
 
-def _check_subset(path: str, subset: Object) -> list[Cause]:
+def _check_subset(path: str, subset: Object, loopback: bool) -> list[Cause]:
     causes: list[Cause] = []
     if not subset.get("addresses") and not subset.get("notReadyAddresses"):
         causes.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
     for part in ("addresses", "notReadyAddresses"):
         for number, address in enumerate(subset.get(part) or []):
-            causes += _check_address(f"{path}.{part}[{number}]", address)
+            causes += _check_address(f"{path}.{part}[{number}]", address, loopback)
     ports = subset.get("ports") or []
     for number, port in enumerate(ports):
         causes += _check_port(f"{path}.ports[{number}]", port, len(ports) > 1)
     return causes
 
 
-def _check_address(path: str, address: Object) -> list[Cause]:
+def _check_address(path: str, address: Object, loopback: bool) -> list[Cause]:
     text = address.get("ip", "")
     causes = [] if parse_address(text) else [invalid_value(f"{path}.ip", text, ADDRESS_FORM)]
     if address.get("hostname"):
         causes += check_name(f"{path}.hostname", address["hostname"], label_problems(address["hostname"]))
     if address.get("nodeName") is not None:
         causes += check_name(f"{path}.nodeName", address["nodeName"], subdomain_problems(address["nodeName"]))
-    return causes + check_endpoint_address(f"{path}.ip", text)
+    return causes + check_endpoint_address(f"{path}.ip", text, loopback)
 
 
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -88,15 +101,15 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
         return None
 
 
-def check_endpoint_address(path: str, text: str) -> list[Cause]:
-    """An address that other machines can reach."""
+def check_endpoint_address(path: str, text: str, loopback: bool) -> list[Cause]:
+    """An address that other machines can reach; or, if all pods are on this one, one of loopback."""
     address = parse_address(text)
     if address is None:
         return [invalid_value(path, text, "must be a valid IP address")]
     messages = []
     if address.is_unspecified:
         messages.append(f"may not be unspecified ({text})")
-    if address.is_loopback:
+    if address.is_loopback and not loopback:
         messages.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
     if address.is_link_local:
         messages.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
@@ -146,16 +159,16 @@ def _check_slice_ports(ports: list[Object]) -> list[Cause]:
     return causes
 
 
-def _check_endpoints(endpoints: list[Object], kind: str) -> list[Cause]:
+def _check_endpoints(endpoints: list[Object], kind: str, loopback: bool) -> list[Cause]:
     if len(endpoints) > MAX_ENDPOINTS:
         return [_too_many("endpoints", len(endpoints), MAX_ENDPOINTS)]
     causes: list[Cause] = []
     for number, endpoint in enumerate(endpoints):
-        causes += _check_endpoint(f"endpoints[{number}]", endpoint, kind)
+        causes += _check_endpoint(f"endpoints[{number}]", endpoint, kind, loopback)
     return causes
 
 
-def _check_endpoint(path: str, endpoint: Object, kind: str) -> list[Cause]:
+def _check_endpoint(path: str, endpoint: Object, kind: str, loopback: bool) -> list[Cause]:
     causes: list[Cause] = []
     addresses = endpoint.get("addresses") or []
     if not addresses:
@@ -163,7 +176,7 @@ def _check_endpoint(path: str, endpoint: Object, kind: str) -> list[Cause]:
     elif len(addresses) > MAX_ADDRESSES:
         causes.append(_too_many(f"{path}.addresses", len(addresses), MAX_ADDRESSES))
     for number, address in enumerate(addresses):
-        causes += _check_slice_address(f"{path}.addresses", number, address, kind)
+        causes += _check_slice_address(f"{path}.addresses", number, address, kind, loopback)
     if endpoint.get("nodeName") is not None:
         causes += check_name(f"{path}.nodeName", endpoint["nodeName"], subdomain_problems(endpoint["nodeName"]))
     if endpoint.get("hostname") is not None:
@@ -171,7 +184,7 @@ def _check_endpoint(path: str, endpoint: Object, kind: str) -> list[Cause]:
     return causes
 
 
-def _check_slice_address(path: str, number: int, text: str, kind: str) -> list[Cause]:
+def _check_slice_address(path: str, number: int, text: str, kind: str, loopback: bool) -> list[Cause]:
     where = f"{path}[{number}]"
     if kind == "FQDN":
         return check_name(where, text, subdomain_problems(text))
@@ -181,4 +194,4 @@ def _check_slice_address(path: str, number: int, text: str, kind: str) -> list[C
     if address is None:
         return [invalid_value(where, text, ADDRESS_FORM)]
     causes = [] if f"IPv{address.version}" == kind else [invalid_value(path, text, f"must be an {kind} address")]
-    return causes + check_endpoint_address(where, text)
+    return causes + check_endpoint_address(where, text, loopback)

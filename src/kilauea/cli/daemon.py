@@ -188,6 +188,7 @@ def daemon_options(given: Mapping[str, Any]) -> DaemonOptions:
         lease=lease,
         terms=terms,
         pages=pages_of(given),
+        tracing=given.get("tracing", False),
     )
 
 

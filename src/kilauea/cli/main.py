@@ -12,6 +12,7 @@ from kilauea.cli.color import honour_no_color
 
 SUBCOMMANDS: Mapping[str, str] = {
     "apiserver": "Serve a Kubernetes API without a cluster.",
+    "batch": "Submit a script with #SBATCH lines.",
     "completion": "Print the completion script of a shell.",
     "config": "Work with scheduler configurations.",
     "controllers": "Run controllers for a cluster.",
@@ -20,8 +21,13 @@ SUBCOMMANDS: Mapping[str, str] = {
     "nodes": "Simulate nodes and the pods on them.",
     "plan": "Show what the next scheduling cycle would do.",
     "queues": "Show what queues deserve, hold and have borrowed.",
-    "run": "Submit a command as a batch job.",
+    "run": "Run a command as a batch job.",
+    "sacct": "Show jobs that run or have ended.",
+    "scancel": "End jobs.",
     "scheduler": "Schedule the pods of a cluster.",
+    "service": "Keep a cluster running as a service of your user.",
+    "sinfo": "Show queues and the states of nodes.",
+    "squeue": "Show jobs that wait or run.",
     "up": "Run a batch cluster on this machine.",
     "webhooks": "Validate and default objects for a cluster.",
 }

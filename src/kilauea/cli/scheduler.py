@@ -71,6 +71,7 @@ Examples:
     help="Use only nodes with this label, or with one of several. Repeatable. [default: all nodes]",
 )
 @leader_election("volcano", "Schedule only while holding the lease.")
+@switch("--tracing", False, 'Send OpenTelemetry spans to a collector; needs pip install "kilauea[tracing]".')
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, with this seed.")
 @master
 @logging_options

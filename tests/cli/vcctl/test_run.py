@@ -16,8 +16,8 @@ from kilauea.api.kinds import VC_JOBS
 from support.vcctl_runs import Console, Objects
 
 
-def test_run_of_kilauea_prints_the_name_alone(console: Console, objects: Objects, namespace: str) -> None:
-    flags = "-p blue -N 4 -c 2 -m 4Gi -G 1 -i trainer:1 -e MODE=fast -t 90m --namespace"
+def test_run_with_detach_prints_the_name_alone(console: Console, objects: Objects, namespace: str) -> None:
+    flags = "-d -p blue -N 4 -c 2 -m 4Gi -G 1 -i trainer:1 -e MODE=fast -t 90m --namespace"
     ran = console("kilauea", "run", *flags.split(), namespace, "./train.py", "-n", "3")
     assert ran.code == 0
     name = ran.out.strip()
@@ -55,6 +55,7 @@ def test_run_of_kilauea_prints_the_name_alone(console: Console, objects: Objects
         ("-t soon true", 'invalid time "soon": use minutes (90), [D-]HH:MM:SS (01:30:00) or 1h30m'),
         ("-m 4 true", '--memory: "4" has no unit: use 4G or 4M'),
         ("-m lots true", 'memory: "lots" is not a quantity'),
+        ("-d -W true", "--detach and --wait are mutually exclusive"),
         ("", "Missing argument"),
     ],
 )
@@ -77,7 +78,7 @@ def test_run_of_kilauea_says_what_is_wrong_with_its_options(console: Console, wo
 def test_run_of_kilauea_takes_times_and_memory_as_sbatch_does(
     console: Console, objects: Objects, namespace: str, flags: str, seconds: int | None, memory: str
 ) -> None:
-    name = console("kilauea", "run", *flags.split(), "--namespace", namespace, "true").out.strip()
+    name = console("kilauea", "run", "-d", *flags.split(), "--namespace", namespace, "true").out.strip()
     pod = objects.one(VC_JOBS, namespace, name)["spec"]["tasks"][0]["template"]["spec"]
     assert pod.get("activeDeadlineSeconds") == seconds
     assert pod["containers"][0]["resources"]["requests"]["memory"] == memory

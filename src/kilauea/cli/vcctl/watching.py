@@ -19,15 +19,28 @@ if TYPE_CHECKING:
 AGAIN_SECONDS = 1.0
 """Pause before the next request to a server that could not be reached."""
 _GONE = 410
+_PASSING = (0, 429, 500, 502, 503, 504)
+"""Codes of errors that pass when a server restarts."""
 
 T = TypeVar("T")
 Events = AsyncGenerator[Seen | Sequence[Obj], None]
+Lost = Callable[[ApiError], Awaitable[None]]
 
 
-async def states_of(api: Api, resource: Resource, key: Key) -> AsyncGenerator[Obj | None, None]:
-    """The object now and after each change; None while it does not exist."""
+async def states_of(
+    api: Api, resource: Resource, key: Key, lost: Lost | None = None
+) -> AsyncGenerator[Obj | None, None]:
+    """The object now and after each change; None while it does not exist.
+
+    Args:
+        api: the API server.
+        resource: the kind.
+        key: of the object.
+        lost: called when a server that has answered does not do so any more, which is then asked until it does;
+            without it, that is an error.
+    """
     only = f"metadata.name={key.name}"
-    async with aclosing(_followed(api, resource, key.namespace, only)) as events:
+    async with aclosing(_followed(api, resource, key.namespace, fields=only, lost=lost)) as events:
         async for seen in events:
             if isinstance(seen, Seen):
                 yield None if seen.type == "DELETED" else decoded(seen.object)
@@ -35,10 +48,12 @@ async def states_of(api: Api, resource: Resource, key: Key) -> AsyncGenerator[Ob
                 yield next(iter(seen), None)
 
 
-async def changes_of(api: Api, resource: Resource, namespace: str) -> AsyncGenerator[list[tuple[bool, Obj]], None]:
-    """All objects of a kind, then each changed object, with True if it still exists."""
+async def changes_of(
+    api: Api, resource: Resource, namespace: str, labels: str = "", lost: Lost | None = None
+) -> AsyncGenerator[list[tuple[bool, Obj]], None]:
+    """All objects of a kind, then each changed object, with True if it still exists; `lost` as for `states_of`."""
     known: dict[Key, Obj] = {}
-    async with aclosing(_followed(api, resource, namespace, "")) as events:
+    async with aclosing(_followed(api, resource, namespace, labels, lost=lost)) as events:
         async for seen in events:
             if isinstance(seen, Seen):
                 obj = decoded(seen.object)
@@ -48,20 +63,31 @@ async def changes_of(api: Api, resource: Resource, namespace: str) -> AsyncGener
                 yield [(seen.type != "DELETED", obj)]
             else:
                 fresh = {key_of(obj): obj for obj in seen}
-                lost = [(False, known[key]) for key in sorted(known.keys() - fresh.keys())]
+                gone = [(False, known[key]) for key in sorted(known.keys() - fresh.keys())]
                 known = fresh
-                yield [*lost, *((True, fresh[key]) for key in sorted(fresh))]
+                yield [*gone, *((True, fresh[key]) for key in sorted(fresh))]
 
 
-async def _followed(api: Api, resource: Resource, namespace: str, fields: str) -> Events:
+async def _followed(
+    api: Api, resource: Resource, namespace: str, labels: str = "", fields: str = "", lost: Lost | None = None
+) -> Events:
     """A list, then events; a new list when the server ends the watch."""
+    has_answered = False
     while True:
-        listed = await api.list(resource, namespace, fields=fields)
+        try:
+            listed = await api.list(resource, namespace, labels, fields)
+        except ApiError as error:
+            if lost is None or not has_answered or error.code not in _PASSING:
+                raise
+            await lost(error)
+            await asyncio.sleep(AGAIN_SECONDS)
+            continue
+        has_answered = True
         yield [decoded(item) for item in listed.items]
         version = listed.version
         try:
             while True:
-                batches = api.watch(resource, version, namespace, fields=fields)
+                batches = api.watch(resource, version, namespace, labels, fields)
                 async with aclosing(batches):  # type: ignore[type-var]  # clients give generators
                     async for batch in batches:
                         for seen in batch:
@@ -69,7 +95,7 @@ async def _followed(api: Api, resource: Resource, namespace: str, fields: str) -
                             if seen.type != "BOOKMARK":
                                 yield seen
         except ApiError as error:
-            if error.code not in (0, _GONE):
+            if error.code not in (0, _GONE) and (lost is None or error.code not in _PASSING):
                 raise
         await asyncio.sleep(AGAIN_SECONDS)
 

@@ -1,0 +1,72 @@
+"""Job arrays: one job with a copy for each element, which need not start together and fail alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+MOST_ELEMENTS = 10_000
+ARRAY = "kilauea.dev/array"
+"""Annotation of a job with the elements of its array, in the order of its copies."""
+INDEX_VARIABLES = ("KILAUEA_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+
+
+def parse_array(text: str) -> tuple[int, ...]:
+    """Elements of an array as `sbatch --array` writes it: `0-99`, `0-30:10`, `1,3,7`.
+
+    Raises:
+        ValueError: the text is not an array, or asks for what jobs do not have.
+    """
+    spec, percent, limit = text.partition("%")
+    if percent:
+        raise ValueError(
+            f'--array: "{text}" limits how many elements run at a time, which a job cannot: use --array {spec} and a '
+            f"queue whose capability holds {limit or 'N'} of them, for example "
+            f"`vcctl queue create -n narrow --capability cpu={limit or 'N'}` and -p narrow"
+        )
+    found: list[int] = []
+    for part in spec.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f'--array: invalid array "{text}": use 0-99, 0-30:10 or 1,3,7')
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if last < first or not step:
+            raise ValueError(f'--array: "{part}" has no elements: use FIRST-LAST with FIRST <= LAST and a step above 0')
+        if (last - first) // step >= MOST_ELEMENTS:
+            raise ValueError(f'--array: "{text}" has more than {MOST_ELEMENTS} elements: submit several arrays')
+        found += range(first, last + 1, step)
+    elements = sorted(set(found))
+    if len(elements) > MOST_ELEMENTS:
+        raise ValueError(f'--array: "{text}" has more than {MOST_ELEMENTS} elements: submit several arrays')
+    return tuple(elements)
+
+
+def array_text(elements: Sequence[int]) -> str:
+    """Elements in short: `0-99`, `0-30:10`, `1,3,7`."""
+    parts = []
+    at = 0
+    while at < len(elements):
+        step = elements[at + 1] - elements[at] if at + 1 < len(elements) else 0
+        end = at
+        while end + 1 < len(elements) and elements[end + 1] - elements[end] == step:
+            end += 1
+        if end - at >= 2 or (step == 1 and end > at):
+            parts.append(f"{elements[at]}-{elements[end]}{f':{step}' if step > 1 else ''}")
+            at = end + 1
+        else:
+            parts.append(str(elements[at]))
+            at += 1
+    return ",".join(parts)
+
+
+def index_script(elements: Sequence[int]) -> str:
+    """Shell commands that set the variables with the element of a copy; empty if its index is the element."""
+    if tuple(elements) == tuple(range(len(elements))):
+        return ""
+    first, second = INDEX_VARIABLES
+    return (
+        f'kilauea_n=0; for kilauea_id in {" ".join(map(str, elements))}; do if [ "$kilauea_n" -eq "$VC_TASK_INDEX" ]; '
+        f"then {first}=$kilauea_id; {second}=$kilauea_id; fi; kilauea_n=$((kilauea_n+1)); done; "
+        f"export {first} {second}; "
+    )

@@ -1,0 +1,25 @@
+"""Commands of containers: with shell commands before them, and protected from the variables of Kubernetes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)", re.ASCII)
+
+
+def after(commands: str, command: Sequence[str]) -> list[str]:
+    """A command that runs after some shell commands, which end with `; `."""
+    if not commands:
+        return list(command)
+    if len(command) > 2 and command[0].rpartition("/")[2] in SHELLS and command[1] == "-c":
+        return [command[0], "-c", commands + command[2], *command[3:]]
+    return ["sh", "-c", f'{commands}exec "$@"', "sh", *command]
+
+
+def literal(text: str, names: Collection[str]) -> str:
+    """A text that Kubernetes leaves as it is: it replaces `$$`, and `$(NAME)` for the variables of a container."""
+    if any(found[1] is None or found[1] in names for found in _REFERENCE.finditer(text)):
+        return text.replace("$", "$$")
+    return text

@@ -1,0 +1,188 @@
+"""The copies of a job: its pods, with the output of each read to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from kilauea.api.kinds import PODS
+from kilauea.api.ports import ApiError, Obj, key_of
+from kilauea.cli.jobs.printer import Printer
+from kilauea.cli.vcctl.tables import part
+
+if TYPE_CHECKING:
+    from kilauea.api.ports import Api
+    from kilauea.client.container_output import ContainerOutput
+
+JOB_LABEL = "volcano.sh/job-name"
+INDEX_LABEL = "volcano.sh/task-index"
+MOST_AT_ONCE = 100
+"""Copies whose output is read at the same time; the others follow when one of them has ended."""
+RETRY_SECONDS = 1.0
+_LASTING = (401, 403, 405)
+"""Answers that do not change when one asks again."""
+
+
+class Copy:
+    """A pod of the job.
+
+    Attributes:
+        key: namespace and name.
+        uid: tells it from a later pod of this name.
+        label: its number, as the output shows it.
+        container: name of its container.
+        ended: set when its container has ended, or it does not exist any more.
+    """
+
+    def __init__(self, pod: Obj, label: str) -> None:
+        self.key = key_of(pod)
+        self.uid: str = pod["metadata"]["uid"]
+        self.label = label
+        self.container: str = pod["spec"]["containers"][0]["name"]
+        self.ended = asyncio.Event()
+
+
+class Copies:
+    """Reads the output of each copy of a job from the start of its container.
+
+    Args:
+        api: the API server.
+        output: reads logs.
+        job: uid of the job; pods of an earlier job of this name do not count.
+        printer: prints the output.
+        labels: labels of the copies by their index; an index that is missing is its own label.
+    """
+
+    def __init__(
+        self, api: Api, output: ContainerOutput, job: str, printer: Printer, labels: Mapping[int, str]
+    ) -> None:
+        self._api, self._output, self._job, self._printer, self._labels = api, output, job, printer, labels
+        self._known: dict[str, Copy] = {}
+        self._readers: dict[asyncio.Task[None], Copy] = {}
+        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
+        self._received = 0
+        self._streams: Sequence[tuple[str, bool]] | None = None
+        self._choosing = asyncio.Lock()
+
+    def see(self, pod: Obj, *, exists: bool = True) -> None:
+        """Take note of a pod: read its output once its container has started."""
+        owners = pod["metadata"].get("ownerReferences") or ()
+        if all(owner.get("uid") != self._job for owner in owners):
+            return
+        copy = self._known.get(pod["metadata"]["uid"])
+        if copy is None and has_started(pod):
+            index = int((pod["metadata"].get("labels") or {}).get(INDEX_LABEL) or 0)
+            copy = Copy(pod, self._labels.get(index, str(index)))
+            self._known[copy.uid] = copy
+            self._readers[asyncio.create_task(self._read(copy))] = copy
+        if copy is not None and (not exists or has_ended(pod)):
+            copy.ended.set()
+
+    async def finish(self, silence: float) -> Sequence[Copy]:
+        """Wait until all output has been printed; return the copies whose output could not be read to the end.
+
+        Args:
+            silence: seconds without an answer, new or read again, after which the rest is given up.
+        """
+        while pending := [task for task in self._readers if not task.done()]:
+            before = self._received
+            done, _ = await asyncio.wait(pending, timeout=silence, return_when=asyncio.FIRST_COMPLETED)
+            if not done and self._received == before and not self._printer.is_writing:
+                break
+        unread = [copy for task, copy in self._readers.items() if not task.done()]
+        await self.stop()
+        return unread
+
+    async def stop(self) -> None:
+        """Stop reading."""
+        for task in self._readers:
+            task.cancel()
+        results = await asyncio.gather(*self._readers, return_exceptions=True)
+        self._readers.clear()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    async def _read(self, copy: Copy) -> None:
+        async with self._slots:
+            streams = await self._chosen_streams(copy)
+            await asyncio.gather(*(self._read_stream(copy, stream, error=error) for stream, error in streams))
+            await self._printer.end_output(copy.label)
+
+    async def _read_stream(self, copy: Copy, stream: str, *, error: bool) -> None:
+        """Read one stream until its container has ended, over lost connections."""
+        from kilauea.client.container_output import LogPosition
+
+        position = LogPosition()
+        while True:
+            is_last = copy.ended.is_set()
+            try:
+                read = self._output.read(copy.key, copy.container, position, follow=not is_last, stream=stream)
+                async with aclosing(read) as pieces:
+                    async for text in pieces:
+                        self._received += 1
+                        await self._printer.output(copy.label, text, error=error)
+            except ApiError as refusal:
+                if refusal.code == 404 or (refusal.code and is_last):
+                    return
+                if refusal.code in _LASTING:
+                    await self._printer.error(f"the output of {copy.key.name} cannot be read: {refusal}")
+                    return
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                # A server that stops ends its answers, too: then the container is not known to have ended at once.
+                if is_last or await _set_within(copy.ended, RETRY_SECONDS):
+                    return
+            if not await self._is_there(copy):
+                return
+
+    async def _is_there(self, copy: Copy) -> bool:
+        """True if the pod still exists: a later one of its name has output of its own."""
+        try:
+            pod = await self._api.get(PODS, copy.key)
+        except ApiError as error:
+            return error.code != 404
+        return bool(pod["metadata"]["uid"] == copy.uid)
+
+    async def _chosen_streams(self, copy: Copy) -> Sequence[tuple[str, bool]]:
+        """The streams to read, each with True for standard error.
+
+        If both go to the same place, they are read as one, so that their lines keep their order.
+        """
+        async with self._choosing:
+            if self._streams is None:
+                apart = not self._printer.is_one_place() and await self._output.knows_streams(copy.key, copy.container)
+                self._streams = (("Stdout", False), ("Stderr", True)) if apart else (("", False),)
+        return self._streams
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+    """True if an event is set before the time is over."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+def _states(pod: Obj) -> Sequence[Obj]:
+    return [status.get("state") or {} for status in part(pod, "status", "containerStatuses") or ()]
+
+
+def has_started(pod: Obj) -> bool:
+    """True if the container runs or has run."""
+    return any("running" in state or "terminated" in state for state in _states(pod))
+
+
+def has_ended(pod: Obj) -> bool:
+    """True if the pod will write nothing more."""
+    states = _states(pod)
+    ended = part(pod, "status", "phase") in ("Succeeded", "Failed")
+    return ended or (bool(states) and all("terminated" in state for state in states))
+
+
+def exit_code(pods: Sequence[Obj]) -> int:
+    """The largest exit code of some pods; 0 if none is known."""
+    return max([int(part(state, "terminated", "exitCode") or 0) for pod in pods for state in _states(pod)], default=0)

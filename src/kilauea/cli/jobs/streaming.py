@@ -1,0 +1,129 @@
+"""Submitting a job and staying with it, as `srun` does: its output, signals that end it, and its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from kilauea.api.kinds import VC_JOBS
+from kilauea.api.ports import ApiError, Obj, key_of
+from kilauea.cli.jobs.following import Follower
+from kilauea.cli.jobs.printer import Printer
+from kilauea.cli.vcctl.orders import order
+from kilauea.client.container_output import ContainerOutput
+from kilauea.client.http import HttpTransport
+from kilauea.client.rest import Client
+
+if TYPE_CHECKING:
+    from kilauea.api.ports import Api
+    from kilauea.client.access import Access
+
+SIGNALLED = 128
+"""Exit codes of shells are this number plus that of the signal."""
+DEFAULT_GRACE = 30
+GOODBYE_SECONDS = 0.05
+"""Time for connections that were in use to close, before the event loop ends."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Streamed(NamedTuple):
+    """A job to create and follow.
+
+    Attributes:
+        make: returns the manifest, once the cluster is known.
+        submitted: returns what to say when it is submitted.
+        labels: labels of the copies by their index.
+        largest: True if the exit code is the largest of all copies, also of a job that is Completed.
+    """
+
+    make: Callable[[Api], Awaitable[Obj]]
+    submitted: Callable[[Obj], str]
+    labels: Mapping[int, str]
+    largest: bool = False
+
+
+async def stream(access: Access, job: Streamed, printer: Printer) -> int:
+    """Create a job and follow it; return its exit code, or that of the signal that ended it."""
+    async with HttpTransport(access) as transport:
+        api = Client(transport, "kilauea-run")
+        interrupts = Interrupts(printer)
+        with interrupts.handled():
+            body = await job.make(api)
+            made = await api.create(VC_JOBS, body["metadata"]["namespace"], body)
+            await printer.progress(f"{made['metadata']['name']}: {job.submitted(made)}")
+            output = ContainerOutput(transport)
+            follower = Follower(api, output, made, printer, job.labels, largest=job.largest)
+            ending = asyncio.create_task(interrupts.end(api, made))
+            try:
+                code = await follower.run()
+            finally:
+                ending.cancel()
+                await asyncio.gather(ending, return_exceptions=True)
+    await asyncio.sleep(GOODBYE_SECONDS)
+    return SIGNALLED + interrupts.number if interrupts.number else code
+
+
+class Interrupts:
+    """Signals to this command: the first ends the job, the second leaves at once.
+
+    Attributes:
+        number: of the signal that ended the job; 0 for none.
+    """
+
+    def __init__(self, printer: Printer) -> None:
+        self._printer = printer
+        self._came = asyncio.Event()
+        self._name = ""
+        self.number = 0
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handle signals for the length of a block; one that this process ignores (`nohup`) stays ignored."""
+        loop = asyncio.get_running_loop()
+        handled = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+        for number in handled:
+            loop.add_signal_handler(number, self._take, number)
+        try:
+            yield
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+    def _take(self, number: int) -> None:
+        if self._came.is_set():
+            os.write(2, f"Left at once; {self._name or 'the job'} may still be ending.\n".encode())
+            os._exit(SIGNALLED + number)  # a writer may wait for a terminal that is stopped
+        self.number = number
+        self._came.set()
+
+    async def end(self, api: Api, job: Obj) -> None:
+        """Wait for a signal, or for the end of what reads the output; then end the job."""
+        self._name = job["metadata"]["name"]
+        tasks = [asyncio.create_task(each.wait()) for each in (self._came, self._printer.closed)]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not self.number:
+            self.number = signal.SIGPIPE
+        for task in tasks:
+            task.cancel()
+        self._came.set()
+        await self._printer.error(f"{self._name}: {self._words(job)}")
+        await end_job(api, job)
+
+    def _words(self, job: Obj) -> str:
+        pod = job["spec"]["tasks"][0]["template"]["spec"]
+        seconds = pod.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+        why = "standard output was closed" if self.number == signal.SIGPIPE else signal.Signals(self.number).name
+        return f"{why}: ending the job, its copies have {seconds}s to end after SIGTERM; Ctrl-C leaves at once"
+
+
+async def end_job(api: Api, job: Obj) -> None:
+    """Terminate a job; delete it if that is not allowed. A job that has ended is left alone."""
+    try:
+        await order(api, VC_JOBS, key_of(job), "TerminateJob")
+    except ApiError as error:
+        if error.code != 404:
+            await api.delete(VC_JOBS, key_of(job), uid=job["metadata"]["uid"])

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 import tempfile
 import time
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,11 @@ from kilauea.api.ports import Resource
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
 from kilauea.client.rest import Client
+
+VCCTL = ("-c", "from kilauea.cli.vcctl.programs import vcctl; vcctl()")
+"""The program `vcctl`, of the Python that runs this."""
+PROGRAMS = {"kilauea": ("-m", "kilauea"), "vcctl": VCCTL}
+REPOSITORY = Path(__file__).parent.parent
 
 
 class Stage(NamedTuple):
@@ -63,6 +69,33 @@ async def _ready(process: asyncio.subprocess.Process) -> None:
         if b" is ready " in said:
             return
     raise SystemExit("demo: the cluster did not start")
+
+
+def say(words: str) -> None:
+    """A narration of the story."""
+    print(f"\n{words}", flush=True)
+
+
+async def typed(stage: Stage, line: str, says: str, *, refused: bool = False, paragraphs: int = 99) -> None:
+    """Type a command and show what it prints, or the first paragraphs of it; it must say something.
+
+    Raises:
+        SystemExit: it does not, or fails, or does not fail.
+    """
+    print(f"\n    $ {line}", flush=True)
+    kubeconfig = str(stage.kubeconfig)
+    program, *words = line.replace("$KUBECONFIG", kubeconfig).split()
+    command = (sys.executable, *PROGRAMS[program], *words)
+    environment = os.environ | {"KUBECONFIG": kubeconfig}
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=PIPE, stderr=STDOUT, env=environment, cwd=REPOSITORY
+    )
+    printed = (await process.communicate())[0].decode()
+    shown = "\n\n".join(printed.rstrip().split("\n\n")[:paragraphs])
+    for told in shown.splitlines():
+        print(f"    {told}".rstrip(), flush=True)
+    if bool(process.returncode) is not refused or says not in shown:
+        raise SystemExit(f"demo: this should have {'been refused' if refused else 'worked'} and said: {says}")
 
 
 class Table:

@@ -9,9 +9,7 @@ with exit code 1. `examples/stage.py` makes the cluster.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -22,16 +20,13 @@ from kilauea.api.ports import Key, Resource
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from stage import Stage, Table, cluster  # noqa: E402 - found beside the folder of this story
+from stage import Stage, Table, cluster, say, typed  # noqa: E402 - found beside the folder of this story
 
 JOBS = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job")
 PODS = Resource("", "v1", "pods", "Pod")
 LONGEST = 60.0
 """Timeout in seconds for the jobs to reach the state that an act needs."""
 COLUMNS = (("JOB", 17), ("QUEUE", 12), ("PHASE", 12), ("PODS", 6), ("RUNNING", 9), ("WAITING", 9), ("RESTARTS", 8))
-VCCTL = ("-c", "from kilauea.cli.vcctl.programs import vcctl; vcctl()")
-"""The program `vcctl`, of the Python that runs this."""
-PROGRAMS = {"kilauea": ("-m", "kilauea"), "vcctl": VCCTL}
 
 
 class Job(NamedTuple):
@@ -89,20 +84,7 @@ class Play:
         Raises:
             SystemExit: it does not, or fails, or does not fail.
         """
-        print(f"\n    $ {line}", flush=True)
-        kubeconfig = str(self.stage.kubeconfig)
-        program, *words = line.replace("$KUBECONFIG", kubeconfig).split()
-        command = (sys.executable, *PROGRAMS[program], *words)
-        environment = os.environ | {"KUBECONFIG": kubeconfig}
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=PIPE, stderr=STDOUT, env=environment, cwd=HERE.parent.parent
-        )
-        printed = (await process.communicate())[0].decode()
-        shown = "\n\n".join(printed.rstrip().split("\n\n")[:paragraphs])
-        for told in shown.splitlines():
-            print(f"    {told}".rstrip(), flush=True)
-        if bool(process.returncode) is not refused or says not in shown:
-            raise SystemExit(f"demo: this should have {'been refused' if refused else 'worked'} and said: {says}")
+        await typed(self.stage, line, says, refused=refused, paragraphs=paragraphs)
 
     async def until(self, what: str, true: Callable[[dict[str, Job]], bool]) -> None:
         """Show the jobs until something is true of them.
@@ -126,11 +108,6 @@ class Play:
 def in_phase(name: str, phase: str) -> Callable[[dict[str, Job]], bool]:
     """True if a job exists and is in a phase."""
     return lambda jobs: name in jobs and jobs[name].phase == phase
-
-
-def say(words: str) -> None:
-    """A narration of the story."""
-    print(f"\n{words}", flush=True)
 
 
 async def a_queue_is_full(play: Play) -> None:

@@ -96,7 +96,8 @@ async def main() -> None:
     """Start the cluster, play, and end it."""
     options = ("--nodes", "4", "--node-cpu", "8", "--node-memory", "32Gi")
     files = ("--scheduler-conf", str(HERE / "scheduler.conf"), "-f", str(HERE / "queues.yaml"))
-    print("demo: kilauea up --nodes 4 --node-cpu 8 -f examples/sharing/queues.yaml", flush=True)
+    said = "demo: kilauea up --nodes 4 --node-cpu 8 -f examples/sharing/queues.yaml"
+    print(f"{said} --scheduler-conf examples/sharing/scheduler.conf", flush=True)
     async with cluster(*options, *files) as stage:
         await play(stage)
         taken = await evictions(stage)

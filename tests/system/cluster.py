@@ -53,9 +53,9 @@ class LogErrors(logging.Handler):
 class System:
     """The cluster: its processes, its users, and who sees to the laws."""
 
-    def __init__(self, loop: VirtualLoop, seed: int, policy: Policy, folder: Path) -> None:
+    def __init__(self, loop: VirtualLoop, seed: int, policy: Policy, folder: Path, laws: Laws, nodes: int) -> None:
         self.policy = policy
-        self.laws = Laws(policy)
+        self.laws = laws
         self.log_errors = LogErrors()
         self.stuck: set[str] = set()
         """Pods that never end their termination."""
@@ -80,7 +80,7 @@ class System:
         self.processes: list[Process] = [
             *self.schedulers,
             Controllers(self.server, "kilauea-controllers", str(seed), _controllers),
-            Controllers(self.server, "kilauea-nodes", str(seed), _nodes),
+            Controllers(self.server, "kilauea-nodes", str(seed), lambda since: _nodes(nodes)),
         ]
 
     @property
@@ -122,16 +122,23 @@ def _controllers(since: int) -> list[Controller]:
     return [*volcano_controllers(), *kubernetes_controllers(since)]
 
 
-def _nodes(since: int) -> list[Controller]:
-    return [Registration(NODE_COUNT, Machine(cpu=str(CORES))), Heartbeats(Machine(), RENEW_SECONDS), Pods()]
+def _nodes(count: int) -> list[Controller]:
+    return [Registration(count, Machine(cpu=str(CORES))), Heartbeats(Machine(), RENEW_SECONDS), Pods()]
 
 
 @contextmanager
-def cluster(seed: int, policy: Policy) -> Iterator[System]:
-    """A cluster for the length of a block: its server lives, the others begin with `start`."""
+def cluster(seed: int, policy: Policy, laws: Laws | None = None, nodes: int = NODE_COUNT) -> Iterator[System]:
+    """A cluster for the length of a block: its server lives, the others begin with `start`.
+
+    Args:
+        seed: of everything random.
+        policy: configuration.
+        laws: what must hold; those of nodes with cores if None.
+        nodes: how many nodes register themselves.
+    """
     root = logging.getLogger()
     with scratch() as folder, virtual_loop() as loop:
-        system = System(loop, seed, policy, Path(folder))
+        system = System(loop, seed, policy, Path(folder), laws or Laws(policy), nodes)
         root.addHandler(system.log_errors)
         try:
             system.server.start()

@@ -47,6 +47,9 @@ def cores_of(pod: dict[str, Any]) -> int:
 class Laws:
     """Looks on, and notes what must not be."""
 
+    room, unit = CORES, "cores"
+    """Of each node."""
+
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.broken: list[str] = []
@@ -65,7 +68,7 @@ class Laws:
         self.jobs = JobLaws(self.broken, self.hurt)
         self._pods: dict[str, dict[str, Any]] = {}
         """By key of the store."""
-        self._cores: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
         """Held on each node."""
         self._places: dict[str, str] = {}
         """Nodes of pods by uid."""
@@ -79,7 +82,7 @@ class Laws:
         self.decisions += [(now, f"{eviction.action} {eviction.pod} for {eviction.by}") for eviction in plan.evictions]
         self.plan = plan
         self._gangs(state, plan)
-        self._floor(state, plan)
+        self.floor(state, plan)
         self._preemptors(state, plan)
         self._budgets(state, plan)
 
@@ -98,7 +101,7 @@ class Laws:
             if not goes_whole and left < job.min_available <= _ready(job):
                 self.broken.append(f"{key}: {count} pods are evicted, {left} are left of {job.min_available}")
 
-    def _floor(self, state: ClusterState, plan: Plan) -> None:
+    def floor(self, state: ClusterState, plan: Plan) -> None:
         """Reclaim takes from a queue while it holds more than it deserves, with what starts or is promised room then.
 
         So one unit, a pod or a gang that goes whole, may take it below that.
@@ -195,7 +198,7 @@ class Laws:
         before = self._pods.pop(key, None)
         self.jobs.pod(before, pod)
         if before is not None and _holds(before):
-            self._cores[before["spec"]["nodeName"]] -= cores_of(before)
+            self._held[before["spec"]["nodeName"]] -= self.size(before)
         if pod is None:
             if before is not None:
                 self.hurt.add(_group_of(before))
@@ -208,9 +211,13 @@ class Laws:
             self.broken.append(f"pod {name} moves from {self._places[uid]} to {place}")
         self._places[uid] = place
         if _holds(pod):
-            self._cores[place] += cores_of(pod)
-            if self._cores[place] > CORES:
-                self.broken.append(f"{place} has {CORES} cores, of which pods hold {self._cores[place]}")
+            self._held[place] += self.size(pod)
+            if self._held[place] > self.room:
+                self.broken.append(f"{place} has {self.room} {self.unit}, of which pods hold {self._held[place]}")
+
+    def size(self, pod: dict[str, Any]) -> int:
+        """What a pod takes of its node."""
+        return cores_of(pod)
 
 
 def _group_of(pod: dict[str, Any]) -> str:

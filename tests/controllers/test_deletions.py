@@ -226,6 +226,14 @@ def test_an_object_whose_owner_never_was_is_collected(kept: Api) -> None:
     wait_until_gone(kept, f"{MAPS}/child")
 
 
+def test_an_owner_named_by_the_wrong_name_does_not_exist(kept: Api) -> None:
+    """Kubernetes looks for an owner by its name, and compares the uid."""
+    owner = kept.create_map("owner")
+    own(kept, "child", {"metadata": {"name": "other", "uid": owner["metadata"]["uid"]}})
+    wait_until_gone(kept, f"{MAPS}/child")
+    assert kept.ask("GET", f"{MAPS}/owner").code == 200
+
+
 def test_a_dependent_of_two_owners_stays_as_long_as_one_of_them_does(kept: Api) -> None:
     references = []
     for name in ("first", "second"):

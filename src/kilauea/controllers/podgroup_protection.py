@@ -32,7 +32,7 @@ class PodGroupProtectionController:
     name = "podgroup-protection-controller"
     interests = (
         Interest(KUBERNETES_POD_GROUPS, own_key),
-        Interest(PODS, _its_group, indexes={GROUP: _group}, delay=0.1, fields=FIELDS),
+        Interest(PODS, _its_group, indexes={GROUP: _group}, delay=0.1, fields=FIELDS, signs=("spec.schedulingGroup",)),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

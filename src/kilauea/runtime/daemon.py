@@ -29,11 +29,13 @@ from kilauea.client.limits import Limited, RateLimit
 from kilauea.client.recording import Recorder
 from kilauea.client.reporting import Reporting
 from kilauea.client.rest import Client
+from kilauea.client.traced import Traced
 from kilauea.client.transport import Transport
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.leading import Leadership
 from kilauea.runtime.tasks import until
 from kilauea.telemetry.serving import Settings, pages, serve_pages
+from kilauea.telemetry.tracing import UNTRACED, Tracer
 
 PAGES_OPTIONS = "--listen-address or --healthz-address"
 """The options that set the addresses of the pages, for messages."""
@@ -59,6 +61,7 @@ class DaemonOptions:
         terms: durations of the lease.
         pages: addresses at which to serve health and metrics.
         seed: seed of random pauses; None for a random seed.
+        tracing: send spans of what the process does to a collector.
     """
 
     kubeconfig: Path | None
@@ -70,6 +73,7 @@ class DaemonOptions:
     terms: Terms = field(default_factory=Terms)
     pages: Sequence[tuple[str, int]] = ()
     seed: int | None = None
+    tracing: bool = False
 
 
 class Daemon:
@@ -85,9 +89,11 @@ class Daemon:
         clock: the system's clock.
         rng: jitter of pauses.
         recorder: writes events while the daemon runs.
+        tracer: records spans, if that is asked for.
 
     Raises:
         AccessError: no usable description of the cluster.
+        StartError: tracing is asked for, and OpenTelemetry is not installed.
     """
 
     def __init__(self, name: str, options: DaemonOptions, events: tuple[float, int] | None = None) -> None:
@@ -101,7 +107,8 @@ class Daemon:
         self._transport = HttpTransport(access, self._leadership.check)
         self._lease_transport = HttpTransport(access)
         self._reporting = Reporting(self._transport, self.clock)
-        transport: Transport = self._reporting
+        self.tracer = _tracer(name.partition("/")[0]) if options.tracing else UNTRACED
+        transport: Transport = Traced(self._reporting, self.tracer) if self.tracer.on else self._reporting
         if options.qps is not None:
             transport = Limited(transport, RateLimit(options.qps, options.burst, self.clock))
         self.client = Client(transport, name, self.rng)
@@ -120,6 +127,7 @@ class Daemon:
     ) -> None:
         """Close the connections and pages."""
         await self._stack.aclose()
+        await asyncio.to_thread(self.tracer.close)
 
     async def serve_pages(
         self,
@@ -174,6 +182,20 @@ class Daemon:
         """
         leading = [self._leadership.lead(self._lease_client, lead)] if lead is not None else []
         await until(stop, [*work, self.recorder.run(), *leading])
+
+
+def _tracer(name: str) -> Tracer:
+    """The tracer of a process.
+
+    Raises:
+        StartError: OpenTelemetry is not installed.
+    """
+    try:
+        from kilauea.telemetry.opentelemetry import OpenTelemetryTracer  # noqa: PLC0415 - installed where it is used
+    except ImportError as error:
+        advice = 'pip install "kilauea[tracing]", or start without --tracing'
+        raise StartError(f"--tracing: OpenTelemetry is not installed ({error}): {advice}") from error
+    return OpenTelemetryTracer(name)
 
 
 def cannot_listen(host: str, port: int, error: OSError, advice: str) -> StartError:

@@ -77,5 +77,6 @@ def test_what_an_action_leads_to_and_which_pods_that_have_ended_it_leaves(
     world.settle()
     assert world.history == phases
     assert list(world.uids()) == left
-    assert world.told == [f"ExecuteAction: Start to execute action {action} "]
+    restarts = ["Restarting: RestartJob on PodFailed of pod m-a-0 (exit code 1), retry 1 of spec.maxRetry 3"]
+    assert world.told == [f"ExecuteAction: Start to execute action {action} ", *(restarts * (action == "RestartJob"))]
     assert world.status["version"] == 1

@@ -161,6 +161,27 @@ def test_a_job_that_restarts_says_why() -> None:
     assert (state["phase"], state["reason"], state["message"]) == ("Restarting", "RestartJob", words)
 
 
+def test_a_job_that_waits_again_has_an_event_that_says_why_it_was_restarted() -> None:
+    world = JobWorld(job(task("a", 2), policies=[policy("RestartJob", "PodEvicted")]))
+    for number in (1, 2):
+        world.start()
+        world.evict("m-a-1")
+        world.settle()
+        world.end_going()
+        world.settle()
+        assert (world.phase, "reason" in world.status["state"]) == ("Pending", False)
+        words = f"Restarting: RestartJob on PodEvicted of pod m-a-1, retry {number} of spec.maxRetry 3"
+        assert [each for each in world.told if each.startswith("Restarting")][number - 1 :] == [words]
+
+
+def test_a_restart_that_a_user_orders_has_no_event_of_a_policy() -> None:
+    world = running()
+    world.order("RestartJob")
+    world.settle()
+    assert world.phase == "Restarting"
+    assert not [each for each in world.told if each.startswith("Restarting")]
+
+
 def test_a_job_whose_gang_waits_for_itself_says_so_until_it_is_changed() -> None:
     world = JobWorld(job(task("a", 1), task("b", 2, dependsOn={"name": ["a"]})))
     world.settle()

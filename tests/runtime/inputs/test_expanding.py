@@ -163,6 +163,66 @@ def test_a_workload_that_a_server_has_stored_makes_no_pods_for_they_are_there(tm
     assert planned(cluster).plan.binds == ()
 
 
+def running_replica(deployment: str, number: int, **more: Any) -> dict[str, Any]:
+    """A pod of a ReplicaSet of a Deployment, as a cluster shows it."""
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": f"{deployment}-5d4f",
+        "uid": "r",
+        "controller": True,
+    }
+    metadata = {
+        "name": f"{deployment}-5d4f-{number}",
+        "labels": {"pod-template-hash": "5d4f"},
+        "annotations": {"scheduling.k8s.io/group-name": "podgroup-r"},
+        "ownerReferences": [owner],
+    }
+    spec = {"nodeName": "n", "schedulerName": "volcano", "containers": [{"name": "c", "image": "demo"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata | more,
+        "spec": spec,
+        "status": {"phase": "Running"},
+    }
+
+
+GROUP_OF_REPLICAS = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "PodGroup",
+    "metadata": {"name": "podgroup-r"},
+    "spec": {"minMember": 1},
+    "status": {"phase": "Running"},
+}
+
+
+@pytest.mark.parametrize(
+    ("there", "replicas", "starts"),
+    [
+        pytest.param([running_replica("web", 0)], 3, ["web-1", "web-2"], id="what it lacks, when it is scaled up"),
+        pytest.param([running_replica("web", 0)], 1, [], id="nothing, when it stays as it is"),
+        pytest.param([running_replica("web", n) for n in range(3)], 1, [], id="nothing, when it is scaled down"),
+        pytest.param([running_replica("web-shop", 0)], 1, ["web-0"], id="all, when the pods are of another one"),
+    ],
+)
+def test_a_deployment_that_is_there_gets_the_replicas_that_it_lacks(
+    tmp_path: Path, there: list[dict[str, Any]], replicas: int, starts: list[str]
+) -> None:
+    result = planned(read(tmp_path, workload("Deployment", "apps/v1", replicas=replicas), GROUP_OF_REPLICAS, *there))
+    assert [bind.pod for bind in result.plan.binds] == [f"default/{name}" for name in starts]
+    joined = {
+        job.name for job in result.state.jobs.values() if job.group and len(job.tasks) == len(there) + len(starts)
+    }
+    assert ("podgroup-r" in joined) is (there[0]["metadata"]["name"].startswith("web-5d4f"))
+
+
+def test_a_replica_that_is_going_is_not_there(tmp_path: Path) -> None:
+    going = running_replica("web", 0, deletionTimestamp="2026-01-01T00:00:00Z")
+    result = planned(read(tmp_path, workload("Deployment", "apps/v1", replicas=1), GROUP_OF_REPLICAS, going))
+    assert [bind.pod for bind in result.plan.binds] == ["default/web-0"]
+
+
 NONSENSE: list[Any] = [None, 7, "text", [], [7], {"a": 7}, {"spec": 7}]
 
 

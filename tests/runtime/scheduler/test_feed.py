@@ -6,6 +6,7 @@ import asyncio
 import copy
 import gc
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from kilauea.api.core import Pod
 from kilauea.api.ports import Seen
 from kilauea.engine.model import status
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.inputs.reading import decoded, kept
+from kilauea.runtime.inputs.reading import decoded, kept, reduced
 from kilauea.runtime.scheduler.assumed import Assumed, Placed
 from kilauea.runtime.scheduler.feed import Feed
 from support.probes import fingerprint
@@ -66,6 +67,13 @@ def pod(said: dict[str, Any], version: int) -> bytes:
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": state}).encode()
 
 
+@dataclass(frozen=True)
+class Held:
+    """Stands for the store of a server that keeps an object."""
+
+    value: bytes
+
+
 def feed_of(assumed: Assumed, pods: list[bytes]) -> Feed:
     """A feed that has just read everything."""
     feed = Feed(ClusterState(scheduler_names=("volcano", "default-scheduler")), assumed)
@@ -78,7 +86,8 @@ def feed_of(assumed: Assumed, pods: list[bytes]) -> Feed:
 
 def as_read_again(feed: Feed) -> bool:
     """Whether a feed that reads everything now knows the same."""
-    other = feed_of(copy.deepcopy(feed.assumed), list(feed.pods.values()))
+    texts = [each if isinstance(each, bytes) else each.value for each in feed.pods.values()]
+    other = feed_of(copy.deepcopy(feed.assumed), texts)
     same_faults = {place: fault.message for place, fault in feed.faults.items() if place[0] == "Pod"} == {}
     return fingerprint(feed.state) == fingerprint(other.state) and same_faults
 
@@ -116,9 +125,9 @@ def assume(feed: Feed, decision: str, uid: str) -> None:
         feed.reconsider(KEY)
 
 
-@given(steps=st.lists(st.one_of(STEPS, DECISIONS), max_size=8))
+@given(steps=st.lists(st.one_of(STEPS, DECISIONS), max_size=8), held=st.booleans())
 @settings(deadline=None, max_examples=200)
-def test_whatever_a_pod_was_the_state_is_as_if_it_were_read_again(steps: list[Any]) -> None:
+def test_whatever_a_pod_was_the_state_is_as_if_it_were_read_again(steps: list[Any], held: bool) -> None:
     said = form()
     feed = feed_of(Assumed(), [pod(said, 1)])
     for version, step in enumerate(steps, 2):
@@ -126,7 +135,8 @@ def test_whatever_a_pod_was_the_state_is_as_if_it_were_read_again(steps: list[An
             assume(feed, step, said["uid"])
         else:
             said = {**said, **step}
-            feed.seen("Pod", [Seen("MODIFIED", pod(said, version), str(version))])
+            text = pod(said, version)
+            feed.seen("Pod", [Seen("MODIFIED", text, str(version), Held(text) if held else None)])
         assert as_read_again(feed)
 
 
@@ -138,6 +148,12 @@ def test_a_pod_that_advances_and_is_otherwise_another_is_read_again(change: dict
     feed.put("Pod", pod(form(node="n1", phase="Running"), 2))
     feed.put("Pod", pod(form(node="n1", phase="Succeeded", **change), 3))
     assert as_read_again(feed)
+
+
+def test_a_pod_of_another_scheduler_that_loses_its_node_takes_no_room() -> None:
+    feed = feed_of(Assumed(), [pod(form(scheduler="other", node="n2"), 1)])
+    feed.put("Pod", pod(form(scheduler="other"), 2))
+    assert feed.state.tasks == {}
 
 
 def test_a_pod_that_advances_and_cannot_be_used_any_more_is_left_out() -> None:
@@ -190,17 +206,35 @@ def test_a_pod_is_kept_without_the_fields_that_scheduling_does_not_read() -> Non
     said["status"]["conditions"].append({"type": "Ready", "status": "True"})
     said["status"]["containerStatuses"] = [{"name": "main", "ready": True}]
     feed = feed_of(Assumed(), [json.dumps(said).encode()])
-    held = json.loads(feed.pods[KEY])
+    held = json.loads(text_of(feed))
     assert "managedFields" not in held["metadata"]
     assert held["status"] == {"phase": "Running", "nominatedNodeName": "", "conditions": [RUNNING]}
     assert as_read_again(feed)
+
+
+def test_what_a_server_keeps_in_the_same_process_is_not_kept_twice() -> None:
+    text = pod(form(node="n1", phase="Running"), 2)
+    holder = Held(text)
+    feed = feed_of(Assumed(), [pod(form(), 1)])
+    feed.seen("Pod", [Seen("MODIFIED", text, "2", holder)])
+    assert feed.pods[KEY] is holder
+    feed.reconsider(KEY)
+    assert feed.pods[KEY] is holder
+    assert as_read_again(feed)
+
+
+def text_of(feed: Feed) -> bytes:
+    """The text that a feed keeps of the pod."""
+    found = feed.pods[KEY]
+    assert isinstance(found, bytes)
+    return found
 
 
 def test_the_conditions_of_a_pod_that_waits_are_kept() -> None:
     said = json.loads(pod(form(), 1))
     said["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}, {"type": "Ready", "status": "False"}]
     feed = feed_of(Assumed(), [json.dumps(said).encode()])
-    assert json.loads(feed.pods[KEY])["status"]["conditions"] == said["status"]["conditions"]
+    assert json.loads(text_of(feed))["status"]["conditions"] == said["status"]["conditions"]
 
 
 @pytest.mark.parametrize("amount", [1, 1.5, 10**30, "1e3", "7Ei"])
@@ -209,6 +243,24 @@ def test_requests_of_a_kept_pod_are_as_they_were_written(amount: object) -> None
     said["spec"]["containers"][0]["resources"]["requests"]["memory"] = amount
     kept_pod = kept(decoded_pod(json.dumps(said).encode()))
     assert decoded_pod(kept_pod) == decoded_pod(json.dumps(said).encode())
+
+
+def test_a_pod_of_a_list_that_was_reduced_is_kept_in_one_copy() -> None:
+    said = json.loads(pod(form(node="n1", phase="Running"), 1))
+    said["metadata"]["managedFields"] = [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}]
+    data = json.dumps(said).encode()
+    small = reduced(data)
+    feed = feed_of(Assumed(), [small])
+    assert feed.pods[KEY] is small
+    assert fingerprint(feed.state) == fingerprint(feed_of(Assumed(), [data]).state)
+
+
+@pytest.mark.parametrize("change", [{"cpu": "-1"}, {"cpu": []}, {"phase": None}, {"group": 3}, {"node": None}])
+def test_a_pod_that_is_reduced_has_the_faults_that_it_had(change: dict[str, Any]) -> None:
+    data = pod(form(**change), 1)
+    whole, small = feed_of(Assumed(), [data]), feed_of(Assumed(), [reduced(data)])
+    assert small.faults == whole.faults
+    assert fingerprint(small.state) == fingerprint(whole.state)
 
 
 def decoded_pod(data: bytes) -> Pod:
@@ -261,3 +313,38 @@ def test_an_answer_waits_until_the_feed_thaws_and_loses_against_a_newer_event() 
         assert (feed.state.tasks[KEY].node, feed.state.tasks[KEY].nominated) == ("n1", "")
 
     asyncio.run(main())
+
+
+def answered_feed() -> Feed:
+    """A feed that has read a pod, and has learned by an answer that it was bound in version 5."""
+    assumed = Assumed()
+    feed = feed_of(assumed, [pod(form(), 1)])
+    feed.bind(KEY, Placed("one", "n1"))
+    asyncio.run(feed.answered("Pod", pod(form(node="n1"), 5)))
+    assert not assumed.binds
+    return feed
+
+
+def test_a_list_that_is_older_than_an_answer_takes_no_pod_off_its_node() -> None:
+    feed = answered_feed()
+    feed.relisted("Pod", [pod(form(), 1)], "3")
+    assert feed.state.tasks[KEY].node == "n1"
+    feed.seen("Pod", [Seen("MODIFIED", pod(form(node="n1"), 5), "5"), Seen("BOOKMARK", b"{}", "9")])
+    assert feed.state.tasks[KEY].node == "n1"
+    feed.relisted("Pod", [pod(form(uid="two"), 8)], "9")
+    assert (feed.state.tasks[KEY].uid, feed.state.tasks[KEY].node) == ("two", "")
+
+
+def test_a_write_that_the_server_has_lost_is_forgotten_once_the_watch_has_passed_it() -> None:
+    feed = answered_feed()
+    feed.relisted("Pod", [pod(form(), 1)], "3")
+    feed.seen("Pod", [Seen("BOOKMARK", b"{}", "5")])
+    assert feed.state.tasks[KEY].node == "n1"
+    feed.seen("Pod", [Seen("BOOKMARK", b"{}", "6")])
+    assert feed.state.tasks[KEY].node == ""
+
+
+def test_a_list_that_is_newer_than_an_answer_replaces_it() -> None:
+    feed = answered_feed()
+    feed.relisted("Pod", [pod(form(), 1)], "7")
+    assert feed.state.tasks[KEY].node == ""

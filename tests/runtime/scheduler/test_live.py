@@ -310,6 +310,9 @@ def test_a_victim_is_told_why_and_the_preemptor_is_promised_its_room(preempting:
     assert len(gone) + len(leaving) == 1, "one victim is enough"
     victim = (gone + leaving)[0]
     assert live.reasons("Pod", f"batch-{victim}")[-1] == "Evict"
+    (taken,) = [each for each in live.events if each[2] == "Preempted"]
+    node = live.get(PODS, "urgent-0")["status"].get("nominatedNodeName") or live.node_of("urgent-0")
+    assert taken[1::2] == (f"batch-{victim}", f"Preempted by pod group default/urgent of queue default on node {node}")
     assert "Evict" in live.reasons("PodGroup", "batch")
     if leaving:
         assert live.get(PODS, "urgent-0")["status"]["nominatedNodeName"] == "n1"

@@ -8,7 +8,7 @@ can finish it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from kilauea.api.kinds import (
@@ -36,8 +36,8 @@ from kilauea.controllers.objects import (
     uid_of,
 )
 from kilauea.controllers.vcjobs.decision import Decision, decide, decide_command
-from kilauea.controllers.vcjobs.killing import kill_all, kill_targets
-from kilauea.controllers.vcjobs.machine import COMMANDED_ACTIONS, TARGETED, step
+from kilauea.controllers.vcjobs.killing import cause_of, kill_all, kill_targets
+from kilauea.controllers.vcjobs.machine import COMMANDED_ACTIONS, TARGETED, Step, step
 from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.refusals import refusal
 from kilauea.controllers.vcjobs.syncing import Sync
@@ -133,11 +133,18 @@ def _act(
         due = [each for each in (decision.again, sync.again) if each is not None]
         operations = [*decision.notes, *sync.status, *acknowledgement, *said, *sync.operations]
         return Outcome(operations, min(due, default=None), refused=partial(refusal, work, group, now))
+    told = [*decision.records, *_restart(work, taken, decision)]
     if taken.procedure == "kill":
         written, doing = kill_all(work, members, group, taken, decision, view, now)
-        return Outcome([*written, *decision.notes, *acknowledgement, *decision.records, *doing], decision.again)
+        return Outcome([*written, *decision.notes, *acknowledgement, *told, *doing], decision.again)
     marked, doing = kill_targets(work, members, taken, decision, now)
-    return Outcome([*marked, *decision.notes, *acknowledgement, *decision.records, *doing], decision.again)
+    return Outcome([*marked, *decision.notes, *acknowledgement, *told, *doing], decision.again)
+
+
+def _restart(work: Work, taken: Step, decision: Decision) -> Iterator[Record]:
+    """Say why pods are restarted by a policy, and which retry it is: the status forgets that once they wait again."""
+    if taken.counts and decision.by_policy:
+        yield Record(work.obj, "Normal", "Restarting", f"{decision.action} on {cause_of(work, taken, decision)}")
 
 
 def _group_of(work: Work, view: View) -> Obj | None:

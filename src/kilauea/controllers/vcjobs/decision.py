@@ -34,6 +34,7 @@ class Decision:
         targets: pods that a targeted action kills, by name.
         notes: patches that must be written before.
         records: what is told.
+        by_policy: whether an event led to it, not a command.
         again: in how many seconds something is due, if nothing happens before.
     """
 
@@ -42,6 +43,7 @@ class Decision:
     targets: dict[str, Member] = field(default_factory=dict)
     notes: Sequence[Patch] = ()
     records: list[Record] = field(default_factory=list)
+    by_policy: bool = True
     again: float | None = None
 
     def look_again_in(self, seconds: float) -> None:
@@ -111,7 +113,7 @@ def is_out_of_retries(work: Work) -> bool:
 def decide_command(work: Work, action: str) -> Decision:
     """Return the decision for a command of a user."""
     started = Record(work.obj, "Normal", "ExecuteAction", f"Start to execute action {action} ")
-    return Decision(action, "a Command", notes=note(work, ()), records=[started])
+    return Decision(action, "a Command", notes=note(work, ()), records=[started], by_policy=False)
 
 
 # --- what waits

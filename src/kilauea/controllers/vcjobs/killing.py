@@ -34,7 +34,7 @@ def kill_all(
     names = frozenset(each.name for each in doomed)
     counts = count_ending(work, members, names, keep=not step.becomes)
     phase = step.becomes or next_phase(work, counts)
-    action, cause = decision.action if step.becomes else None, _cause(work, step, decision)
+    action, cause = decision.action if step.becomes else None, cause_of(work, step, decision)
     if phase == ABORTED:
         action, cause = SUSPENDED, HOW_TO_RESUME
     written = status.changed(
@@ -70,7 +70,7 @@ def kill_targets(
         now,
         phase=step.becomes,
         reason=decision.action,
-        message=_cause(work, step, decision),
+        message=cause_of(work, step, decision),
         version=work.version,
         retries=work.retries + step.counts,
         controlled=work.status.get("controlledResources") or {},
@@ -80,7 +80,7 @@ def kill_targets(
     return [*written, *marks], together([deletion(each)] for each in chosen if not each.going)
 
 
-def _cause(work: Work, step: Step, decision: Decision) -> str:
+def cause_of(work: Work, step: Step, decision: Decision) -> str:
     """The cause of the new phase, and the number of the retry if it counts as one."""
     retry = work.retry_words(work.retries + 1) if step.counts else ""
     return ", ".join(filter(None, (decision.cause, retry)))

@@ -12,6 +12,8 @@ from kilauea.controllers.volumes.claims import CLAIMS_OF, claims_of
 
 PODS_IN_USE = ("spec.nodeName", "status.phase", *CLAIMS_OF)
 """Fields of pods that say which claims are in use: most pods have no claims, and whole ones take much memory."""
+SIGNS = ("spec.volumes[].persistentVolumeClaim", "spec.volumes[].ephemeral")
+"""Fields that the volumes of pods with claims have."""
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 WITH_CLAIMS = "namespace, if the pod uses claims"
 """Name of the index of pods with claims: they are few, and a namespace may have many pods."""
@@ -27,7 +29,9 @@ class ClaimProtectionController:
     name = "persistentvolumeclaim-protection-controller"
     interests = (
         Interest(CLAIMS, own_key),
-        Interest(PODS, claims_of, indexes={WITH_CLAIMS: _namespace_if_claims}, delay=0.1, fields=PODS_IN_USE),
+        Interest(
+            PODS, claims_of, indexes={WITH_CLAIMS: _namespace_if_claims}, delay=0.1, fields=PODS_IN_USE, signs=SIGNS
+        ),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

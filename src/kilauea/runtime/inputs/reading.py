@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from kilauea.api.core import Pod
 from kilauea.api.decode import GROUPS, decode
 from kilauea.api.meta import Object
+from kilauea.api.ports import Holder
 from kilauea.api.validate import check
 from kilauea.runtime.inputs.resources import DECODERS, RESOURCES
 
@@ -44,6 +45,13 @@ def decoded(kind: str, data: bytes) -> Object:
     return obj
 
 
+def pod_in(data: bytes | Holder) -> Pod:
+    """A pod that was read before."""
+    pod = decoded("Pod", data if isinstance(data, bytes) else data.value)
+    assert isinstance(pod, Pod)
+    return pod
+
+
 def kept(pod: Pod) -> bytes:
     """A pod as it is kept to be read again: the fields that scheduling reads, about a quarter of the whole.
 
@@ -53,6 +61,16 @@ def kept(pod: Pod) -> bytes:
         scheduled = [each for each in pod.status.conditions if each.type == "PodScheduled"]
         pod = replace(pod, status=replace(pod.status, conditions=scheduled))
     return _encode(pod)
+
+
+def reduced(data: bytes) -> bytes:
+    """A pod of a list as it is kept; unchanged if it cannot be decoded, so that the reason is found when it is read."""
+    try:
+        pod = decoded("Pod", data)
+    except Unusable:
+        return data
+    assert isinstance(pod, Pod)
+    return kept(pod)
 
 
 def check_usable(obj: Object) -> None:
@@ -69,8 +87,11 @@ def check_usable(obj: Object) -> None:
 def has_only_advanced(before: Pod, now: Pod) -> bool:
     """True if only version, node and status of a pod changed, so that it does not have to be validated again.
 
-    The claims that are made for a pod are in its status, and are read with its spec.
+    The claims that are made for a pod are in its status, and are read with its spec. A pod of another scheduler counts
+    only while it has a node, so one that loses its node is read again.
     """
+    if before.spec.node_name and not now.spec.node_name:
+        return False
     if now.spec.resource_claims and _made_claims(before) != _made_claims(now):
         return False
     metadata = replace(before.metadata, resource_version=now.metadata.resource_version)

@@ -150,7 +150,9 @@ class Driver:
 
     def _follow(self, worker: ControllerWorker, interest: Interest, resource: Resource) -> None:
         """Pass changes of objects of a kind to a controller."""
-        indexer = self._cache.declare(resource, interest.labels, interest.indexes, fields=interest.fields)
+        indexer = self._cache.declare(
+            resource, interest.labels, interest.indexes, fields=interest.fields, signs=interest.signs
+        )
         changed = self._listener(worker, replace(interest, resource=resource))
         indexer.listeners.append(changed)
         # Another controller may have had the kind listed already; those objects have not changed for this one yet.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from random import Random
@@ -40,6 +40,7 @@ from kilauea.runtime.scheduler.volumes import release as release_volume
 from kilauea.runtime.scheduler.volumes import reserve as reserve_volume
 from kilauea.runtime.scheduler.workers import WorkerPool
 from kilauea.telemetry.metrics import SchedulerMetrics
+from kilauea.telemetry.tracing import UNTRACED, Tracer
 
 CONCURRENCY = 32
 """Requests in flight at a time."""
@@ -83,6 +84,8 @@ class PodOperation:
     """True once the binding conditions of the devices of its resource claims are true."""
     locks: tuple[str, ...] = ()
     """Annotations that lock the node from the bind until its device plugins have given the pod its cards."""
+    span: object | None = field(default=None, compare=False)
+    """The span of the cycle that decided it."""
 
     @property
     def key(self) -> Key:
@@ -107,6 +110,7 @@ class Executor:
         rng: jitter of pauses.
         name: name of the scheduler, in conditions.
         failed: called with each bind that failed, and the reason.
+        tracer: records operations as spans.
     """
 
     def __init__(
@@ -119,6 +123,7 @@ class Executor:
         rng: Random,
         name: str,
         failed: Callable[[PodOperation, str], None],
+        tracer: Tracer = UNTRACED,
     ) -> None:
         self._api = api
         self._feed = feed
@@ -128,6 +133,7 @@ class Executor:
         self._rng = rng
         self._name = name
         self._on_failed_bind = failed
+        self._tracer = tracer
         self._pool = WorkerPool(CONCURRENCY)
         self.claims = RESOURCE_CLAIMS
         """The kind of resource claims, in the version that the cluster serves."""
@@ -154,6 +160,7 @@ class Executor:
             annotations=marks,
             volumes=bind.volumes,
             locks=bind.locks,
+            span=self._tracer.current(),
         )
         for given in bind.volumes:
             self._feed.reconsider_volumes(self._feed.assumed.volumes.assume(given, bind.pod, bind.node))
@@ -193,6 +200,7 @@ class Executor:
         """
         task = self._feed.state.tasks[eviction.pod]
         operation = PodOperation("eviction", eviction.pod, task.uid, eviction.node, eviction.action, eviction.by)
+        operation = replace(operation, span=self._tracer.current()) if self._tracer.on else operation
         self._feed.assumed.evictions[eviction.pod] = task.uid
         self._feed.reconsider(eviction.pod)
         group = self._feed.groups.get(task.group) or self._feed.kubernetes_groups.get(task.group)
@@ -245,6 +253,14 @@ class Executor:
     # --- one operation
 
     async def _carry_out(self, operation: PodOperation) -> None:
+        if not self._tracer.on:
+            await self._attempt(operation)
+            return
+        attributes = {"k8s.pod.name": operation.pod, "k8s.pod.uid": operation.uid, "k8s.node.name": operation.node}
+        with self._tracer.within(operation.span), self._tracer.span(operation.kind, attributes):
+            await self._attempt(operation)
+
+    async def _attempt(self, operation: PodOperation) -> None:
         try:
             if operation.volumes and not operation.bound:
                 await self._prebind(operation)
@@ -346,6 +362,9 @@ class Executor:
     async def _evict(self, operation: PodOperation) -> None:
         """Write the reason to the pod's conditions, then delete it, so that its last version states the reason."""
         reason = f"Pod is evicted, because of {operation.action}"
+        if operation.by:
+            message = f"Preempted by {self._preemptor(operation.by)} on node {operation.node}"
+            self._record(Record(operation.about, "Normal", "Preempted", message))
         self._record(Record(operation.about, "Warning", "Evict", reason))
         now = format_time(self._clock.now() // SECOND * SECOND)
         why = f"{self._name}: preempting to accommodate a higher priority pod"
@@ -362,6 +381,13 @@ class Executor:
         patch = {"metadata": {"uid": operation.uid}, "status": {"conditions": conditions}}
         await self._api.patch(PODS, operation.key, patch, "strategic", "status")
         await self._api.delete(PODS, operation.key, uid=operation.uid)
+
+    def _preemptor(self, key: str) -> str:
+        """The workload or pod group that an eviction makes room for, and its queue, in words."""
+        group, job = self._feed.groups.get(key), self._feed.state.jobs.get(key)
+        owner = next(iter(group.metadata.owner_references or ()), None) if group is not None else None
+        name = f"{owner.kind} {key.partition('/')[0]}/{owner.name}" if owner else f"pod group {key}"
+        return f"{name} of queue {job.queue}" if job is not None and job.queue else name
 
     # --- when it fails
 

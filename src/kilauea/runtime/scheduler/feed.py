@@ -24,7 +24,7 @@ from kilauea.api.errors import object_label
 from kilauea.api.kinds import KUBERNETES_GROUP
 from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.meta import Object
-from kilauea.api.ports import Seen
+from kilauea.api.ports import Holder, Seen
 from kilauea.api.scheduling import PodGroup, Queue
 from kilauea.api.storage import PersistentVolume, PersistentVolumeClaim
 from kilauea.api.topology import HyperNode
@@ -40,6 +40,7 @@ from kilauea.runtime.inputs.reading import (
     decoded,
     has_only_advanced,
     kept,
+    pod_in,
     read,
 )
 from kilauea.runtime.inputs.resources import DYNAMIC_KINDS, head_of
@@ -74,6 +75,18 @@ class PodSummary(NamedTuple):
     group: str
 
 
+class Answered(NamedTuple):
+    """A pod that an answer has shown before the watch.
+
+    Attributes:
+        version: of the pod in the answer.
+        listed: the pod in a list that is older than the answer; None without such a list.
+    """
+
+    version: int
+    listed: bytes | None = None
+
+
 class Feed:
     """The engine's state, built from watch events and assumptions.
 
@@ -95,8 +108,8 @@ class Feed:
     ) -> None:
         self.state = state
         self.assumed = assumed
-        self.pods: dict[str, bytes] = {}
-        """Every pod, as far as scheduling reads it; bytes cost the garbage collector less than objects."""
+        self.pods: dict[str, bytes | Holder] = {}
+        """Every pod as JSON, as far as scheduling reads it; in the process of a server, what keeps it there."""
         self.groups: dict[str, PodGroup] = {}
         """As stored in the API, without assumptions."""
         self.kubernetes_groups: dict[str, KubernetesPodGroup] = {}
@@ -123,6 +136,8 @@ class Feed:
         self._sent: dict[str, str] = {}
         """The last node to which a pod was to be bound, until the bind is seen."""
         self._nodes: dict[str, tuple[Any, ...]] = {}
+        self._answered: dict[str, Answered] = {}
+        """Pods that answers have shown in versions that the watch has not reached."""
         self._thawed = asyncio.Event()
         self._thawed.set()
         self._queue: deque[Callable[[], None]] = deque()
@@ -164,9 +179,13 @@ class Feed:
 
         self._apply_or_queue(change)
 
-    def relisted(self, kind: str, items: Sequence[bytes]) -> None:
-        """Replace all objects of a kind."""
-        self._apply_or_queue(partial(self._relist, kind, items))
+    def relisted(self, kind: str, items: Sequence[bytes], version: str = "") -> None:
+        """Replace all objects of a kind.
+
+        A list may be older than answers to requests that were sent while it was on its way. What these have shown of
+        pods stays, if there is a version: else room that was given to a pod would be given once more.
+        """
+        self._apply_or_queue(partial(self._relist, kind, items, version))
 
     def unreadable(self, kind: str) -> None:
         """Take a kind as one without objects, as it cannot be read."""
@@ -202,11 +221,13 @@ class Feed:
         uid, version = self._version(kind, answer.key)
         if uid == answer.metadata.uid and not _precedes(answer.metadata.resource_version, version):
             self.put(kind, data)
+            if kind == "Pod" and answer.metadata.resource_version != version:
+                self._answered[answer.key] = Answered(_number(answer.metadata.resource_version))
 
-    def _relist(self, kind: str, items: Sequence[bytes]) -> None:
+    def _relist(self, kind: str, items: Sequence[bytes], version: str) -> None:
         with collection_paused():
             if kind == "Pod":
-                self._relist_pods(items)
+                self._relist_pods(items, version)
             else:
                 self._relist_at_once(kind, items)
         self.changes += 1
@@ -214,15 +235,22 @@ class Feed:
         self.touched.update(self.kubernetes_groups)
         self.wake()
 
-    def _relist_pods(self, items: Sequence[bytes]) -> None:
+    def _relist_pods(self, items: Sequence[bytes], version: str) -> None:
         """Replace all pods, one after another: there may be a million of them."""
+        newer = {key for key, each in self._answered.items() if version and each.version > _number(version)}
+        self._answered = {key: each for key, each in self._answered.items() if key in newer}
         for place in [place for place in self.faults if place[0] == "Pod"]:
             del self.faults[place]
         listed = set()
         for data in items:
             for key, pod in self._read("Pod", data):
                 listed.add(key)
+                if key in newer and self._version("Pod", key)[0] == pod.metadata.uid:
+                    self._answered[key] = self._answered[key]._replace(listed=data)
+                    continue
                 overlaid = self._overlay(pod)
+                if self.pods[key] == data:
+                    self.pods[key] = data  # it was reduced as the list was read: one copy is enough
                 self.state.apply(Listed(overlaid))
                 self._note_problems([overlaid])
         for key in [key for key in self.pods if key not in listed]:
@@ -244,14 +272,33 @@ class Feed:
 
     def _take_events(self, kind: str, batch: Sequence[Seen]) -> None:
         for event in batch:
+            if self._answered and kind == "Pod":
+                self._catch_up(event)
             if event.type == "DELETED":
                 self._remove(kind, head_of(event.object).key)
             elif event.type != "BOOKMARK":
-                self._put(kind, event.object)
+                self._put(kind, event.object, event.holder)
 
-    def _put(self, kind: str, data: bytes) -> None:
+    def _catch_up(self, event: Seen) -> None:
+        """Drop answers that the watch has reached.
+
+        If it has passed one without that version, the server has lost a write that it had acknowledged, as after a
+        power failure. Then the list was right.
+        """
+        shown = head_of(event.object).key if event.type != "BOOKMARK" else ""
+        for key in [
+            key for key, each in self._answered.items() if key == shown or each.version < _number(event.version)
+        ]:
+            listed = self._answered.pop(key).listed
+            if listed is not None and key != shown:
+                before = _summary(self.state.tasks.get(key))
+                self.state.apply(Listed(self._overlay(pod_in(listed))))
+                self.changes += 1
+                self._compare(before, self.state.tasks.get(key))
+
+    def _put(self, kind: str, data: bytes, holder: Holder | None = None) -> None:
         if kind == "Pod":
-            self._put_pod(data)
+            self._put_pod(data, holder)
             return
         for key, obj in self._read(kind, data):
             if isinstance(obj, Node):
@@ -273,7 +320,7 @@ class Feed:
         """Overlay a pod with the current assumptions. Call it between cycles, or inside `frozen`."""
         data = self.pods.get(key)
         if data is not None:
-            self._take_pod(key, decoded("Pod", data), reread=True)
+            self._take_pod(key, pod_in(data), data, reread=True)
 
     def bind(self, key: str, placed: Placed) -> None:
         """Assume that a pending pod is on a node. Call it between cycles, or inside `frozen`."""
@@ -281,14 +328,14 @@ class Feed:
         self._sent[key] = placed.node
         data = self.pods.get(key)
         if data is not None:
-            self._take_pod(key, decoded("Pod", data), reread=False)
+            self._take_pod(key, pod_in(data), data, reread=False)
 
     def nominate(self, key: str, placed: Placed) -> None:
         """Assume that a pod is nominated to a node, or with an empty node to none. Call it as `bind`."""
         self.assumed.nominations[key] = placed
         data = self.pods.get(key)
         if data is not None:
-            self._take_pod(key, decoded("Pod", data), reread=False)
+            self._take_pod(key, pod_in(data), data, reread=False)
 
     def reconsider_group(self, key: str) -> None:
         """Overlay a pod group with its assumed phase. Call it between cycles, or inside `frozen`."""
@@ -344,7 +391,8 @@ class Feed:
         """Store an object, and return it overlaid with the assumptions."""
         match obj:
             case Pod():
-                return self._overlay_pod(obj)
+                self.pods[obj.key] = kept(obj)
+                return self.assumed.over_pod(obj)
             case PodGroup():
                 self.groups[obj.key] = obj
                 return self.assumed.over_group(obj)
@@ -367,18 +415,14 @@ class Feed:
                 self._nodes[obj.name] = _read_by_scheduling(obj)
         return obj
 
-    def _overlay_pod(self, pod: Pod) -> Pod:
-        self.pods[pod.key] = kept(pod)
-        return self.assumed.over_pod(pod)
-
-    def _put_pod(self, data: bytes) -> None:
+    def _put_pod(self, data: bytes, holder: Holder | None) -> None:
         """Take the current version of a pod. Most events only advance its status; its spec is not read again then."""
         try:
             pod = decoded("Pod", data)
             assert isinstance(pod, Pod)
-            known = self.pods.get(pod.key)
-            before = decoded("Pod", known) if known is not None else None
-            reread = not isinstance(before, Pod) or not has_only_advanced(before, pod)
+            earlier = self.pods.get(pod.key)
+            before = pod_in(earlier) if earlier is not None else None
+            reread = before is None or not has_only_advanced(before, pod)
             if reread:
                 check_usable(pod)
         except Unusable as fault:
@@ -387,19 +431,16 @@ class Feed:
         if before is not None and _older(pod, before):
             return
         self.faults.pop(("Pod", pod.key), None)
-        self._take_pod(pod.key, pod, reread=reread)
+        self._take_pod(pod.key, pod, holder or kept(pod), reread=reread)
 
-    def _take_pod(self, key: str, pod: Object, *, reread: bool) -> None:
+    def _take_pod(self, key: str, pod: Pod, data: bytes | Holder, *, reread: bool) -> None:
         """Apply a pod with its assumptions; unless `reread`, only its status has advanced."""
-        assert isinstance(pod, Pod)
         before = _summary(self.state.tasks.get(key))
         if pod.spec.node_name and before is not None and before.node == pod.spec.node_name:
             self._sent.pop(key, None)
-        if reread or key in self.assumed.held:
-            self._apply(Changed(self._overlay_pod(pod)))
-        else:
-            self.pods[key] = kept(pod)
-            self._apply(Advanced(self.assumed.over_pod(pod)))
+        self.pods[key] = data
+        overlaid = self.assumed.over_pod(pod)
+        self._apply(Changed(overlaid) if reread or key in self.assumed.held else Advanced(overlaid))
         after = self.state.tasks.get(key)
         if pod.spec.node_name and before is not None and before.node != pod.spec.node_name:
             self._placed_elsewhere(key, pod.spec.node_name, after)
@@ -462,7 +503,8 @@ class Feed:
     def _version(self, kind: str, key: str) -> tuple[str, str]:
         """Return uid and version of the object with this key; empty strings if there is none."""
         if kind == "Pod":
-            pod = head_of(self.pods.get(key, b"{}")).metadata
+            data = self.pods.get(key, b"{}")
+            pod = head_of(data if isinstance(data, bytes) else data.value).metadata
             return pod.uid, pod.resource_version
         known = self._known(kind, key)
         return ("", "") if known is None else (known.metadata.uid or "", known.metadata.resource_version or "")
@@ -487,6 +529,7 @@ class Feed:
         if kind == "Pod":
             self.pods.pop(key, None)
             self._sent.pop(key, None)
+            self._answered.pop(key, None)
         elif kind == "PodGroup":
             self.groups.pop(key, None)
         elif kind == KUBERNETES_GROUP:
@@ -513,7 +556,7 @@ class KindFeed:
 
     def on_relist(self, items: Sequence[bytes], version: str) -> None:
         """Replace all objects of the kind."""
-        self._feed.relisted(self._kind, items)
+        self._feed.relisted(self._kind, items, version)
 
     def on_events(self, batch: Sequence[Seen]) -> None:
         """Apply events."""
@@ -548,6 +591,11 @@ def _older(obj: Object, known: Object) -> bool:
     """True if an object is an earlier version of a stored one."""
     new, old = obj.metadata, known.metadata
     return new.uid == old.uid and _precedes(new.resource_version or "", old.resource_version or "")
+
+
+def _number(version: str) -> int:
+    """A version as a number; 0 for an invalid one."""
+    return int(version) if version.isdigit() else 0
 
 
 def _precedes(one: str, other: str) -> bool:

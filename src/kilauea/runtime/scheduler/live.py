@@ -30,6 +30,7 @@ from kilauea.engine.model.shards import NONE, Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.built_in import built_in_queue
+from kilauea.runtime.inputs.reading import reduced
 from kilauea.runtime.inputs.resources import (
     OPTIONAL,
     PRIORITY_KINDS,
@@ -57,6 +58,7 @@ from kilauea.runtime.scheduler.timing import Stopwatch
 from kilauea.runtime.scheduler.workers import Writes
 from kilauea.simulator.extensions import BUILT_IN, Extensions
 from kilauea.telemetry.metrics import SchedulerMetrics
+from kilauea.telemetry.tracing import UNTRACED, Tracer
 
 STATUS_WRITES = 8
 """Statuses written at a time."""
@@ -112,9 +114,11 @@ async def at_once(work: Callable[[], Plan]) -> Plan:
     return work()
 
 
-def deciding(extensions: Extensions, seed: int | None, clock: Clock, metrics: SchedulerMetrics) -> Decide:
+def deciding(
+    extensions: Extensions, seed: int | None, clock: Clock, metrics: SchedulerMetrics, tracer: Tracer = UNTRACED
+) -> Decide:
     """Return the engine with the user's plugins under a watchdog, and its duration measured."""
-    observer = Stopwatch(clock.monotonic, metrics)
+    observer = Stopwatch(clock.monotonic, metrics, tracer)
 
     def decide(state: ClusterState, conf: SchedulerConf, now: int, backoff: AdmissionBackoff, *, reasons: bool) -> Plan:
         with extensions.watched() as dog:
@@ -148,6 +152,7 @@ class LiveScheduler:
         metrics: receives measurements.
         extensions: plugins and actions of the user.
         run: runs a cycle.
+        tracer: records cycles, binds and evictions as spans.
     """
 
     def __init__(
@@ -161,6 +166,7 @@ class LiveScheduler:
         metrics: SchedulerMetrics,
         extensions: Extensions = BUILT_IN,
         run: Runner = in_thread,
+        tracer: Tracer = UNTRACED,
     ) -> None:
         self._api = api
         self._clock = clock
@@ -178,7 +184,15 @@ class LiveScheduler:
         if options.node_labels:
             handlers["Node"] = SelectedNodes(self.feed, options.node_labels)
         self._reflectors = {
-            kind: Reflector(api, RESOURCES[kind], handler, clock, rng, may_be_refused=kind in OPTIONAL)
+            kind: Reflector(
+                api,
+                RESOURCES[kind],
+                handler,
+                clock,
+                rng,
+                may_be_refused=kind in OPTIONAL,
+                reduce=reduced if kind == "Pod" else None,
+            )
             for kind, handler in handlers.items()
         }
         component = options.component
@@ -190,7 +204,7 @@ class LiveScheduler:
         self._device_configs = DeviceConfigReader(api, self.feed, conf, clock)
         self._writes = Writes(clock, rng, STATUS_WRITES)
         statuses = self._statuses = Statuses(api, self.feed, tell, self._writes, clock)
-        self._executor = Executor(api, self.feed, tell, metrics, clock, rng, component, statuses.bind_failed)
+        self._executor = Executor(api, self.feed, tell, metrics, clock, rng, component, statuses.bind_failed, tracer)
         self._nominations = Nominations(api, self.feed, clock, rng)
         self._shard = ShardKeeper(api, self.feed, clock) if state.shards.active else None
         self.scheduler = Scheduler(
@@ -203,9 +217,10 @@ class LiveScheduler:
                 statuses,
                 CycleMetrics(self.feed, metrics),
                 tell,
-                deciding(extensions, options.seed, clock, metrics),
+                deciding(extensions, options.seed, clock, metrics, tracer),
                 extensions,
                 run,
+                tracer,
             ),
             clock,
             options.period,

@@ -33,6 +33,7 @@ from kilauea.runtime.scheduler.metrics import CycleMetrics
 from kilauea.runtime.scheduler.nominations import Nominations
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.simulator.extensions import Extensions
+from kilauea.telemetry.tracing import UNTRACED, Tracer
 
 GATHER = SECOND // 200
 """Microseconds to wait after an event for others to share its cycle."""
@@ -73,6 +74,7 @@ class Parts:
         decide: the engine.
         extensions: plugins and actions of the user.
         run: runs a cycle, for example in another thread, while the feed is frozen.
+        tracer: records cycles as spans.
     """
 
     feed: Feed
@@ -86,6 +88,7 @@ class Parts:
     decide: Decide
     extensions: Extensions
     run: Runner
+    tracer: Tracer = UNTRACED
 
 
 class Scheduler:
@@ -154,6 +157,13 @@ class Scheduler:
 
     async def step(self) -> Plan:
         """Run one cycle and start to carry out its plan."""
+        with self._parts.tracer.span("cycle") as span:
+            plan = await self._cycle()
+            counts = {"binds": len(plan.binds), "evictions": len(plan.evictions), "pending": len(plan.pending)}
+            span.note({f"kilauea.{name}": count for name, count in counts.items()})
+        return plan
+
+    async def _cycle(self) -> Plan:
         parts, started = self._parts, self._clock.monotonic()
         whole = started >= self._due
         if whole:

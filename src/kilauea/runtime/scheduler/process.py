@@ -61,6 +61,7 @@ async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensio
             extensions,
             # The watchdog over the user's plugins works best in the main thread.
             at_once if extensions.bring_any else in_thread,
+            daemon.tracer,
         )
 
         def settings() -> dict[str, Any]:

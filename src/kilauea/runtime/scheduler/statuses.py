@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kilauea.api.core import Pod
 from kilauea.api.kinds import KUBERNETES_GROUP, KUBERNETES_POD_GROUPS
 from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.ports import Api, Clock, Key, Record
@@ -21,7 +20,8 @@ from kilauea.engine.explain.group import with_hints
 from kilauea.engine.model.jobs import PENDING
 from kilauea.engine.model.kubernetes_groups import was_scheduled
 from kilauea.engine.plan import GroupOutcome, Plan
-from kilauea.runtime.inputs.resources import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
+from kilauea.runtime.inputs.reading import pod_in
+from kilauea.runtime.inputs.resources import GROUPS_OF_PODS, PODS, QUEUES, reference
 from kilauea.runtime.scheduler import group_status, kubernetes_status, pod_status
 from kilauea.runtime.scheduler.assumed import Phased
 from kilauea.runtime.scheduler.debounce import Debounce
@@ -234,8 +234,7 @@ class Statuses:
         data = self._feed.pods.get(key)
         if data is None:
             return
-        pod = DECODERS["Pod"].decode(data)
-        assert isinstance(pod, Pod)
+        pod = pod_in(data)
         if pod.metadata.uid != content.uid or pod.spec.node_name or pod_status.content_of(pod) == content:
             return
         if key in self._feed.assumed.binds:

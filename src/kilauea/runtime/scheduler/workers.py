@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
+from contextvars import Context
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -34,7 +35,8 @@ class WorkerPool:
         """Queue a task."""
         self._waiting.append(work)
         if len(self._tasks) < self._size:
-            task = asyncio.get_running_loop().create_task(self._work())
+            # A worker outlives the task that adds the first work, and so is not part of that one's trace.
+            task = asyncio.get_running_loop().create_task(self._work(), context=Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

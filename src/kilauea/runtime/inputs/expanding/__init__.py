@@ -57,7 +57,7 @@ def expand(workloads: Sequence[Obj], objects: Sequence[Object], now: int) -> Exp
         name = f"{metadata['namespace']}/{metadata['name']}"
         try:
             if written.get("apiVersion") != VC_JOBS.api_version:
-                group, made, missing = expand_workload(workload, creation)
+                group, made, missing = expand_workload(workload, known, creation)
             else:
                 group, made, missing = expand_job(workload, known, creation)
                 out.groups[name] = group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,13 +10,15 @@ import msgspec
 
 from kilauea.api.core import Pod
 from kilauea.api.decode import without_nulls
-from kilauea.api.kinds import CLAIMS, POD_GROUPS, PODS, QUEUES
+from kilauea.api.kinds import CLAIMS, POD_GROUPS, PODS, QUEUES, REPLICA_SETS
 from kilauea.api.meta import Object
-from kilauea.api.ports import Key, Obj, Resource
+from kilauea.api.ports import Key, Obj, Resource, key_of
 from kilauea.api.scheduling import PodGroup, PriorityClass
 from kilauea.api.storage import PersistentVolumeClaim
 from kilauea.api.times import format_time
 from kilauea.api.wellknown import SYSTEM_CLASSES
+from kilauea.controllers.deployments.revisions import HASH
+from kilauea.controllers.pods import FINISHED
 
 
 def stored(workload: Obj, now: int) -> dict[str, Any]:
@@ -50,15 +53,36 @@ def _dated(body: Mapping[str, Any], owner: Obj, resource: Resource) -> dict[str,
     return {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 
 
+def _deployment_of(pod: Pod) -> str:
+    """The name of the Deployment that a pod belongs to, by that of its ReplicaSet; empty if there is none."""
+    digest = (pod.metadata.labels or {}).get(HASH)
+    if not digest or pod.metadata.deletion_timestamp or (pod.status and pod.status.phase in FINISHED):
+        return ""
+    owners = (owner.name for owner in pod.metadata.owner_references or () if owner.kind == REPLICA_SETS.kind)
+    return next((name.removesuffix(f"-{digest}") for name in owners if name.endswith(f"-{digest}")), "")
+
+
 class Known:
     """Existing objects; a view of the queues and claims among them."""
 
     def __init__(self, objects: Sequence[Object]) -> None:
+        self._pods = [obj for obj in objects if isinstance(obj, Pod)]
+        self._replicas: defaultdict[str, list[Pod]] | None = None
         self._have = {(obj.kind, obj.key) for obj in objects if isinstance(obj, Pod | PodGroup)}
         self._values = dict(SYSTEM_CLASSES) | {obj.name: obj.value for obj in objects if isinstance(obj, PriorityClass)}
         self._claims = {obj.key: obj for obj in objects if isinstance(obj, PersistentVolumeClaim)}
         plain = (msgspec.to_builtins(obj) for obj in objects if obj.kind == QUEUES.kind)
         self._queues: Mapping[str, Obj] = {queue["metadata"]["name"]: queue for queue in plain}
+
+    def replicas(self, deployment: Obj) -> Sequence[Pod]:
+        """The pods that a Deployment has already."""
+        if self._replicas is None:
+            self._replicas = defaultdict(list)
+            for pod in self._pods:
+                name = _deployment_of(pod)
+                if name:
+                    self._replicas[f"{pod.namespace}/{name}"].append(pod)
+        return self._replicas.get(str(key_of(deployment)), ())
 
     def has(self, obj: Object) -> bool:
         """True if such a pod or group exists."""

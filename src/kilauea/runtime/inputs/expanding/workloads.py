@@ -17,7 +17,7 @@ from kilauea.controllers.podgroups import PodGroupController
 from kilauea.controllers.pods import from_template
 from kilauea.engine.model.kubernetes_groups import key_of
 from kilauea.runtime.inputs.expanding.creation import Creation
-from kilauea.runtime.inputs.expanding.objects import made_group, made_pod
+from kilauea.runtime.inputs.expanding.objects import Known, made_group, made_pod
 from kilauea.runtime.inputs.expanding.refusing import Refused
 from kilauea.runtime.inputs.expanding.states import state_of_job
 from kilauea.simulator.scenario import NotCreated
@@ -34,8 +34,10 @@ GANGS = ("volcano", "kilauea")
 """Schedulers whose pods get groups."""
 
 
-def expand_workload(workload: Obj, creation: Creation) -> tuple[str, list[Object], NotCreated | None]:
-    """The key of a new workload's group (empty if it has none), its group and pods, and the pods that are not created.
+def expand_workload(workload: Obj, known: Known, creation: Creation) -> tuple[str, list[Object], NotCreated | None]:
+    """The key of a workload's group (empty if it has none), its new group and pods, and the pods that are not created.
+
+    A Deployment that is there already gets the replicas that it lacks, in the group of those that it has.
 
     Raises:
         Refused: the API server would reject the workload.
@@ -49,12 +51,16 @@ def expand_workload(workload: Obj, creation: Creation) -> tuple[str, list[Object
     owner = {**complete, "apiVersion": resource.api_version, "kind": resource.kind}
     spec = spec_of(complete)
     count = spec.get("parallelism" if resource == JOBS else "replicas", 1)
-    bodies = [_pod(owner, resource, number) for number in range(0 if state_of_job(complete) else count)]
+    there = known.replicas(complete) if workload["kind"] == "Deployment" else ()
+    bodies = [_pod(owner, resource, number) for number in range(len(there), 0 if state_of_job(complete) else count)]
     if not bodies:
         return "", [], None
     group = _group(bodies[0], owner, resource)
     made: list[Object] = []
-    if group is not None:
+    joined = next((name for each in there if (name := each.annotations.get(GROUP_NAME))), "")
+    if group is not None and joined:
+        group["metadata"]["name"] = joined
+    elif group is not None:
         made.append(made_group(group, owner))
     refused, missing = creation.refusals(bodies)
     for body in (body for place, body in enumerate(bodies) if place not in refused):

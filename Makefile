@@ -8,6 +8,7 @@ CLIENTS := $(basename $(notdir $(wildcard requirements/clients-*.in)))
 CLIENT_STAMPS := $(CLIENTS:%=$(VENV)/clients/%/.installed)
 BETWEEN := $(basename $(notdir $(wildcard requirements/between-*.in)))
 BETWEEN_STAMPS := $(BETWEEN:%=$(VENV)/clients/%/.installed)
+TRACING_STAMP := $(VENV)/tracing/.installed
 BENCH_FLAGS ?=
 PYTEST_FLAGS ?=
 COVERAGE_TESTS ?=
@@ -15,6 +16,8 @@ CONFORMANCE_FLAGS ?=
 NOX_FLAGS ?=
 MANIFEST_FLAGS ?=
 PROSE := src tests docs examples benchmarks deploy README.md ARCHITECTURE.md CONTRIBUTING.md
+# Tests that take long: those of `make test-cluster` and `make test-charts`.
+LONG := tests/cluster tests/adversary tests/charts tests/system/test_nights.py
 # Tests at the real Kubernetes; `make test-kubernetes` runs them, because it builds Kubernetes and Helm.
 REAL := $(addprefix tests/cluster/test_,from_volcano.py installation.py real_kubernetes.py rights.py webhooks.py)
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
@@ -27,7 +30,7 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
-	@echo "make demo             start a cluster here and play the newest story on it: examples/jobs"
+	@echo "make demo             start a cluster here and play the newest story on it: examples/inference-and-training"
 	@echo "make test             format, lint, prose, types, layers and tests: the gate for every change"
 	@echo "make coverage         tests, and how much of the code they run: build/coverage/index.html"
 	@echo "make test-matrix      quick tests on each Python of this machine, and with the lowest requirements"
@@ -64,8 +67,15 @@ $(VENV)/clients/%/.installed: requirements/%.txt $(STAMP)
 	@$(PIP) install --require-hashes --no-deps --no-compile --target $(@D) -r $<
 	@touch $@
 
+# OpenTelemetry, in a folder of its own, for tests/cluster/test_tracing.py.
+$(TRACING_STAMP): requirements/tracing.txt $(STAMP)
+	@echo "install: OpenTelemetry"
+	@rm -rf $(@D)
+	@$(PIP) install --require-hashes --no-deps --no-compile --target $(@D) -r $<
+	@touch $@
+
 demo: install
-	@$(BIN)/python examples/jobs/demo.py
+	@$(BIN)/python examples/inference-and-training/demo.py
 
 test: install $(CLIENT_STAMPS)
 	@echo "test: format"
@@ -79,11 +89,11 @@ test: install $(CLIENT_STAMPS)
 	@echo "test: layers"
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: tests"
-	@$(BIN)/pytest -n 2 --ignore=tests/cluster --ignore=tests/adversary --ignore=tests/charts $(PYTEST_FLAGS)
+	@$(BIN)/pytest -n 2 $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
 
 # COVERAGE_TESTS=tests/api measures a part. Tests of speed are left out: measuring slows what they time.
 coverage: install
-	@$(BIN)/pytest -n 2 --ignore=tests/cluster --ignore=tests/adversary --ignore=tests/charts --cov --cov-report=html --cov-report=term \
+	@$(BIN)/pytest -n 2 $(LONG:%=--ignore=%) --cov --cov-report=html --cov-report=term \
 		--deselect tests/api/test_validate.py::test_plain_pods_cost_little $(PYTEST_FLAGS) $(COVERAGE_TESTS)
 	@echo "coverage: open build/coverage/index.html"
 
@@ -95,7 +105,7 @@ test-clients: install $(CLIENT_STAMPS) $(BETWEEN_STAMPS)
 	@$(BIN)/pytest tests/official_clients $(PYTEST_FLAGS)
 
 # The adversary's tests measure how long others wait, so nothing else runs beside them.
-test-cluster: install
+test-cluster: install $(TRACING_STAMP)
 	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
 	@$(BIN)/pytest tests/adversary $(PYTEST_FLAGS)
 
@@ -138,7 +148,7 @@ manifests: install
 lock: install
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 		{ echo "lock: needs a .venv made with Python 3.11"; exit 1; }
-	@set -e; for name in runtime dev; do \
+	@set -e; for name in runtime dev tracing; do \
 		echo "lock: requirements/$$name.txt"; \
 		$(COMPILE) --output-file requirements/$$name.txt requirements/$$name.in; \
 		{ echo "# Pinned versions for requirements/$$name.in. Made by \`make lock\`; do not edit."; \

@@ -49,12 +49,12 @@ def row(case: Case) -> list[str]:
 
 
 def body(options: measure.Options) -> None:
-    """A tenth of the cluster, as small pods, as stored ones and with a shard; then the whole."""
+    """A tenth of the cluster, as small pods, as stored ones and with a shard; then the whole, small and stored."""
     tenth = options.size(5000, 50), options.size(100_000, 500), options.size(1000, 20)
     whole = options.size(50_000, 100), options.size(1_000_000, 1000), options.size(10_000, 40)
     heading = ["cluster", "pod", "kept", "memory", "peak", "list", "first", "idle", "50 changes", "placed", "in"]
-    cases = [Case(*tenth), Case(*tenth, stored=True), Case(*tenth, shards=5), Case(*whole)]
-    measure.show("CPU time and memory of one scheduler, from lists in memory", heading, list(map(row, cases)))
+    cases = [Case(*tenth), Case(*tenth, stored=True), Case(*tenth, shards=5), Case(*whole), Case(*whole, stored=True)]
+    measure.show("CPU time and memory of one scheduler, from lists page by page", heading, list(map(row, cases)))
 
 
 if __name__ == "__main__":

@@ -2,33 +2,40 @@
 
     python benchmarks/scale_probe.py NODES PODS MORE [SHARDS] [--stored]
 
-Objects come as bytes of a list, as from an API server, and go through the live scheduler's feed into the state. With
-SHARDS, the scheduler works on that part of the nodes. Times are CPU time.
+Objects come as pages of lists, as from an API server, and go through the client and the live scheduler's feed into the
+state. With SHARDS, the scheduler works on that part of the nodes. Times are CPU time, without that of making the pages.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import itertools
 import json
 import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import scenarios
 
+from kilauea.client.rest import Client
+from kilauea.client.transport import Answer
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.model.shards import HARD, NONE, Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.conf_file import read_conf
+from kilauea.runtime.inputs.reading import reduced
+from kilauea.runtime.inputs.resources import RESOURCES
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.feed import Feed
-from kilauea.runtime.tasks import collect_seldom, collection_paused
+from kilauea.runtime.tasks import collect_seldom
 
 GANG = 10
 NOW = 1_767_229_200_000_000
@@ -44,13 +51,47 @@ TURNS = 20
 encode = msgspec.json.Encoder().encode
 
 
-def listed(objects: Iterable[scenarios.Json]) -> dict[str, list[bytes]]:
-    """Objects as bytes, by kind."""
-    out: dict[str, list[bytes]] = {}
-    with collection_paused():
-        for obj in objects:
-            out.setdefault(obj["kind"], []).append(encode(obj))
-    return out
+class Pages:
+    """A transport that answers lists with pages of objects, which are made when they are asked for.
+
+    Attributes:
+        spent: CPU time of making them.
+        sizes: bytes of all objects, by kind.
+        counts: their number.
+    """
+
+    def __init__(self, objects: Mapping[str, Iterator[scenarios.Json]]) -> None:
+        self._objects = objects
+        self.spent = 0.0
+        self.sizes = dict.fromkeys(objects, 0)
+        self.counts = dict.fromkeys(objects, 0)
+
+    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """The next page of a kind."""
+        started = time.process_time()
+        parts = urlsplit(target)
+        kind = next(each for each in self._objects if RESOURCES[each].plural == parts.path.rpartition("/")[2])
+        limit = int(parse_qs(parts.query)["limit"][0])
+        items = [encode(obj) for obj in itertools.islice(self._objects[kind], limit)]
+        self.sizes[kind] += sum(map(len, items))
+        self.counts[kind] += len(items)
+        more = b"more" if len(items) == limit else b""
+        text = b'{"metadata":{"resourceVersion":"1","continue":"%b"},"items":[%b]}' % (more, b",".join(items))
+        self.spent += time.process_time() - started
+        return Answer(200, {}, text)
+
+    async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Nothing is watched."""
+        yield b""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def of_kind(kind: str, nodes: int, pods: int, *, stored: bool) -> Iterator[scenarios.Json]:
+    """The objects of a kind."""
+    found = (obj for obj in scenarios.running(nodes, pods, GANG) if obj["kind"] == kind)
+    return (as_stored(number, obj) for number, obj in enumerate(found)) if stored and kind == "Pod" else found
 
 
 def as_stored(number: int, pod: scenarios.Json) -> scenarios.Json:
@@ -118,19 +159,23 @@ class Probe:
         self.conf = conf
         sharding = Sharding(HARD if shards else NONE)
         self.feed = Feed(ClusterState(sharding=sharding), Assumed())
-        objects = scenarios.running(nodes, pods, GANG)
-        if stored:
-            objects = (as_stored(n, obj) if obj["kind"] == "Pod" else obj for n, obj in enumerate(objects))
-        lists = listed(objects)
-        self.size = sum(map(len, lists["Pod"])) / pods
-        """Mean size of a pod in the list."""
+        kinds = ("Node", "PodGroup", "Queue", "Pod")
+        objects = {kind: of_kind(kind, nodes, pods, stored=stored) for kind in kinds}
         if shards:
-            lists["NodeShard"] = [encode(shard(nodes, shards))]
+            objects["NodeShard"] = iter([shard(nodes, shards)])
+        pages = Pages(objects)
         started = time.process_time()
-        for kind in sorted(lists):
-            self.feed.relisted(kind, lists.pop(kind))
-        self.load = time.process_time() - started
+        asyncio.run(self.read(Client(pages), sorted(objects)))
+        self.load = time.process_time() - started - pages.spent
+        self.size = pages.sizes["Pod"] / pages.counts["Pod"]
+        """Mean size of a pod in the list."""
         collect_seldom()
+
+    async def read(self, client: Client, kinds: Iterable[str]) -> None:
+        """List all kinds."""
+        for kind in kinds:
+            found = await client.list(RESOURCES[kind], reduce=reduced if kind == "Pod" else None)
+            self.feed.relisted(kind, found.items)
 
     def run(self) -> tuple[float, Plan]:
         """Run a cycle; return its seconds and its plan."""
@@ -186,7 +231,7 @@ def main() -> None:
         "place": min(seconds for seconds, _ in placed),
         "bound": len(placed[0][1].binds),
         "size": probe.size,
-        "kept": sum(map(len, probe.feed.pods.values())) / len(probe.feed.pods),
+        "kept": sum(len(pod) for pod in probe.feed.pods.values() if isinstance(pod, bytes)) / len(probe.feed.pods),
         "resident": held,
         "peak": peak(),
     }

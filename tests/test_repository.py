@@ -197,7 +197,13 @@ def test_pinned_requirements_have_versions_and_hashes() -> None:
     pinned = [path for path in requirement_files() if path.endswith(".txt") and path != LOWEST]
     clients = [f"requirements/clients-{each}.txt" for each in ("29", "33", "newest")]
     between = [f"requirements/between-{each}.txt" for each in (30, 31, 32, 34, 35)]
-    assert pinned == [*between, *clients, "requirements/dev.txt", "requirements/runtime.txt"]
+    assert pinned == [
+        *between,
+        *clients,
+        "requirements/dev.txt",
+        "requirements/runtime.txt",
+        "requirements/tracing.txt",
+    ]
     one_pin = re.compile(r"[a-z0-9][a-z0-9.-]*==[^\s;]+( ;[^-]+)?(\s+--hash=sha256:[0-9a-f]{64})+")
     for path in pinned:
         assert requirements_in(path)
@@ -214,6 +220,7 @@ def test_requirement_files_hold_no_addresses() -> None:
 def test_requirements_agree_with_the_package_metadata() -> None:
     metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert requirements_in("requirements/runtime.in") == metadata["project"]["dependencies"]
+    assert requirements_in("requirements/tracing.in") == metadata["project"]["optional-dependencies"]["tracing"]
     assert set(requirements_in("requirements/runtime.txt")) <= set(requirements_in("requirements/dev.txt"))
 
 

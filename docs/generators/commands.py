@@ -19,7 +19,7 @@ def kilauea_page() -> str:
     """All subcommands of `kilauea`."""
     introduction = (
         "Every subcommand with its options, as `kilauea COMMAND --help` has them. Exit codes: 0 it worked, "
-        "1 it failed, 2 wrong usage or an invalid configuration; `kilauea run --wait` ends with that of the job."
+        "1 it failed, 2 wrong usage or an invalid configuration; `kilauea run` ends with that of the job."
     )
     programs_of_volcano = [_program(name) for name in PROGRAMS]
     return page("kilauea", introduction, _command(main, "kilauea", 2), *programs_of_volcano)

@@ -42,6 +42,7 @@ class FaultyProxy:
         url: its address.
         rate: the part of requests that goes wrong.
         writes: requests that change something else than leases and were sent on, in order.
+        traces: path and `traceparent` of the requests that have one.
         seen: what went wrong.
     """
 
@@ -54,6 +55,7 @@ class FaultyProxy:
         self.url = ""
         self.rate = 0.0
         self.writes: list[str] = []
+        self.traces: list[tuple[str, str]] = []
         self.seen: set[str] = set()
 
     def kubeconfig(self, path: Path) -> Path:
@@ -116,6 +118,8 @@ class FaultyProxy:
         """Send a request on, and its answer back piece by piece."""
         if request.method not in READS and "/leases" not in request.path:
             self.writes.append(f"{request.method} {request.path}")
+        if "traceparent" in request.headers:
+            self.traces.append((request.path, request.headers["traceparent"]))
         try:
             url = self._server.url + request.path_qs
             async with self._session.request(request.method, url, headers=_kept(request.headers), data=body) as answer:

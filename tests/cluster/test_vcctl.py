@@ -121,7 +121,7 @@ def test_a_cascade_waits_for_running_jobs_unless_it_is_forced(console: Console, 
     console.good("vcctl", "queue", "create", "-n", "busy")
     console.good("vcctl", "queue", "create", "-n", "idle-leaf", "--parent", "busy")
     console.good("vcctl", "queue", "create", "-n", "leaf", "--parent", "busy")
-    console("kilauea", "run", "-J", "at-work", "-p", "leaf", "-n", "2", "--", "sleep", "3600")
+    console("kilauea", "run", "-d", "-J", "at-work", "-p", "leaf", "-n", "2", "--", "sleep", "3600")
     for _ in range(300):
         if "at-work" in console.good("vcctl", "job", "list") and state_of(objects, "at-work") == "Running":
             break

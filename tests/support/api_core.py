@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Coroutine
+from ipaddress import IPv4Network
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 from kilauea.apiserver.admission.chain import admission_steps
-from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.backend import SERVICE_RANGE, Backend
 from kilauea.apiserver.bootstrap import create_first_objects
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.dynamic.admission import DynamicAdmission
@@ -62,15 +63,21 @@ class Watch:
 class Api:
     """An API in memory, with the namespaces of every cluster, whose time stands still until it is moved."""
 
-    def __init__(self, retention: Retention | None = None, remote: Remote | None = None) -> None:
+    def __init__(
+        self,
+        retention: Retention | None = None,
+        remote: Remote | None = None,
+        service_range: IPv4Network = SERVICE_RANGE,
+    ) -> None:
         self.loop = asyncio.new_event_loop()
         self.now = START
         self.backend = Backend(
             self.run(Store.open(None, "memory", retention=retention or Retention())),
-            Registry(builtin_types()),
+            Registry(builtin_types(loopback=service_range.is_loopback)),
             lambda: self.now,
             Random(7),
             admission_steps(),
+            service_range=service_range,
         )
         self.backend.dynamic = DynamicAdmission(self.backend.store, remote)
         self.server = ApiServer(self.backend)

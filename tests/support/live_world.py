@@ -19,6 +19,7 @@ from typing import Any
 from kilauea.api.ports import Key, Record, Resource
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.client.rest import Client
+from kilauea.client.traced import Traced
 from kilauea.client.transport import Answer, Transport
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.cluster.in_process import Definitions
@@ -26,6 +27,7 @@ from kilauea.runtime.inputs.resources import GROUPS_OF_PODS, PODS, QUEUES, RESOU
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once
 from kilauea.telemetry.metrics import SchedulerMetrics
+from kilauea.telemetry.tracing import UNTRACED
 from support.virtual_api import World, virtual_api
 
 NODES = RESOURCES["Node"]
@@ -87,12 +89,13 @@ class Live:
         """Kind and name of the object, reason, message."""
         self.conf = conf
         self.tasks: list[asyncio.Task[None]] = []
+        self.tracer = UNTRACED
         self.restart()
 
     def restart(self) -> None:
         """A new scheduler, which knows nothing; it begins with `start`."""
         self.scheduler = LiveScheduler(
-            Client(self.wire, "scheduler", Random(5)),
+            Client(Traced(self.wire, self.tracer), "scheduler", Random(5)),
             LiveOptions(names=self.names),
             ConfReload(self.conf),
             self.world.clock,
@@ -100,6 +103,7 @@ class Live:
             self._tell,
             self.metrics,
             run=at_once,
+            tracer=self.tracer,
         )
 
     def _tell(self, component: str, event: Record) -> None:

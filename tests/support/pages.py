@@ -37,7 +37,7 @@ INSTALL = "make install"
 SERVERS = ("kilauea up", "kilauea apiserver")
 LOOKS = (
     r"kubectl (?:get|describe|logs|events|auth)|vcctl \w+ (?:list|view|get|describe|tree|children)|vjobs|vqueues"
-    r"|kilauea (?:doctor|explain|queues|plan)"
+    r"|kilauea (?:doctor|explain|queues|plan|squeue|sinfo|sacct)"
 )
 """Commands that change nothing, so that they may be repeated."""
 ALONE = r"kilauea (?:plan|explain|queues) (?:[^|]* )?-f examples/(?!jobs|vcjobs|sharing)"
@@ -51,7 +51,7 @@ CHANGING = (
     (re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .*?\d\d:\d\d:\d\d(?: \S+)?(?: \d{4})?"), "<time>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "<date>"),
     (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+\b(?: \((?:x\d+ over )?\S+ ago\))?"), "<age>"),
-    (re.compile(r"^\S+: (?:Submitted|Pending|Running \(.*\)|Restarting|Completing)\n", re.M), ""),
+    (re.compile(r"^\S+: (?:Submitted|Pending|Running \(.*\)|Restarting|Completing|waits: .*)\n", re.M), ""),
     (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "<suffix>"),
     (re.compile(r"\b10\.\d+\.\d+\.\d+\b"), "<ip>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:<port>"),

@@ -58,6 +58,19 @@ def test_lines_appear_when_the_command_has_come_to_them() -> None:
     assert not log.running
 
 
+def test_a_log_that_is_followed_ends_with_its_pod_although_a_new_one_started_in_the_same_second() -> None:
+    w = world(pod(restart="Never", command="echo hello; sleep 2; echo bye"))
+    log = PodLogs(w).open(w.pod("p"), "c", previous=False, tail=None, now=lambda: w.now)
+    assert b"hello\n" in [entry.data for entry in log.read()]
+    started = w.pod("p")["status"]["startTime"]
+    w.remove(PODS, "p", "default")
+    w.put(PODS, pod(restart="Never", command="echo hello; sleep 2; echo bye"))
+    w.run(0)
+    assert w.pod("p")["status"]["startTime"] == started
+    w.run(5)
+    assert (list(log.read()), log.ended) == ([], True)
+
+
 def test_the_run_before_the_last_one_is_kept() -> None:
     w = world(pod(command="echo hello; sleep 2; exit 1"))
     assert read(w, previous=True) == []

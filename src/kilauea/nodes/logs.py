@@ -34,12 +34,14 @@ class ContainerLog(NamedTuple):
         started: when the run started, by its status; empty if there was none.
         running: whether it may write more.
         waits: why the container has not run yet; empty if it has, or does not exist.
+        run: id of the container; a pod that takes the place of this one has another.
     """
 
     lines: tuple[LogLine, ...] = ()
     started: str = ""
     running: bool = False
     waits: str = ""
+    run: str = ""
 
 
 class PodLogs:
@@ -79,10 +81,11 @@ class PodLogs:
         # A container that waits for its restart shows the run before.
         has_run = run.running or "terminated" in run.state
         state = run.state if has_run and not previous else last
-        started = (state.get("running") or state.get("terminated") or {}).get("startedAt", "")
+        shown = state.get("running") or state.get("terminated") or {}
+        run_id = shown.get("containerID") or run.entry.get("containerID", "")
         waits = "" if has_run or last else (run.state.get("waiting") or {}).get("reason", "")
         lines = tuple(_lines(found, run, state, now))
-        return ContainerLog(lines, started, run.running and not previous, waits)
+        return ContainerLog(lines, shown.get("startedAt", ""), run.running and not previous, waits, run_id)
 
 
 class _Reader:
@@ -91,14 +94,16 @@ class _Reader:
     def __init__(self, look: Callable[[], ContainerLog], log: ContainerLog, tail: int | None) -> None:
         self._look = look
         self._log: ContainerLog | None = log
-        self._started = log.started
+        self._run = (log.run, log.started)
         self._seen = 0 if tail is None else max(len(log.lines) - tail, 0)
         self.ended = False
 
     def read(self) -> Sequence[LogEntry]:
         """Return the lines that have come since."""
         log, self._log = self._log or self._look(), None
-        if log.started != self._started:  # a run after it is not followed, as with kubelets
+        # A run after it is not followed, as with kubelets. It may have started in the same second: times of runs are
+        # whole seconds, and a pod that is replaced at once has the name of the one before.
+        if (log.run, log.started) != self._run:
             self.ended = True
             return ()
         found, self._seen = log.lines[self._seen :], len(log.lines)

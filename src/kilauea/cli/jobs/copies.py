@@ -120,8 +120,13 @@ class Copies:
             is_last = copy.ended.is_set()
             try:
                 read = self._output.read(copy.key, copy.container, position, follow=not is_last, stream=stream)
+                is_own = False
                 async with aclosing(read) as pieces:
                     async for text in pieces:
+                        # Logs are read by name, which may belong to a new pod by now.
+                        is_own = is_own or await self._is_there(copy)
+                        if not is_own:
+                            return
                         self._received += 1
                         await self._printer.output(copy.label, text, error=error)
             except ApiError as refusal:

@@ -91,20 +91,26 @@ def test_simulated_nodes_stand_beside_the_machine(cluster: ProcessCluster) -> No
     again.stop()
 
 
+def seconds_of(test: int) -> str:
+    """An argument of `sleep` that no other process of this machine has."""
+    return f"10000{test}.{os.getpid()}"
+
+
 def test_processes_outlive_a_killed_cluster_and_are_found_again(cluster: ProcessCluster, tmp_path: Path) -> None:
+    own = seconds_of(1)
     server = cluster.start()
     client = server.client()
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     apply(
         server,
-        pod("stays", f"echo start >> {tmp_path}/starts; exec sleep 100001", sees=tmp_path),
+        pod("stays", f"echo start >> {tmp_path}/starts; exec sleep {own}", sees=tmp_path),
         pod("ends", f"read line < {gate}; exit 7", sees=tmp_path),
         pod("deleted", "exec sleep 1000"),
     )
     for name in ("stays", "ends", "deleted"):
         until_phase(client, name, "Running")
-    until(lambda: processes("100001"), "the process")
+    until(lambda: processes(own), "the process")
     before = main_of(client, "stays")
     server.kill()
     gate.write_text("go\n")
@@ -115,20 +121,21 @@ def test_processes_outlive_a_killed_cluster_and_are_found_again(cluster: Process
     after = main_of(client, "stays")
     assert (after["restartCount"], after["containerID"]) == (0, before["containerID"])
     assert (tmp_path / "starts").read_text() == "start\n"
-    assert len(processes("100001")) == 1
+    assert len(processes(own)) == 1
     kubectl(server, "delete", "pod", "stays", "deleted")
-    until(lambda: not processes("100001"), "the process to end with its pod")
+    until(lambda: not processes(own), "the process to end with its pod")
     server.stop()
 
 
 def test_a_process_that_ignores_its_end_is_killed_with_its_children(cluster: ProcessCluster) -> None:
+    own = seconds_of(2)
     server = cluster.start()
     client = server.client()
-    apply(server, pod("stubborn", "trap '' TERM; setsid sleep 100002 & while true; do sleep 1; done"))
+    apply(server, pod("stubborn", f"trap '' TERM; setsid sleep {own} & while true; do sleep 1; done"))
     until_phase(client, "stubborn", "Running")
-    until(lambda: processes("100002"), "the child to be started")
+    until(lambda: processes(own), "the child to be started")
     kubectl(server, "delete", "pod", "stubborn", "--grace-period=2", "--timeout=60s")
-    until(lambda: not processes("100002"), "the child to end")
+    until(lambda: not processes(own), "the child to end")
     server.stop()
 
 

@@ -63,7 +63,7 @@ INTERRUPTED = 130
     "--array",
     default="",
     metavar="ELEMENTS",
-    help="Run a copy for each element: 0-99, 0-30:10, 1,3,7, or 0-99%4 for 4 at a time. They start and fail one by one.",
+    help="Run a copy for each element: 0-99, 0-30:10, 1,3,7, or 0-99%4 for 4 at a time. Each starts and fails alone.",
 )
 @click.option(
     "-t",

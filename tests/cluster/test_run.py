@@ -21,7 +21,7 @@ from cluster.up_process import running_up, start_up
 from kilauea.api.kinds import VC_JOBS
 from support.vcctl_runs import Console, Objects
 
-LONGEST = 60.0
+LONGEST = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ class Lines:
 
     def rest(self) -> list[str]:
         """All that comes until the end."""
-        self._thread.join(2 * LONGEST)
+        self._thread.join(LONGEST)
         assert not self._thread.is_alive(), "the command does not end"
         return [self._lines.get() for _ in range(self._lines.qsize())]
 

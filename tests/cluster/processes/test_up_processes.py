@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from cluster.processes.process_cluster import (
-    SECONDS,
     ProcessCluster,
     main_of,
     pod,
@@ -69,7 +68,7 @@ def test_a_gang_of_processes_completes(cluster: ProcessCluster) -> None:
         status = client.get(f"{VC_JOBS}/gang").get("status") or {}
         return bool((status.get("state") or {}).get("phase") == "Completed")
 
-    until(completed, "the job to complete", SECONDS)
+    until(completed, "the job to complete")
     assert sorted(kubectl(server, "logs", f"gang-w-{number}") for number in (0, 1)) == ["0\n", "1\n"]
     server.stop()
 
@@ -86,7 +85,7 @@ def test_simulated_nodes_stand_beside_the_machine(cluster: ProcessCluster) -> No
     server.stop()
     again = cluster.start()
     words = "2 simulated nodes of earlier runs stay, and pods on them are not executed"
-    until(lambda: words in again.log.read_text(), "the warning about them", SECONDS)
+    until(lambda: words in again.log.read_text(), "the warning about them")
     assert "kubectl delete node node-0 node-1" in again.log.read_text()
     again.stop()
 
@@ -143,9 +142,13 @@ def test_a_command_restarts_with_its_policy(cluster: ProcessCluster) -> None:
     server = cluster.start()
     client = server.client()
     apply(server, pod("again", "exit 1", restart="Always"))
-    until(lambda: main_of(client, "again").get("restartCount", 0) >= 1, "a restart", SECONDS)
-    until(lambda: "waiting" in main_of(client, "again")["state"], "the back-off", SECONDS)
-    assert main_of(client, "again")["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    until(lambda: main_of(client, "again").get("restartCount", 0) >= 1, "a restart")
+
+    def waits() -> bool:
+        waiting = main_of(client, "again")["state"].get("waiting") or {}
+        return waiting.get("reason") == "CrashLoopBackOff"
+
+    until(waits, "the back-off")
     assert status_of(client, "again")["phase"] == "Running"
     server.stop()
 
@@ -165,11 +168,12 @@ def test_a_missing_object_is_named_until_it_is_there(cluster: ProcessCluster) ->
     client = server.client()
     source = {"valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}}
     apply(server, pod("asks", 'echo "$MODE"', main={"env": [{"name": "MODE", **source}]}))
-    until(lambda: "waiting" in (main_of(client, "asks").get("state") or {}), "the pod to wait")
-    until(
-        lambda: main_of(client, "asks")["state"]["waiting"].get("message") == 'configmap "settings" not found',
-        "the reason",
-    )
+
+    def reason() -> str:
+        waiting = (main_of(client, "asks").get("state") or {}).get("waiting") or {}
+        return str(waiting.get("message"))
+
+    until(lambda: reason() == 'configmap "settings" not found', "the reason")
     kubectl(server, "create", "configmap", "settings", "--from-literal=mode=fast")
     until_phase(client, "asks", "Succeeded")
     assert kubectl(server, "logs", "asks") == "fast\n"
@@ -201,7 +205,7 @@ def test_processes_do_not_see_the_folder_with_the_credentials_of_the_cluster(
 
 def test_the_process_runtime_does_not_listen_to_other_machines_unasked(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "kilauea", "up", "--runtime", "process", "--data-dir", str(tmp_path / "data")]
-    done = subprocess.run([*words, "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*words, "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 2
     assert "--allow-remote-processes" in done.stderr
     assert not (tmp_path / "data").exists()

@@ -145,8 +145,7 @@ class MachinePods:
 
     async def close(self) -> None:
         """Let go of the containers, which keep running."""
-        running = sum(1 for state in self._host.states.values() if state.state == "running")
-        if running:
+        if running := len(self.runtime.running):
             log.warning("%d containers keep running on this machine; the next start finds them again", running)
         await self.runtime.close()
 

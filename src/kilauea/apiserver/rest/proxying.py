@@ -158,7 +158,7 @@ def _unavailable(message: str) -> ApiFault:
 
 
 def _of_node(call: Call) -> ApiResponse:
-    """What a kubelet would say.
+    """The answer of a kubelet.
 
     Raises:
         ApiFault: there is no such node (404), or nothing answers this path (501).

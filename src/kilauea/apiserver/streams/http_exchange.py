@@ -13,7 +13,7 @@ _WITHOUT_BODY = (204, 304)
 
 
 class ExchangeError(Exception):
-    """What came is not an answer over HTTP."""
+    """There is no answer over HTTP."""
 
 
 class Answer(NamedTuple):

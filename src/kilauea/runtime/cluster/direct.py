@@ -49,6 +49,9 @@ class DirectTransport:
         if self._closed:
             raise unreachable("the transport is closed")
         answer = await self._server.handle(make_request(method, target, headers, body, self._user))
+        if isinstance(answer, TextStream):
+            async with aclosing(answer.chunks) as chunks:
+                return Answer(200, {}, b"".join([chunk async for chunk in chunks]))
         if not isinstance(answer, ApiResponse):
             await _end(answer)
             raise unreachable(f"{method} {target}: the answer is a stream")

@@ -15,10 +15,11 @@ from kilauea.api.ports import Key
 from kilauea.api.times import SECOND
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.dashboard.amounts import meter, short_name
+from kilauea.dashboard.eviction_list import newest, together
 from kilauea.dashboard.job_list import MOST_REASONS, Filter, causes, job_list
 from kilauea.dashboard.listing import paging
 from kilauea.dashboard.node_map import line_of, maps, node_list
-from kilauea.dashboard.picture import FAILED, RUNNING, WAITING, Entry, Eviction, Figures, Picture, main_resources
+from kilauea.dashboard.picture import FAILED, RUNNING, WAITING, Entry, Figures, Picture, main_resources
 from kilauea.dashboard.queue_tree import MOST_LINES, Forest, tree
 from kilauea.dashboard.rows import Amounts, Pod
 from kilauea.dashboard.series import Series
@@ -181,14 +182,8 @@ def _overview(query: Query, cluster: Cluster) -> Page:
     names, resource = cluster.resources(query)
     found = causes(cluster.picture.waiting.values())
     model = {"causes": found[:MOST_REASONS], "more": max(0, len(found) - MOST_REASONS)}
-    evictions = list(cluster.picture.evictions.values())[::-1]
-    shown = {
-        "title": "Evictions lately",
-        "evictions": evictions[:SHOWN_EVICTIONS],
-        "more": len(evictions) if len(evictions) > SHOWN_EVICTIONS else 0,
-        "paging": None,
-        "query": {},
-    }
+    evictions = together(cluster.picture.evictions.values())
+    shown = {"lines": evictions[:SHOWN_EVICTIONS], "total": len(cluster.picture.evictions)}
     forest = cluster.forest
     lines = tree(forest, cluster.sums[0], resource, cluster.series)
     queues = {
@@ -204,7 +199,7 @@ def _overview(query: Query, cluster: Cluster) -> Page:
         _tiles(cluster, names),
         Part("queues", "queues.html", queues),
         Part("causes", "causes.html", model),
-        Part("evictions", "evictions.html", shown),
+        Part("evicted", "evicted.html", shown),
         _chart(ROOT_QUEUE, resource, f"{short_name(resource)} in use"),
     ]
     return Page("Overview", "/", parts, still=frozenset({"chart-use"}))
@@ -407,10 +402,10 @@ def _node(name: str, query: Query, cluster: Cluster) -> Page:
 
 
 def _evictions(query: Query, cluster: Cluster) -> Page:
-    found: list[Eviction] = sorted(cluster.picture.evictions.values(), key=lambda each: (-each.at, each.pod))
+    found = newest(cluster.picture.evictions.values())
     place = paging(len(found), _number(query))
     shown = found[max(0, place.first - 1) : place.last]
-    model = {"title": "Who was evicted, for whom, and why", "evictions": shown, "paging": place, "query": query, "more": 0}
+    model = {"title": "Who was evicted, for whom, and why", "evictions": shown, "paging": place, "query": query}
     return Page("Evictions", "/evictions", [Part("evictions", "evictions.html", model)])
 
 

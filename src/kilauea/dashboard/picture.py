@@ -18,6 +18,7 @@ from kilauea.api.ports import Key, Resource
 from kilauea.dashboard import rows
 from kilauea.dashboard.rows import VC_JOB, Amounts
 from kilauea.dashboard.tables import Table
+from kilauea.engine.model.nodes import natural
 
 WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
 STATES = (WAITING, RUNNING, DONE, FAILED)
@@ -285,13 +286,25 @@ class Picture:
     def _eviction(self, key: Key, at: int) -> Eviction:
         """The eviction of a pod, with the job that loses it as long as the pod is known."""
         pod = self.pods.get(*key)
-        if pod is None or not pod.group:
-            return Eviction(at, key, pod.node if pod is not None else "")
+        if pod is None:
+            job = self._job_by_name(key)
+            return Eviction(at, key, "", ("Job", job.key), job.queue) if job is not None else Eviction(at, key)
+        if not pod.group:
+            return Eviction(at, key, pod.node)
         group = self.groups.get(key.namespace, pod.group)
         if group is None:
             return Eviction(at, key, pod.node)
-        job = self._job_of(group)
-        return Eviction(at, key, pod.node, ("Job", job) if job else ("PodGroup", group.key), group.queue)
+        owner = self._job_of(group)
+        return Eviction(at, key, pod.node, ("Job", owner) if owner else ("PodGroup", group.key), group.queue)
+
+    def _job_by_name(self, pod: Key) -> rows.Job | None:
+        """The Volcano job of a pod that is gone: its pods are named `JOB-TASK-NUMBER`."""
+        words = pod.name.split("-")
+        for cut in range(1, len(words) - 1):
+            job = self.jobs.get(pod.namespace, "-".join(words[:cut]))
+            if job is not None and any(task.name == "-".join(words[cut:-1]) for task in job.tasks):
+                return job
+        return None
 
     # --- what pages ask
 
@@ -303,7 +316,7 @@ class Picture:
         """The pods of an entry, by task and name."""
         if entry.group is None:
             return []
-        return sorted(self.pods.several(self.members.get(entry.group, ())), key=lambda pod: (pod.task, pod.key))
+        return sorted(self.pods.several(self.members.get(entry.group, ())), key=lambda pod: (pod.task, natural(pod.key.name)))
 
     def entry_of(self, pod: rows.Pod) -> Entry | None:
         """The entry that a pod belongs to."""
@@ -390,7 +403,7 @@ class QueueFigures(NamedTuple):
 
     Attributes:
         deserved: amounts that it deserves; None if no plugin says so.
-        allocated: amounts that its pods and those below it hold; None to take them from the object.
+        allocated: amounts that its own pods hold; None if that is not known.
     """
 
     deserved: Amounts | None

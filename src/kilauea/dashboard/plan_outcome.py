@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kilauea.api.yamltext import TextError, YamlDocument, read_documents
+
 MOST_BINDS = 50
 """Pods with their nodes that are shown."""
 MOST_MESSAGES = 20
@@ -31,11 +33,30 @@ class Submitted(NamedTuple):
     reason: str
 
 
-def outcome(plan: Mapping[str, Any] | None, messages: str, fault: str = "") -> dict[str, Any]:
+def pasted_names(manifest: bytes) -> set[str] | None:
+    """Namespaces and names of the pasted objects; None if they cannot be read."""
+    documents = list(read_documents(manifest))
+    if any(isinstance(each, TextError) for each in documents):
+        return None
+    names = set()
+    for found in documents:
+        document = found.value if isinstance(found, YamlDocument) else None
+        items = document.get("items") if isinstance(document, dict) else None
+        for each in items if isinstance(items, list) else [document]:
+            metadata = each.get("metadata") if isinstance(each, dict) else None
+            if isinstance(metadata, dict):
+                names.add(f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}")
+    return names
+
+
+def outcome(
+    plan: Mapping[str, Any] | None, messages: str, fault: str = "", pasted: set[str] | None = None
+) -> dict[str, Any]:
     """What the page shows of a plan.
 
     Args:
         plan: the plan; None if there is none.
+        pasted: names of the pasted objects; None to show every group that waits to be created.
         messages: what the command said beside it, a line each: warnings and errors.
         fault: why the command did not run to its end; empty if it did.
     """
@@ -45,12 +66,13 @@ def outcome(plan: Mapping[str, Any] | None, messages: str, fault: str = "") -> d
     if plan is None and not errors:
         errors.append("the plan could not be made")
     found = plan or {}
-    names = {each["podGroup"] for each in found.get("submitted", ())}
+    groups_of_pasted = [each for each in found.get("submitted", ()) if _is_of(each["podGroup"], pasted)]
+    names = {each["podGroup"] for each in groups_of_pasted}
     evictions = [each for each in found.get("evictions", ()) if each["by"] in names]
     groups = _pods_of(found, names)
     binds = [(pod, node) for pod, node in sorted(found.get("binds", {}).items()) if pod in groups]
     refused = {key: each for key, each in found.get("notCreated", {}).items()}
-    submitted = [_submitted(each, refused) for each in found.get("submitted", ())]
+    submitted = [_submitted(each, refused) for each in groups_of_pasted]
     return {
         "errors": errors,
         "warnings": warnings[:MOST_MESSAGES],
@@ -61,6 +83,11 @@ def outcome(plan: Mapping[str, Any] | None, messages: str, fault: str = "") -> d
         "bind_count": len(binds),
         "command": COMMAND,
     }
+
+
+def _is_of(group: str, pasted: set[str] | None) -> bool:
+    """True if a pod group belongs to a pasted object: it has its name, or one that begins with it."""
+    return pasted is None or any(group == name or group.startswith(f"{name}-") for name in pasted)
 
 
 def _pods_of(plan: Mapping[str, Any], names: set[str]) -> set[str]:
@@ -83,6 +110,8 @@ def _submitted(each: Mapping[str, Any], refused: Mapping[str, Mapping[str, Any]]
         words = f"{_count(missing['pods'], 'pod')} would not be created"
     starts = bool(starting) and not waiting
     verdict = "would start now" if starts else "would start in part" if starting else "would wait"
+    if code == "Nominated" and not starting:
+        verdict = "would start once its room is freed"
     return Submitted(each["podGroup"], starts, verdict, f"{words}; queue {each['queue']}.", code, reason)
 
 

@@ -129,8 +129,7 @@ class Forest:
 
     def used(self, name: str) -> Amounts:
         """What a queue and those below it hold."""
-        known = self._figures.get(name, _UNKNOWN).allocated
-        return self.queues[name].allocated if known is None else known
+        return self.queues[name].allocated
 
     def deserved(self, name: str) -> Amounts | None:
         """What a queue deserves: by its scheduler, or else by its object."""

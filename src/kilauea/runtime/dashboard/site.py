@@ -20,7 +20,7 @@ from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.quantity import Unit, unit_of
 from kilauea.dashboard.pages import MOST_MANIFEST, Cluster, plan_page
 from kilauea.dashboard.picture import Entry
-from kilauea.dashboard.plan_outcome import outcome, shown_messages
+from kilauea.dashboard.plan_outcome import outcome, pasted_names, shown_messages
 from kilauea.dashboard.rendering import Renderer
 from kilauea.dashboard.rows import READ_EVENT, Event
 from kilauea.runtime.dashboard.commands import Commands
@@ -246,7 +246,7 @@ class Site:
             model = outcome(None, "", f"the objects have {len(given)} bytes: give at most {MOST_MANIFEST}")
         else:
             done = await self._source.commands.run("plan", "-f", "-", "-o", "json", given=given)
-            model = outcome(_object_in(done.output), done.errors, done.fault)
+            model = outcome(_object_in(done.output), done.errors, done.fault, pasted_names(given))
         if "HX-Request" in request.headers:
             return _html(self._renderer.template("outcome.html", model))
         return _html(self._renderer.page(plan_page(manifest, model)))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from kilauea.api.ports import Api, ApiError, Clock, Resource
+from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.client.reflector import Reflector
 from kilauea.dashboard.pages import Cluster
 from kilauea.dashboard.picture import Figures, QueueFigures, main_resources
@@ -107,7 +108,8 @@ class Watching:
                 samples = cluster.forest.samples(offered)
                 cluster.series.add(cluster.now, _resources(main_resources(offered)), samples)
             elif cluster.figures:
-                samples = {n: Sample(f.allocated or {}, f.deserved or {}) for n, f in cluster.figures.items()}
+                known = [(name, f) for name, f in cluster.figures.items() if f.allocated is not None]
+                samples = {name: Sample(f.allocated or {}, f.deserved or {}) for name, f in known}
                 names = {name for each in samples.values() for name in each.used if "/" in name}
                 cluster.series.add(cluster.now, _resources(["cpu", "memory", *sorted(names)]), samples)
 
@@ -121,8 +123,9 @@ MOST_SAMPLED = 5
 
 
 def figures_of(queues: Mapping[str, QueueOutcome]) -> Figures:
-    """The figures of queues after a cycle; a root that no plugin keeps has none."""
+    """The figures of queues after a cycle. Whether those of a queue with children include them depends on the plugin."""
+    parents = {queue.parent or ROOT_QUEUE for name, queue in queues.items() if name != ROOT_QUEUE}
     return {
-        name: QueueFigures(queue.deserved, queue.allocated if queue.allocated or queue.parent else None)
+        name: QueueFigures(queue.deserved, queue.allocated if name not in parents else None)
         for name, queue in queues.items()
     }

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -54,6 +55,8 @@ OPEN = ("/login", "/static/")
 EVENTS_SHOWN, PODS_WITH_EVENTS = 100, 10
 """Events of a job that are shown, and pods whose events are read."""
 LOG_LINES, LOG_BYTES = 200, 256 * 1024
+SEND_BYTES = 64 * 1024
+"""Bytes that the system keeps for a stream whose browser does not read."""
 log = logging.getLogger(__name__)
 
 
@@ -216,6 +219,7 @@ class Site:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **HEADERS, **PAGE_HEADERS})
         self._viewers += 1
         try:
+            _bound(request)
             await response.prepare(request)
             await stream(self._pages, path, _query(request), _sender(request, response))
         except ConnectionError:
@@ -311,6 +315,13 @@ class Site:
         if found is None:
             raise web.HTTPNotFound(text="There is no such job.\n")
         return found
+
+
+def _bound(request: web.Request) -> None:
+    """Let the system keep little for a browser that does not read."""
+    connection = request.transport.get_extra_info("socket") if request.transport is not None else None
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
 
 
 def _sender(request: web.Request, response: web.StreamResponse) -> Callable[[bytes], Awaitable[None]]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kilauea.dashboard.amounts import Bar, bar
+from kilauea.api.ports import Key
+from kilauea.dashboard.amounts import NONE, Bar, bar
 from kilauea.dashboard.eviction_list import together
 from kilauea.dashboard.job_list import Filter, causes, job_list
 from kilauea.dashboard.listing import paging
@@ -15,7 +16,6 @@ from kilauea.dashboard.picture import Eviction, Picture, QueueFigures
 from kilauea.dashboard.plan_outcome import outcome, pasted_names
 from kilauea.dashboard.queue_tree import Forest, spark, tree
 from kilauea.dashboard.series import KEPT, Sample, Series
-from kilauea.api.ports import Key
 from support.dashboard_objects import group, job, node, pod, queue, tell, text
 
 UNLIMITED = float("inf")
@@ -55,15 +55,17 @@ def a_tree() -> Picture:
 
 def test_lines_of_queues_stand_below_their_parents_with_sums_of_their_jobs() -> None:
     lines = tree(Forest(a_tree(), {}), {"cpu": 20_000}, "cpu", Series()).lines
-    shown = [(line.name, line.depth, line.used, line.deserved, line.borrowed, line.waiting, line.running) for line in lines]
+    shown = [
+        (line.name, line.depth, line.used, line.deserved, line.borrowed, line.waiting, line.running) for line in lines
+    ]
     assert shown == [
-        ("root", 0, "0", "–", "–", 2, 1),
+        ("root", 0, "0", NONE, NONE, 2, 1),
         ("ml", 1, "12", "10", "2", 2, 1),
-        ("language", 2, "4", "6", "–", 0, 0),
+        ("language", 2, "4", "6", NONE, 0, 0),
         ("vision", 2, "8", "4", "4", 1, 1),
-        ("stray", 0, "0", "–", "–", 0, 0),
-        ("one", 0, "0", "–", "–", 0, 0),
-        ("other", 1, "0", "–", "–", 0, 0),
+        ("stray", 0, "0", NONE, NONE, 0, 0),
+        ("one", 0, "0", NONE, NONE, 0, 0),
+        ("other", 1, "0", NONE, NONE, 0, 0),
     ]
 
 
@@ -78,7 +80,10 @@ def test_deep_levels_are_folded_until_the_tree_fits() -> None:
     tell(picture.queues, queue("root"), *(queue(f"team-{n}", "root") for n in range(5)))
     tell(picture.queues, *(queue(f"team-{n}-{m}", f"team-{n}") for n in range(5) for m in range(5)))
     found = tree(Forest(picture, {}), {}, "cpu", Series(), most=10)
-    assert [(line.name, line.below, line.folded) for line in found.lines][:2] == [("root", 30, False), ("team-0", 5, True)]
+    assert [(line.name, line.below, line.folded) for line in found.lines][:2] == [
+        ("root", 30, False),
+        ("team-0", 5, True),
+    ]
     below = tree(Forest(picture, {}), {}, "cpu", Series(), top="team-3")
     assert [(line.name, line.depth) for line in below.lines] == [("team-3", 0), *((f"team-3-{m}", 1) for m in range(5))]
 
@@ -118,7 +123,13 @@ def test_the_most_common_reason_comes_first_with_the_job_that_waits_longest() ->
 
 @pytest.mark.parametrize(
     ("total", "page", "expected"),
-    [(0, 1, (1, 1, 0, 0)), (50, 1, (1, 1, 1, 50)), (51, 2, (2, 2, 51, 51)), (51, 99, (2, 2, 51, 51)), (5, 0, (1, 1, 1, 5))],
+    [
+        (0, 1, (1, 1, 0, 0)),
+        (50, 1, (1, 1, 1, 50)),
+        (51, 2, (2, 2, 51, 51)),
+        (51, 99, (2, 2, 51, 51)),
+        (5, 0, (1, 1, 1, 5)),
+    ],
 )
 def test_a_page_beyond_the_end_is_the_last_one(total: int, page: int, expected: tuple[int, ...]) -> None:
     place = paging(total, page)
@@ -210,9 +221,17 @@ SUBMITTED = {
 @pytest.mark.parametrize(
     ("changed", "verdict", "words"),
     [
-        ({}, "would start once its room is freed", "no pod would start, 8 pods would wait, and 1 pod would be evicted for it"),
+        (
+            {},
+            "would start once its room is freed",
+            "no pod would start, 8 pods would wait, and 1 pod would be evicted for it",
+        ),
         ({"code": "Quota", "evicts": []}, "would wait", "no pod would start, 8 pods would wait"),
-        ({"starting": 8, "waiting": 0, "nodes": ["n"], "evicts": []}, "would start now", "8 pods would start on 1 node"),
+        (
+            {"starting": 8, "waiting": 0, "nodes": ["n"], "evicts": []},
+            "would start now",
+            "8 pods would start on 1 node",
+        ),
         (
             {"starting": 1, "waiting": 7, "nodes": ["n"], "evicts": []},
             "would start in part",
@@ -227,7 +246,10 @@ def test_the_outcome_of_a_plan_in_words(changed: dict[str, Any], verdict: str, w
 
 def test_only_pasted_objects_are_in_the_outcome() -> None:
     stored = SUBMITTED | {"podGroup": "default/other-1"}
-    plan = {"submitted": [stored, SUBMITTED], "evictions": [{"pod": "p", "node": "n", "by": "default/other-1", "action": "a"}]}
+    plan = {
+        "submitted": [stored, SUBMITTED],
+        "evictions": [{"pod": "p", "node": "n", "by": "default/other-1", "action": "a"}],
+    }
     found = outcome(plan, "", pasted=pasted_names(b"kind: Job\nmetadata: {name: train}\n"))
     assert [each.name for each in found["submitted"]] == ["default/train-default-train"]
     assert found["evictions"] == []

@@ -13,7 +13,9 @@ from kilauea.dashboard.picture import Picture
 from kilauea.dashboard.rendering import Renderer, change
 from support.dashboard_objects import NOW, cluster_of, event, group, job, node, pod, queue, tell
 
-HOSTILE = """</script><script>alert(1)</script>"'><img src=x onerror=alert(2)><hx-partial hx-target="body">&amp;{{7*7}}"""
+HOSTILE = (
+    """</script><script>alert(1)</script>"'><img src=x onerror=alert(2)><hx-partial hx-target="body">&amp;{{7*7}}"""
+)
 PATHS = [path for path, _ in LINKS if path != "/plan"]
 RENDERER = Renderer(lambda: NOW, "https://server")
 VOID = {"meta", "link", "input", "img", "br"}
@@ -81,7 +83,9 @@ def test_names_are_not_templates() -> None:
     assert "{{7*7}}" in html_of(hostile(), "/queues")
 
 
-@pytest.mark.parametrize("name", ["search", "queue", "namespace", "reason", "state", "at", "domain", "page", "resource"])
+@pytest.mark.parametrize(
+    "name", ["search", "queue", "namespace", "reason", "state", "at", "domain", "page", "resource"]
+)
 @pytest.mark.parametrize("path", PATHS)
 def test_a_query_with_markup_is_text(path: str, name: str) -> None:
     checker = checked(html_of(hostile(), path, **{name: HOSTILE}))
@@ -118,9 +122,9 @@ def test_the_form_for_plans_keeps_what_was_pasted() -> None:
 
 
 def test_a_change_of_a_part_is_one_message_of_the_stream() -> None:
-    assert change("jobs", "<p>one\ntwo\n\nthree</p>") == (
-        'data: <hx-partial hx-target="#jobs" hx-swap="outerMorph"><p>one\ndata: two\ndata: \ndata: three</p></hx-partial>\n\n'
-    )
+    begin, end = '<hx-partial hx-target="#jobs" hx-swap="outerMorph">', "</hx-partial>"
+    found = change("jobs", "<p>one\ntwo\n\nthree</p>")
+    assert found == f"data: {begin}<p>one\ndata: two\ndata: \ndata: three</p>{end}\n\n"
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r", "\r\n", "\u2028", "\x0b", "\x85"])

@@ -8,13 +8,15 @@ from kilauea.dashboard.rows import Amounts
 from kilauea.engine.explain.formatting import bare
 
 INFINITE = float("inf")
+NONE = "\u2013"
+"""Stands for no amount and for no limit."""
 DESERVED_AT = 60.0
-"""Where the bar of a queue has the line of what it deserves, in percent: the same place for all, so that lines align."""
+"""Place of the line of what a queue deserves on its bar, in percent: the same for all, so that lines align."""
 
 
 def shown(resource: str, amount: float | None) -> str:
     """An amount without the name of its resource; a dash for none and for unlimited."""
-    return "–" if amount is None or amount == INFINITE else bare(resource, amount)
+    return NONE if amount is None or amount == INFINITE else bare(resource, amount)
 
 
 def percent(part: float, whole: float) -> float:
@@ -28,7 +30,7 @@ def short_name(resource: str) -> str:
 
 
 class Meter(NamedTuple):
-    """How much of something is used, with the words beside it."""
+    """The used part of a resource, with the words beside it."""
 
     resource: str
     name: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kilauea.dashboard.picture import Eviction
 from kilauea.api.times import SECOND
+from kilauea.dashboard.picture import Eviction
 
 TOGETHER_SECONDS = 60
 """Seconds within which evictions of a job for the same one are a line."""

@@ -88,7 +88,7 @@ class Cause(NamedTuple):
 
 
 def causes(waiting: Iterable[Entry]) -> list[Cause]:
-    """Why jobs wait: one line for each queue and reason, the most common first."""
+    """The reasons for which jobs wait: one line for each queue and reason, the most common first."""
     found: dict[tuple[str, str], tuple[int, Entry]] = {}
     for entry in waiting:
         at = entry.queue, entry.reason

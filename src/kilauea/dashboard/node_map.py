@@ -142,7 +142,7 @@ def _map(
 
 
 def sums(on_node: Mapping[str, NodeUse], nodes: Iterable[Node]) -> tuple[dict[str, float], dict[str, float]]:
-    """What nodes use and what they offer together."""
+    """The amounts that nodes use, and those that they offer, together."""
     used: dict[str, float] = {}
     offers: dict[str, float] = {}
     for node in nodes:

@@ -1,6 +1,6 @@
 """Pages: which parts each has, and the models of these. A part is replaced in the browser when its text has changed.
 
-    page = page_of("/jobs", {"state": "waiting"}, cluster)      # None for a path that is not a page
+page = page_of("/jobs", {"state": "waiting"}, cluster)      # None for a path that is not a page
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Page(NamedTuple):
 
 @dataclass
 class Cluster:
-    """What pages are made from.
+    """The content that pages are made from.
 
     Attributes:
         picture: the objects.
@@ -110,7 +110,7 @@ class Cluster:
 
     @property
     def sums(self) -> tuple[Amounts, Amounts]:
-        """What all nodes offer, and what the pods on them request."""
+        """The amounts that all nodes offer, and those that the pods on them request."""
         version = self.picture.nodes.version, self.picture.pods.version
         if self._sums is None or self._sums[0] != version:
             self._sums = version, self.picture.offered(), self.picture.used()
@@ -237,9 +237,7 @@ def _chart(queue: str, resource: str, title: str) -> Part:
     return Part("chart-use", "chart.html", model)
 
 
-def _resources_model(
-    path: str, query: Query, names: Sequence[str], resource: str, cluster: Cluster
-) -> dict[str, Any]:
+def _resources_model(path: str, query: Query, names: Sequence[str], resource: str, cluster: Cluster) -> dict[str, Any]:
     return {"path": path, "query": query, "resources": names, "resource": resource, "as_of": cluster.figures_at}
 
 
@@ -271,7 +269,11 @@ def _queues(query: Query, cluster: Cluster) -> Page:
     }
     parts = [Part("queues", "queues.html", model)]
     parts += [_chart(top, resource, f"{short_name(resource)} of {top}")] if top in forest.queues else []
-    trail = [("/queues", "Queues"), *((_queue_path(name), name) for name in forest.path(top)[:-1])] if top in forest.depths else []
+    trail = (
+        [("/queues", "Queues"), *((_queue_path(name), name) for name in forest.path(top)[:-1])]
+        if top in forest.depths
+        else []
+    )
     return Page(f"Queue {top}" if top else "Queues", "/queues", parts, trail, frozenset({"chart-use"}))
 
 

@@ -316,7 +316,9 @@ class Picture:
         """The pods of an entry, by task and name."""
         if entry.group is None:
             return []
-        return sorted(self.pods.several(self.members.get(entry.group, ())), key=lambda pod: (pod.task, natural(pod.key.name)))
+        return sorted(
+            self.pods.several(self.members.get(entry.group, ())), key=lambda pod: (pod.task, natural(pod.key.name))
+        )
 
     def entry_of(self, pod: rows.Pod) -> Entry | None:
         """The entry that a pod belongs to."""
@@ -327,7 +329,7 @@ class Picture:
         return self.entries.get(("Job", job) if job is not None else ("PodGroup", group.key))
 
     def offered(self) -> dict[str, float]:
-        """What all nodes offer."""
+        """The amounts that all nodes offer."""
         total: dict[str, float] = {}
         for node in self.nodes:
             for name, amount in node.offers.items():
@@ -335,7 +337,7 @@ class Picture:
         return total
 
     def used(self) -> dict[str, float]:
-        """What the pods on all nodes request."""
+        """The amounts that the pods on all nodes request."""
         total: dict[str, float] = {}
         for use in self.on_node.values():
             for name, amount in use.used.items():

@@ -52,7 +52,7 @@ def pasted_names(manifest: bytes) -> set[str] | None:
 def outcome(
     plan: Mapping[str, Any] | None, messages: str, fault: str = "", pasted: set[str] | None = None
 ) -> dict[str, Any]:
-    """What the page shows of a plan.
+    """The model of a plan.
 
     Args:
         plan: the plan; None if there is none.
@@ -71,7 +71,7 @@ def outcome(
     evictions = [each for each in found.get("evictions", ()) if each["by"] in names]
     groups = _pods_of(found, names)
     binds = [(pod, node) for pod, node in sorted(found.get("binds", {}).items()) if pod in groups]
-    refused = {key: each for key, each in found.get("notCreated", {}).items()}
+    refused = found.get("notCreated", {})
     submitted = [_submitted(each, refused) for each in groups_of_pasted]
     return {
         "errors": errors,

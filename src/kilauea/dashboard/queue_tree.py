@@ -128,16 +128,16 @@ class Forest:
         return self.order[start:end]
 
     def used(self, name: str) -> Amounts:
-        """What a queue and those below it hold."""
+        """The amounts that a queue and those below it hold."""
         return self.queues[name].allocated
 
     def deserved(self, name: str) -> Amounts | None:
-        """What a queue deserves: by its scheduler, or else by its object."""
+        """The amounts that a queue deserves: by its scheduler, or else by its object."""
         known = self._figures.get(name, _UNKNOWN).deserved
         return self.queues[name].deserved if known is None else known
 
     def samples(self, offered: Amounts) -> dict[str, Sample]:
-        """What each queue uses and deserves now; a root that nothing limits deserves all that nodes offer."""
+        """A sample of each queue; a root that nothing limits deserves all that nodes offer."""
         out = {}
         for name in self.queues:
             deserved = self.deserved(name) or (offered if name == ROOT_QUEUE else {})
@@ -196,9 +196,7 @@ def _depth(forest: Forest, names: Sequence[str], most: int) -> int:
     return max(counts, default=0)
 
 
-def _line(
-    forest: Forest, offered: Amounts, resource: str, series: Series, name: str, depth: int, deepest: int
-) -> Line:
+def _line(forest: Forest, offered: Amounts, resource: str, series: Series, name: str, depth: int, deepest: int) -> Line:
     queue = forest.queues[name]
     used = forest.used(name).get(resource, 0.0)
     limits = forest.deserved(name)

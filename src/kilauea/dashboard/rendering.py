@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from kilauea.api.ages import human_duration
 from kilauea.api.times import SECOND, format_time
@@ -34,12 +33,8 @@ class Renderer:
             trim_blocks=False,
             auto_reload=False,
         )
-        environment.filters.update(
-            age=self._age, iso=_iso, short=short_name, requests=_requests, with_query=with_query
-        )
-        environment.globals.update(
-            links=LINKS, server=server, job_path=job_path, node_path=node_path, render=self._marked
-        )
+        environment.filters.update(age=self._age, iso=_iso, short=short_name, requests=_requests, with_query=with_query)
+        environment.globals.update(links=LINKS, server=server, job_path=job_path, node_path=node_path, render=self.part)
         self._environment = environment
 
     def page(self, page: Page, live: str = "") -> str:
@@ -62,9 +57,6 @@ class Renderer:
     def login(self, label: str, error: str = "") -> str:
         """The page on which to log in; `label` says what to give."""
         return self._environment.get_template("login.html").render(label=label, error=error)
-
-    def _marked(self, part: Part) -> Markup:
-        return Markup(self.part(part))  # the template has escaped it
 
     def _age(self, at: int) -> str:
         return human_duration((self._now() - at) // SECOND)

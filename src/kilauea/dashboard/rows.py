@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kilauea.api import batch, core, scheduling, topology
-from kilauea.api.meta import ObjectMeta, OwnerReference, ResourceMap, Wire
 from kilauea.api.kinds import PODS, VC_JOBS
+from kilauea.api.meta import ObjectMeta, OwnerReference, ResourceMap, Wire
 from kilauea.api.ports import Key
 from kilauea.api.quantity import QuantityError, resource_amounts
 from kilauea.api.times import parse_time
@@ -270,7 +270,11 @@ def job(found: batch.Job) -> Job:
     state = status.state or batch.JobState()
     by_task = status.task_status_count or {}
     tasks = [
-        Task(task.name or f"default{number}", task.replicas, (by_task.get(task.name or "") or batch.TaskState()).phase or {})
+        Task(
+            task.name or f"default{number}",
+            task.replicas,
+            (by_task.get(task.name or "") or batch.TaskState()).phase or {},
+        )
         for number, task in enumerate(spec.tasks or ())
     ]
     counts = {name: getattr(status, name) or 0 for name in ("pending", "running", "succeeded", "failed", "terminating")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -72,13 +73,13 @@ class Series:
         return [int(at) for at in self._times[self._columns()] // SECOND]
 
     def of(self, queue: str, resource: str) -> tuple[list[float | None], list[float | None]]:
-        """What a queue used and deserved of a resource, by sample; None for no sample or no limit."""
+        """Amounts of a resource that a queue used and deserved, by sample; None for no sample or no limit."""
         row, block = self._rows.get(queue), self._blocks.get(resource)
         if row is None or block is None:
             none: list[float | None] = [None] * len(self)
             return none, list(none)
         found = block[row][:, self._columns()].astype(np.float64)
-        used, deserved = ([None if value != value else value for value in line] for line in found.tolist())
+        used, deserved = ([None if isnan(value) else value for value in line] for line in found.tolist())
         return used, deserved
 
     def _columns(self) -> NDArray[np.intp]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from kilauea.api.kinds import NODES
 from kilauea.api.ports import ApiError, Key
@@ -35,7 +36,7 @@ from kilauea.runtime.dashboard.commands import Commands, Done
 from kilauea.runtime.dashboard.sessions import IDLE_SECONDS, MOST_SESSIONS, Sessions
 from kilauea.runtime.dashboard.site import Site, Source
 from kilauea.runtime.dashboard.watching import Watching
-from support.virtual_time import VirtualLoop, LoopClock
+from support.virtual_time import LoopClock, VirtualLoop
 
 ESTABLISHED = "01"
 """The state of a connection as the system lists it."""
@@ -242,7 +243,7 @@ def test_a_browser_that_never_reads_is_dropped_and_others_go_on(monkeypatch: pyt
         await at.log_in()
         for number in range(200):
             await at.client.create(NODES, "", node(f"n{number}"))
-        cookies = at.browser.cookie_jar.filter_cookies(aiohttp.client.URL(at.base))
+        cookies = at.browser.cookie_jar.filter_cookies(URL(at.base))
         cookie = "; ".join(f"{name}={morsel.value}" for name, morsel in cookies.items())
         deaf = socket.socket()
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -301,8 +302,13 @@ def test_a_plan_that_cannot_be_made_says_why(manifest: str, words: str) -> None:
 
 def test_static_files_are_only_those_of_the_site() -> None:
     async def test(at: Running) -> None:
-        for path in ("/static/../pages.py", "/static/%2e%2e/pages.py", "/static/vendor/MANIFEST", "/static//etc/passwd"):
-            async with at.browser.get(aiohttp.client.URL(at.base + path, encoded=True)) as answer:
+        for path in (
+            "/static/../pages.py",
+            "/static/%2e%2e/pages.py",
+            "/static/vendor/MANIFEST",
+            "/static//etc/passwd",
+        ):
+            async with at.browser.get(URL(at.base + path, encoded=True)) as answer:
                 assert "import" not in await answer.text()
         async with at.browser.get(f"{at.base}/static/dashboard.css") as answer:
             tag = answer.headers["ETag"]

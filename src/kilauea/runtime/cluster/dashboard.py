@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 
@@ -14,7 +14,6 @@ from kilauea.client.rest import Client
 from kilauea.dashboard.pages import Cluster
 from kilauea.dashboard.picture import Picture
 from kilauea.dashboard.series import Series
-from kilauea.engine.plan import QueueOutcome
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.apiserver import ServerOptions
 from kilauea.runtime.dashboard.commands import Commands
@@ -22,6 +21,7 @@ from kilauea.runtime.dashboard.process import LOOPBACK, link_of
 from kilauea.runtime.dashboard.sessions import Sessions
 from kilauea.runtime.dashboard.site import Site, Source
 from kilauea.runtime.dashboard.watching import Watching
+from kilauea.runtime.scheduler.live import LiveScheduler
 
 ASKED = "Token of the link, or the token in the cluster's kubeconfig"
 log = logging.getLogger(__name__)
@@ -32,22 +32,23 @@ async def dashboard_of_cluster(
     api: ApiServer,
     client: Client,
     options: ServerOptions,
-    figures: Callable[[], Mapping[str, QueueOutcome]] | None,
+    scheduler: LiveScheduler | None,
     linked: Callable[[str], None],
 ) -> AsyncIterator[None]:
     """Serve the dashboard for the length of a block; the cluster runs on if it cannot listen.
 
-    It listens at the port after that of the server, or else at a free one. Its user is the administrator: so is whoever
-    can read the terminal, or the kubeconfig.
+    It listens at the port after that of the server, or else at a free one. Its user is the administrator: so is any
+    user who can read the terminal, or the kubeconfig.
 
     Args:
         api: the server.
         client: a client of it.
         options: options of the server.
-        figures: returns the figures of queues of the last cycle; None without a scheduler.
+        scheduler: the scheduler, which knows what queues deserve; None for none.
         linked: called with the link for the first browser (empty if there is none), and with each further one.
     """
     clock, rng, cluster = SystemClock(), Random(options.seed), Cluster(Picture(), Series())
+    figures = None if scheduler is None else lambda: scheduler.scheduler.queues
     watching = Watching(client, cluster, clock, rng, known=figures)
     token = (options.data_dir / "credentials" / "token").read_text().strip()
     port = 0

@@ -212,8 +212,7 @@ async def _components(
             log.warning(_LEFT_OVER, len(more), " ".join(more))
         await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
 
-    figures = partial(getattr, scheduler.scheduler, "queues") if scheduler is not None else None
-    dashboard = dashboard_of_cluster(api, client("kilauea-dashboard"), up.server, figures, linked)
+    dashboard = dashboard_of_cluster(api, client("kilauea-dashboard"), up.server, scheduler, linked)
     async with _opened(machine), _running(work, stop), dashboard:
         beginning = asyncio.ensure_future(begin())
         try:

@@ -1,8 +1,8 @@
-"""What queues deserve in a cluster whose scheduler is elsewhere: computed from its objects, now and then.
+"""Deserved amounts of queues in a cluster whose scheduler is elsewhere: computed from its objects, now and then.
 
-The objects say what a queue deserves only where its owner has written it. Else it follows from the weights, the requests
-and the configuration, by the plugins of the scheduler. A cycle that decides nothing computes that; how often depends on
-how long it takes, so that it stays a small part of a processor. Nothing is computed while nobody looks.
+The objects say what a queue deserves only where its owner has written it. Else it follows from the weights, the
+requests and the configuration, by the plugins of the scheduler. A cycle that decides nothing computes that; how often
+depends on how long it takes, so that it stays a small part of a processor. Nothing is computed while no page is open.
 """
 
 from __future__ import annotations

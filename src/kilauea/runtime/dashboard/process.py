@@ -26,7 +26,6 @@ from kilauea.runtime.dashboard.site import Site, Source
 from kilauea.runtime.dashboard.watching import Watching
 from kilauea.runtime.tasks import until
 
-
 LOOPBACK = "127.0.0.1"
 ASKED = "Token of the link that the command printed"
 

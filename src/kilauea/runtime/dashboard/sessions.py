@@ -1,4 +1,4 @@
-"""Who may see the pages: links that work once, sessions in cookies, and the names under which the site may be asked.
+"""Access to the pages: links that work once, sessions in cookies, and the names under which the site may be asked.
 
 The site listens at a loopback address, which any program and any web page of this machine can reach. So a request needs
 the cookie of a session, names the site as its own host (a page of another name that resolves to this machine does not),
@@ -42,7 +42,7 @@ class Sessions:
         return self._token
 
     def enter(self, given: str) -> str:
-        """Begin a session; return its secret, or the empty text if what was given lets nobody in."""
+        """Begin a session; return its secret, or the empty text if what was given is not valid."""
         if hmac.compare_digest(given.encode(), self._token.encode()):
             self._token = secrets.token_urlsafe(24)
             self._link_used(self._token)
@@ -78,7 +78,7 @@ def is_own_host(host: str, port: int) -> bool:
 
 
 def is_from_site(headers: Mapping[str, str]) -> bool:
-    """True if a request that asks for work was made by a page of the site itself, or by a program that is not a browser.
+    """True if a request that asks for work was made by a page of the site itself, or by a program without pages.
 
     Browsers always say where such a request comes from.
     """

@@ -90,9 +90,7 @@ class Site:
         clock: the time.
     """
 
-    def __init__(
-        self, source: Source, cluster: Cluster, watching: Watching, sessions: Sessions, clock: Clock
-    ) -> None:
+    def __init__(self, source: Source, cluster: Cluster, watching: Watching, sessions: Sessions, clock: Clock) -> None:
         self._source, self._cluster, self._watching = source, cluster, watching
         self._sessions = sessions
         self._renderer = Renderer(clock.now, source.server)

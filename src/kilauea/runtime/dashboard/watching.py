@@ -123,7 +123,7 @@ MOST_SAMPLED = 5
 
 
 def figures_of(queues: Mapping[str, QueueOutcome]) -> Figures:
-    """The figures of queues after a cycle. Whether those of a queue with children include them depends on the plugin."""
+    """The figures of queues after a cycle; plugins differ in whether those of a parent include its children."""
     parents = {queue.parent or ROOT_QUEUE for name, queue in queues.items() if name != ROOT_QUEUE}
     return {
         name: QueueFigures(queue.deserved, queue.allocated if name not in parents else None)

@@ -48,6 +48,10 @@ class Process:
         """True once it has held the lease."""
         return "leads" in self.log.read_text()
 
+    def has_ended(self) -> bool:
+        """True if it does not run any more."""
+        return self.process.poll() is not None
+
     def end(self) -> None:
         """End it, whatever it does."""
         self.process.kill()

@@ -1,6 +1,6 @@
 """Two schedulers and two controller managers at the real Kubernetes, with the leases that they have unless told.
 
-The first ones are slow and reach the server by a proxy only. They are killed, stopped or cut off with requests under way.
+The first ones are slow and reach the server by a proxy only. They are killed, stopped or cut off while they write.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def held(client: Client, command: str) -> tuple[str, datetime, datetime]:
 
 
 def take_over(client: Client, command: str, holder: str) -> tuple[datetime, float]:
-    """Wait until another process holds a lease; returns when it took it, and how many seconds after the last renewal."""
+    """Wait until another process holds a lease; returns when it took it, and seconds from the last renewal to that."""
     last = held(client, command)
 
     def changed() -> bool:
@@ -81,7 +81,7 @@ def test_the_other_ones_decide_within_20_seconds_and_bind_no_pod_twice(
         assert client.send("POST", JOBS, job("after", 14)).code == 201
         ended = {}
         for command, (first, _) in pairs.items() if fault == "cut off" else ():
-            until(lambda process=first.process: process.poll() is not None, f"the {command} to end", LOADED)
+            until(first.has_ended, f"the {command} to end", LOADED)
             ended[command] = time.time()
         for command, (_, second) in pairs.items():
             taken, seconds = take_over(client, command, holders[command])

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import trustme
-import yaml
 
 from cluster.api_process import Client
 from cluster.faulty_proxy import running_proxy
@@ -97,6 +96,7 @@ def test_processes_go_on_once_their_tokens_and_certificates_that_expired_are_ren
     version = "client.authentication.k8s.io/v1"
     plugin = {"apiVersion": version, "command": sys.executable, "args": [str(program), str(tokens["controllers"])]}
     pair = {"client-certificate": str(tmp_path / "nodes.crt"), "client-key": str(tmp_path / "nodes.key")}
+    users: dict[str, dict[str, Any]]
     users = {"scheduler": {"tokenFile": str(tokens["scheduler"])}, "controllers": {"exec": plugin}, "nodes": pair}
     options = {"scheduler": (PAGES, *ALONE), "controllers": ALONE, "nodes": ("--count=0",)}
     issue(datetime.timedelta(seconds=25))

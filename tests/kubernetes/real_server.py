@@ -56,7 +56,7 @@ class Component:
 
     def __init__(self, home: Path, name: str, arguments: Sequence[str]) -> None:
         self._home = home
-        self._command = [folder() / name, *arguments]
+        self._command = [str(folder() / name), *arguments]
         self.name = name
         self.log = home / f"{name}.log"
         self.start()

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def install_definitions(client: Client, *names: str) -> None:
         answer = client.send("POST", DEFINITIONS, yaml.safe_load(path.read_text()))
         assert answer.code == 201, (path, answer.content)
     for path in paths:
-        until(lambda path=path: _is_served(client, path.stem), f"{path.stem} to be served")
+        until(partial(_is_served, client, path.stem), f"{path.stem} to be served")
 
 
 def _is_served(client: Client, name: str) -> bool:

@@ -67,7 +67,7 @@ def make_account(client: Client, name: str) -> str:
 def tried_in_vain(client: Client, processes: list[Process]) -> bool:
     """Give the processes something to do; True if all have said that the server refuses them.
 
-    The server believes a token for some seconds after its account is gone, and nobody asks it without need.
+    The server believes a token for some seconds after its account is gone, and no one asks it without need.
     """
     name = f"between-{len(client.get(JOBS)['items'])}"
     assert client.send("POST", JOBS, job(name, 1)).code == 201

@@ -220,7 +220,7 @@ class Election:
             log.info("lease %s: could not be given back: %s", self._key, error)
 
     def _given_back(self) -> dict[str, Any]:
-        """The lease as it is when nobody holds it from now."""
+        """The lease as it is when no one holds it from now."""
         now = _micro(self._clock.now())
         return {**self._spec(), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
 

@@ -91,12 +91,11 @@ class Election:
         finally:
             for task in (working, renewing):
                 task.cancel()
-            ended = asyncio.gather(working, renewing, return_exceptions=True)
             if renewing.done():
                 # Work waits for the answers to what it has sent, and without a network none come.
-                await self._within(self._terms.lease - self._terms.renew, ended)
+                await self._within(self._terms.lease - self._terms.renew, _end_of(working, renewing))
             else:
-                await ended
+                await _end_of(working, renewing)
             if self.valid:
                 await self._within(self._left(), self._release())
             self.leader = ""
@@ -223,6 +222,11 @@ class Election:
         """The lease as it is when no one holds it from now."""
         now = _micro(self._clock.now())
         return {**self._spec(), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
+
+
+async def _end_of(*tasks: asyncio.Future[None]) -> None:
+    """Wait until all have ended, however they do; being cancelled cancels them again."""
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _micro(us: int) -> str:

@@ -42,7 +42,7 @@ class State(NamedTuple):
 
 
 class Wished(NamedTuple):
-    """What a shape asks for, and what is remembered of that."""
+    """A shape: the room that it asks for, and results that are remembered for it."""
 
     cpu: int
     memory: int
@@ -116,7 +116,7 @@ class OneByOne:
         return out
 
     def _read(self, plain: PlainRequest | None, shape: TaskShape) -> Wished:
-        """What a shape asks for; shapes that ask for the same cards, or for the same room, share what is remembered."""
+        """Take in a shape; those that ask for the same cards, or for the same room, share what is remembered."""
         cpu, memory = shape.request.item(CPU_ROW), shape.request.item(MEMORY_ROW)
         growth, after = self._growth.setdefault(plain, {}), self._after.setdefault((cpu, memory), {})
         found = self._wished[shape] = Wished(cpu, memory, growth, after)

@@ -10,9 +10,7 @@ from typing import Literal
 
 import msgspec
 
-What = Literal[
-    "Admitted", "Waiting", "Nominated", "Evicted", "Restarted", "Phase", "Resized", "Disturbed"
-]
+What = Literal["Admitted", "Waiting", "Nominated", "Evicted", "Restarted", "Phase", "Resized", "Disturbed"]
 """What an event tells.
 
 `Admitted`: the scheduler admitted the pod group.
@@ -36,7 +34,7 @@ PENDING, RUNNING, SUCCEEDED, FAILED, EVICTED, DELETED, LOST = (
 """States of a pod; `Lost` went while no history was recorded, so its end is when it was last seen."""
 
 
-class JobRecord(msgspec.Struct, frozen=True, kw_only=True, tag="job", omit_defaults=True):
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True, tag="job", omit_defaults=True, gc=False):
     """A job: an object that makes pods, such as a Job of Volcano, or a pod group or pod that stands for itself.
 
     Attributes:
@@ -82,7 +80,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, tag="job", omit_defau
     deleted: int | None = None
 
 
-class PodRecord(msgspec.Struct, frozen=True, kw_only=True, tag="pod", omit_defaults=True):
+class PodRecord(msgspec.Struct, frozen=True, kw_only=True, tag="pod", omit_defaults=True, gc=False):
     """The life of a pod. It holds its resources from `bound` to `ended`.
 
     Attributes:
@@ -124,7 +122,7 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, tag="pod", omit_defau
     run_time: int = 0
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag="event", omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag="event", omit_defaults=True, gc=False):
     """Something that happened, and why.
 
     Attributes:

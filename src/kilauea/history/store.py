@@ -149,6 +149,21 @@ class History:
         except apsw.Error as error:
             raise HistoryError(f"{self.path}: not written: {error}") from error
 
+    def extend(self, header: Header) -> None:
+        """Take over from when on an imported history is complete, and where it has gaps.
+
+        Raises:
+            HistoryError: it could not be written.
+        """
+        since = min(header.since, self.since or header.since)
+        known = set(self.gaps)
+        try:
+            with self._connection as connection:
+                connection.execute("INSERT OR REPLACE INTO facts VALUES ('since', ?)", (since,))
+                connection.executemany("INSERT INTO gaps VALUES (?,?,?)", set(header.gaps) - known)
+        except apsw.Error as error:
+            raise HistoryError(f"{self.path}: not written: {error}") from error
+
     def add_gap(self, start: int, end: int, reason: str) -> None:
         """Note a span of time of which nothing was recorded.
 

@@ -1,0 +1,1 @@
+"""What the commands about the past share: where they read a history, times in options, and tables."""

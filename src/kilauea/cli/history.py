@@ -87,7 +87,7 @@ def jobs(
     from kilauea.cli.histories.output import jobs_lines
     from kilauea.cli.vcctl.cluster import now
 
-    query = {"queue": queue, "user": user, "limit": str(limit), "pods": "true", **times(since, until)}
+    query = {"queue": queue, "user": user, "limit": str(limit), **times(since, until)}
     source = Source(kubeconfig, data, namespace, all_namespaces)
     found = source.jobs({name: value for name, value in query.items() if value})
     if output == "json":

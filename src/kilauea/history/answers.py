@@ -107,7 +107,7 @@ def jobs_answer(history: History, namespace: str, query: Mapping[str, str]) -> J
         limit + 1,
     )
     shown = found[-limit:] if limit else []
-    with_pods = query.get("pods") == "true"
+    with_pods = query.get("pods", "true") != "false"
     items = [JobAnswer(_metadata(job), job, history.pods(job=job.uid) if with_pods else []) for job in shown]
     return JobsAnswer(items, history.since, _gaps(history, query), len(found) > limit)
 

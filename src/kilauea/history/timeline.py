@@ -58,7 +58,7 @@ def timeline(job: JobRecord, pods: Iterable[PodRecord], events: Iterable[Event])
     found += [_entry(event) for event in events if event.what not in ("Evicted", "Nominated")]
     if job.deleted is not None:
         found.append(Entry(job.deleted, "Deleted", "the job was deleted"))
-    return sorted(found, key=lambda entry: (entry.time, _ORDER.index(entry.what), entry.text))
+    return sorted(found, key=lambda entry: (entry.time // SECOND, _ORDER.index(entry.what), entry.text))
 
 
 def end_of(job: JobRecord, pods: Sequence[PodRecord]) -> int | None:

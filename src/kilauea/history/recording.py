@@ -197,7 +197,7 @@ class Recording:
             self._missing_pods({pod.metadata.uid for pod, _ in shown}, now)
         self.seen = now
         out, self._out = self._out, []
-        return _newest(out)
+        return _newest(_before_binds(out))
 
     # --- jobs
 
@@ -580,6 +580,20 @@ class Recording:
 
 def _words(reason: str | None, message: str | None) -> str:
     return ": ".join(each for each in (reason, message) if each)
+
+
+def _before_binds(records: Sequence[Record]) -> list[Record]:
+    """Records with admissions that were seen together with the first bind before it, as they were."""
+    binds: dict[str, int] = {}
+    for record in records:
+        if isinstance(record, PodRecord) and record.bound is not None:
+            binds[record.job] = min(record.bound, binds.get(record.job, record.bound))
+    return [
+        replace(record, time=min(record.time, binds.get(record.job, record.time)))
+        if isinstance(record, Event) and record.what == "Admitted"
+        else record
+        for record in records
+    ]
 
 
 def _newest(records: Iterable[Record]) -> list[Record]:

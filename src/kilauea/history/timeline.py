@@ -55,7 +55,9 @@ def timeline(job: JobRecord, pods: Iterable[PodRecord], events: Iterable[Event])
     found += _together("Evicted", gone, "went, evicted")
     found += _evictions([event for event in events if event.what == "Evicted"])
     found += _nominations([event for event in events if event.what == "Nominated"])
-    found += [_entry(event) for event in events if event.what not in ("Evicted", "Nominated")]
+    # That a job is pending, its submission says.
+    plain = [e for e in events if e.what not in ("Evicted", "Nominated") and (e.what, e.reason) != ("Phase", "Pending")]
+    found += map(_entry, plain)
     if job.deleted is not None:
         found.append(Entry(job.deleted, "Deleted", "the job was deleted"))
     return sorted(found, key=lambda entry: (entry.time // SECOND, _ORDER.index(entry.what), entry.text))

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from kilauea.apiserver import status
 from kilauea.apiserver.rbac.authorizer import HISTORY_GROUP
-from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.request import JSON, ApiResponse
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.call import Call
 
 VERSION = "v1alpha1"
+LINES = "application/x-ndjson"
+"""The media type of records: an object of JSON on each line."""
 HISTORY = (
     ResourceType(HISTORY_GROUP, VERSION, "jobhistories", "JobHistory", verbs=("get", "list"), described=False),
     ResourceType(HISTORY_GROUP, VERSION, "usagereports", "UsageReport", verbs=("list",), described=False),
@@ -35,4 +37,4 @@ async def history(call: Call) -> ApiResponse:
         raise status.internal(str(error)) from None
     if body is None:
         raise call.not_found()
-    return ApiResponse(200, body)
+    return ApiResponse(200, body, JSON if isinstance(body, bytes) else LINES)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kilauea.api.quantity import unit_of
+from kilauea.api.quantity import Unit, unit_of
 from kilauea.api.times import SECOND
 from kilauea.cli.histories.moments import stamp
 from kilauea.cli.slurm import duration_text
@@ -101,10 +101,7 @@ def usage_lines(found: UsageAnswer) -> list[str]:
             row.name or "(none)",
             str(row.pods),
             _hours(row.time / SECOND),
-            *(
-                _hours(_seconds(name, row.amounts.get(name, 0)) / (GIB if unit_of(name) == "bytes" else 1))
-                for name in names
-            ),
+            *(_hours(_seconds(name, row.amounts.get(name, 0)) / (GIB if _is_bytes(name) else 1)) for name in names),
         ]
         for row in found.rows
     ]
@@ -159,14 +156,18 @@ def _resources(rows: Sequence[UsageRow]) -> list[str]:
 
 
 def _title(resource: str) -> str:
-    if unit_of(resource) == "bytes":
-        return "GIB" if resource == "memory" else f"{resource.upper()}-GIB"
+    if _is_bytes(resource):
+        return f"{resource.upper()}-GIB"
     return resource.rpartition("/")[2].upper()
+
+
+def _is_bytes(resource: str) -> bool:
+    return unit_of(resource) is Unit.BYTES
 
 
 def _seconds(resource: str, amount: int) -> float:
     """Seconds of a resource: of cpus and devices, or of bytes."""
-    return amount / SECOND if unit_of(resource) == "bytes" else amount / 1000 / SECOND
+    return amount / 1000 / SECOND if unit_of(resource) is Unit.MILLI else amount / SECOND
 
 
 def _hours(seconds: float) -> str:

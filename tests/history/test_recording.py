@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from kilauea.api.ports import Seen
 from kilauea.history.recording import NO_CHANGES, Changes, Evicted, Kept, Recording
 from kilauea.history.records import Event, JobRecord, PodRecord, Record
+from kilauea.history.store import History
 
 SECOND = 1_000_000
 T0 = 1_767_225_600 * SECOND  # 2026-01-01T00:00:00Z
@@ -199,6 +201,16 @@ def test_a_pod_that_went_while_nothing_was_recorded_ends_when_it_was_last_seen()
     after = Recording(Memory(first), T0 + 10 * SECOND, dict(before.jobs), dict(before.pods))
     (found,) = pods(after.take(listed(job()), listed(group()), listed(), (), T0 + 999 * SECOND))
     assert (found.state, found.ended) == ("Lost", T0 + 10 * SECOND)
+
+
+def test_a_job_that_was_deleted_while_nothing_was_recorded_was_there_when_it_was_last_seen(tmp_path: Path) -> None:
+    history = History.open(tmp_path)
+    history.put(Recording().take(listed(job("Completed", 9)), listed(), listed(), (), T0 + 10 * SECOND))
+    known = {each.uid: each for each in history.open_jobs()}
+    after = Recording(Memory([*known.values()]), T0 + 10 * SECOND, known)
+    (found,) = after.take(listed(), listed(), listed(), (), T0 + 999 * SECOND)
+    assert isinstance(found, JobRecord)
+    assert (found.state, found.deleted) == ("Completed", T0 + 10 * SECOND)
 
 
 def test_an_eviction_says_by_whom_and_for_whom() -> None:

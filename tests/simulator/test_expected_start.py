@@ -24,8 +24,8 @@ def declared(pod: Pod, elapsed: int | None) -> Forecast | None:
     text = pod.annotations.get(RUN_TIME, "")
     if not text:
         return None
-    times = [int(part) * SECOND for part in text.split("-")] * 3
-    return Forecast(times[0], times[1], times[2], "declared") if "-" in text else Forecast(*times[:3], "declared")
+    earliest, likely, latest = ([int(part) * SECOND for part in text.split("-")] * 3)[:3]
+    return Forecast(earliest, likely, latest, "declared")
 
 
 def job(

@@ -24,7 +24,7 @@ FORMAT = 1
 SCHEMA = """
 CREATE TABLE jobs (
     uid TEXT PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, queue TEXT NOT NULL, user TEXT NOT NULL,
-    submitted INTEGER NOT NULL, ended INTEGER, data BLOB NOT NULL
+    submitted INTEGER NOT NULL, ended INTEGER, followed INTEGER NOT NULL, data BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE pods (
     uid TEXT PRIMARY KEY, namespace TEXT NOT NULL, job TEXT NOT NULL, queue TEXT NOT NULL, submitted INTEGER NOT NULL,
@@ -42,7 +42,7 @@ CREATE INDEX pods_by_job ON pods (job);
 CREATE INDEX pods_by_end ON pods (ended);
 CREATE INDEX events_by_job ON events (job);
 """
-TABLES = {"jobs": 8, "pods": 9, "events": 6, "gaps": 3, "facts": 2}
+TABLES = {"jobs": 9, "pods": 9, "events": 6, "gaps": 3, "facts": 2}
 """Tables with their numbers of columns."""
 log = logging.getLogger(__name__)
 

@@ -25,6 +25,7 @@ from kilauea.history.records import (
     PENDING,
     RUNNING,
     SUCCEEDED,
+    VOLCANO_JOB,
     Event,
     JobRecord,
     PodRecord,
@@ -44,7 +45,6 @@ from kilauea.history.views import (
     read_pod,
 )
 
-VOLCANO_JOB = "Job.batch.volcano.sh"
 POD_GROUP = "PodGroup.scheduling.volcano.sh"
 USER, TITLE = "kilauea.dev/user", "kilauea.dev/job-name"
 """Annotations: who submitted a job, as the client says; its name as the user gave it."""

@@ -22,6 +22,8 @@ What = Literal["Admitted", "Waiting", "Nominated", "Evicted", "Restarted", "Phas
 `Resized`: the number of pods of the job was changed.
 `Disturbed`: the pod is to go for a reason other than an eviction by the scheduler.
 """
+VOLCANO_JOB = "Job.batch.volcano.sh"
+"""The kind of the jobs that are followed themselves; of all others, their pods are."""
 PENDING, RUNNING, SUCCEEDED, FAILED, EVICTED, DELETED, LOST = (
     "Pending",
     "Running",

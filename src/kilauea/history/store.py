@@ -23,7 +23,7 @@ import msgspec
 from kilauea.api.times import SECOND
 from kilauea.history import datafile
 from kilauea.history.errors import HistoryError
-from kilauea.history.records import Event, Header, JobRecord, Line, PodRecord, Record
+from kilauea.history.records import VOLCANO_JOB, Event, Header, JobRecord, Line, PodRecord, Record
 
 DAY = 24 * 3600 * SECOND
 DETAIL = ("Waiting", "Nominated", "Admitted")
@@ -55,7 +55,7 @@ _event = msgspec.json.Decoder(Event).decode
 _line = msgspec.json.Decoder(Line).decode
 
 _PUT: dict[object, str] = {
-    JobRecord: "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?)",
+    JobRecord: "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?)",
     PodRecord: "INSERT OR REPLACE INTO pods VALUES (?,?,?,?,?,?,?,?,?)",
     Event: "INSERT OR IGNORE INTO events VALUES (?,?,?,?,?,?)",
 }
@@ -81,7 +81,8 @@ def _row(record: Record) -> tuple[Any, ...]:
     if isinstance(record, JobRecord):
         head = (record.uid, record.namespace, record.name, record.queue, record.user)
         ended = record.ended if record.deleted is None else record.ended or record.deleted
-        return (*head, record.submitted, ended, data)
+        followed = record.deleted is None and record.kind == VOLCANO_JOB
+        return (*head, record.submitted, ended, followed, data)
     return record.time, record.job, record.what, record.pod_uid or record.pod, record.namespace, data
 
 
@@ -310,10 +311,10 @@ class History:
         return (_pod(row[0]) for row in self._rows("SELECT data FROM pods WHERE ended IS NULL ORDER BY uid", ()))
 
     def open_jobs(self) -> Iterator[JobRecord]:
-        """Jobs that have not ended, or of which pods have not."""
+        """Jobs of Volcano that are not deleted, and others that have not ended."""
         text = (
-            "SELECT data FROM jobs WHERE ended IS NULL OR uid IN (SELECT job FROM pods WHERE pods.ended IS NULL) "
-            "ORDER BY uid"
+            "SELECT data FROM jobs WHERE followed OR ended IS NULL "
+            "OR uid IN (SELECT job FROM pods WHERE pods.ended IS NULL) ORDER BY uid"
         )
         return (_job(row[0]) for row in self._rows(text, ()))
 

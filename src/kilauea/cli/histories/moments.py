@@ -50,6 +50,15 @@ def moment(text: str, now: int) -> int:
         ) from None
 
 
+def midnight() -> int:
+    """The begin of this day here, in microseconds since 1970."""
+    from datetime import datetime
+
+    from kilauea.api.times import SECOND
+
+    return int(datetime.now().replace(hour=0, minute=0, second=0, microsecond=0).timestamp()) * SECOND
+
+
 def stamp(at: int) -> str:
     """A moment as local time."""
     import time

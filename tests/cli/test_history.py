@@ -1,4 +1,4 @@
-"""What `kilauea history` and `kilauea report` print about a history in a folder."""
+"""The output of `kilauea history` and `kilauea report` for a history in a folder."""
 
 from __future__ import annotations
 

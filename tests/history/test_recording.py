@@ -108,7 +108,7 @@ def seen(*objects: dict[str, Any], kind: Any = "MODIFIED") -> Changes:
 
 
 class Memory(Kept):
-    """What was kept before."""
+    """Records that were kept before."""
 
     def __init__(self, records: list[Record]) -> None:
         self.jobs = {each.uid: each for each in records if isinstance(each, JobRecord)}

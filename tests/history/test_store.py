@@ -240,7 +240,7 @@ def test_usage_by_user_is_that_of_the_users_jobs(tmp_path: Path) -> None:
     [
         ({"since": "yesterday"}, 'since: "yesterday" is not a time'),
         ({"limit": "many"}, 'limit: "many" is not a number'),
-        ({"sinse": "1"}, '"sinse" is not a parameter of jobhistories'),
+        ({"sincee": "1"}, '"sincee" is not a parameter of jobhistories'),
     ],
 )
 def test_a_bad_question_is_refused_by_name(tmp_path: Path, query: dict[str, str], problem: str) -> None:

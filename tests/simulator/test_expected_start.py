@@ -1,4 +1,4 @@
-"""When a waiting group starts, by the engine played forward."""
+"""The expected start of a waiting group, by the engine played forward."""
 
 from __future__ import annotations
 

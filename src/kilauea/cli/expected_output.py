@@ -19,7 +19,7 @@ DECLARE = "declare it with spec.runningEstimate, activeDeadlineSeconds or the an
 
 
 def expected_text(found: ExpectedStart, now: int, owners: Owners) -> str:
-    """When a group starts and from what that follows, as a sentence without its end."""
+    """The start of a group and what that follows from, as a sentence without its end."""
     unknown = _unknown(found, owners)
     if found.verdict == "unknown":
         return f"unknown: {unknown}; {DECLARE}"

@@ -117,7 +117,7 @@ def explain(
 
 
 def _past(folder: Path | None, kubeconfig: Path | None, *, live: bool) -> RunTimes | None:
-    """How long jobs ran before, by the history in a folder or that of the cluster; None if there is none.
+    """Run times of earlier jobs, by the history in a folder or that of the cluster; None if there is none.
 
     Raises:
         Failure: the folder cannot be read.

@@ -66,7 +66,7 @@ class JobsAnswer(msgspec.Struct, frozen=True):
 
 
 class UsageAnswer(msgspec.Struct, frozen=True):
-    """What was held.
+    """The usage.
 
     Attributes:
         by: what was added up.
@@ -128,7 +128,7 @@ def job_answer(history: History, namespace: str, name: str, query: Mapping[str, 
 
 
 def usage_answer(history: History, namespace: str, query: Mapping[str, str], now: int) -> UsageAnswer:
-    """What was held, by queue unless the question says otherwise, over all the time that is known.
+    """The usage, by queue unless the question says otherwise, over all the time that is known.
 
     Raises:
         BadQuestion: a parameter cannot be used.

@@ -132,7 +132,7 @@ def _opened_or_replaced(path: Path) -> tuple[apsw.Connection, str]:
 
 
 def _problem(connection: apsw.Connection) -> str:
-    """Why a file is not a history that this program reads; empty if it is."""
+    """The reason why this program does not read a file as a history; empty if it does."""
     application = connection.pragma("application_id")
     version = connection.pragma("user_version")
     if application != APPLICATION:

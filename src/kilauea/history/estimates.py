@@ -1,4 +1,4 @@
-"""How long a job will run, by how long others like it ran."""
+"""Estimates of run times, from the run times of similar jobs."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ RUN_TIME = "kilauea.dev/run-time"
 
 
 class Runs(NamedTuple):
-    """What the containers of a pod say."""
+    """Facts about the containers of a pod."""
 
     started: int | None
     ended: int | None
@@ -66,7 +66,7 @@ def last_states(seen: Sequence[Seen]) -> Iterable[Seen]:
 
 
 def amounts_of(spec: PodSpec) -> dict[str, int]:
-    """What a pod requests: the sum of its containers, or the largest step of those before them; shared."""
+    """The requests of a pod: the sum of its containers, or the largest step of those before them; shared."""
     containers = spec.containers or ()
     if len(containers) == 1 and not spec.init_containers and not spec.overhead:
         return _amounts(_items(containers[0]))

@@ -89,7 +89,7 @@ class Evicted(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What watches have shown of one kind.
+    """The changes of one kind that watches have shown.
 
     Attributes:
         listed: all objects that there are; None if nothing was listed.
@@ -105,7 +105,7 @@ NO_CHANGES = Changes(None, ())
 
 @dataclass(slots=True)
 class _Group:
-    """What is remembered of a pod group."""
+    """The remembered facts about a pod group."""
 
     uid: str
     name: str
@@ -158,9 +158,9 @@ class Recording:
     """Evictions of pods that are still there."""
     _nominated: dict[str, str] = field(default_factory=dict)
     _alone: dict[str, _Group] = field(default_factory=dict)
-    """Why pods without a group wait, by uid."""
+    """Pods without a group that wait, by uid."""
     _running: dict[str, int] = field(default_factory=dict)
-    """Numbers of pods that have not ended, of jobs that are no Jobs of Volcano."""
+    """Numbers of pods that have not ended, of jobs other than Jobs of Volcano."""
     _out: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -290,7 +290,7 @@ class Recording:
         return owner.uid
 
     def _user(self, kind: str, meta: Metadata) -> str:
-        """Who created an object.
+        """The user who created an object.
 
         The server knows it better than an annotation, which anyone may write; but an administrator submits for others.
         """
@@ -498,7 +498,7 @@ class Recording:
             self._alone.pop(new.uid, None)
 
     def _account(self, new: PodRecord, old: PodRecord | None) -> None:
-        """Keep the record of a job that is no Job of Volcano up to date: it ends with its last pod."""
+        """Keep the record of a job of another kind than Volcano's up to date: it ends with its last pod."""
         job = self.jobs.get(new.job)
         if job is None or job.kind == VOLCANO_JOB:
             return

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 What = Literal["Admitted", "Waiting", "Nominated", "Evicted", "Restarted", "Phase", "Resized", "Disturbed"]
-"""What an event tells.
+"""The kinds of events.
 
 `Admitted`: the scheduler admitted the pod group.
 `Waiting`: the reason why the group or the pod waits is now this one.

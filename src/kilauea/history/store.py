@@ -35,7 +35,7 @@ FOREVER = 1 << 62
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much a history keeps.
+    """The limits of a history.
 
     Attributes:
         age: microseconds after which what has ended goes.
@@ -94,7 +94,7 @@ class History:
     ) -> None:
         self.path = folder / datafile.NAME
         self.damage = damage
-        """What was wrong with the file; empty for nothing."""
+        """The damage of the file when it was opened; empty for none."""
         self._connection = connection
         self._lock = lock
 
@@ -348,7 +348,7 @@ class History:
         return found[::-1]
 
     def held(self, by: str, since: int, until: int, namespace: str = "") -> Iterator[tuple[str, str, int, int, int]]:
-        """Who held what, added up: the key, the resources as text, whole seconds, microseconds beyond, and pods.
+        """Usage, added up: the key, the resources as text, whole seconds, microseconds beyond, and pods.
 
         Args:
             by: `queue`, `namespace` or `user`.
@@ -408,7 +408,7 @@ def _where(wanted: dict[str, str]) -> tuple[str, list[Any]]:
 
 @dataclass(frozen=True)
 class Imported:
-    """What came of reading exported lines.
+    """The records in exported lines.
 
     Attributes:
         header: the first line; None if it is missing.

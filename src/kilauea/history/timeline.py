@@ -64,7 +64,7 @@ def timeline(job: JobRecord, pods: Iterable[PodRecord], events: Iterable[Event])
 
 
 def end_of(job: JobRecord, pods: Sequence[PodRecord]) -> int | None:
-    """When a job ended: as it says, or else with its last pod; None if it has not."""
+    """The end of a job: as it says, or else that of its last pod; None if it has not ended."""
     if job.ended is not None:
         return job.ended
     ends = [pod.ended for pod in pods]

@@ -14,7 +14,7 @@ BY: tuple[By, ...] = ("queue", "namespace", "user")
 
 @dataclass
 class UsageRow:
-    """What one queue, namespace or user held.
+    """The usage of one queue, namespace or user.
 
     Attributes:
         name: of the queue, the namespace or the user; empty for pods that have none.
@@ -30,7 +30,7 @@ class UsageRow:
 
 
 def usage(history: History, by: By, since: int, until: int, namespace: str = "") -> list[UsageRow]:
-    """What was held from one time to another, by name.
+    """The usage from one time to another, by name.
 
     A pod counts from its bind to its end, as far as that is between the two; one that has not ended counts to the end.
 

@@ -1,4 +1,4 @@
-"""When a waiting group will start: the engine is played forward, and pods end when their run times say so.
+"""The expected start of a waiting group: the engine is played forward, and pods end when their run times say so.
 
     found = expected_start(scenario, "default/train", forecast)
 
@@ -37,7 +37,7 @@ OVERDUE = SECOND
 
 
 class Forecast(NamedTuple):
-    """How long a pod runs, from the moment when it is bound, in microseconds.
+    """The run time of a pod, from the moment when it is bound, in microseconds.
 
     Attributes:
         earliest: it will hardly end before.
@@ -72,7 +72,7 @@ class Freed(NamedTuple):
 
 @dataclass(frozen=True)
 class ExpectedStart:
-    """When a group will start.
+    """The expected start of a group.
 
     Attributes:
         verdict: `starts`; `unknown` if pods run of which nobody knows when they end, and it does not start before;
@@ -167,7 +167,7 @@ class _Play:
         return self
 
     def result(self, earliest: int | None, latest: int | None) -> ExpectedStart:
-        """What was found."""
+        """The result of the play."""
         freed = sorted(self._freed.values(), key=lambda each: (-each.end, each.group))
         unknown = tuple(sorted(set(self._unknown.values())))
         return ExpectedStart(self._verdict, self.time, earliest, latest, tuple(freed), unknown)
@@ -226,7 +226,7 @@ def _has_ended(pod: Pod) -> bool:
 
 
 def _bound(pod: Pod, now: int) -> int:
-    """When a pod was bound, as its condition says it, or else when it was created."""
+    """The time at which a pod was bound, as its condition says it, or else of its creation."""
     conditions = (pod.status.conditions if pod.status is not None else None) or ()
     times = [each.last_transition_time for each in conditions if each.type == "PodScheduled" and each.status == "True"]
     for text in (*times, pod.metadata.creation_timestamp):

@@ -93,7 +93,7 @@ def _span(time: int) -> str:
 
 
 def usage_lines(found: UsageAnswer) -> list[str]:
-    """A table of what was held, in hours."""
+    """A table of the usage, in hours."""
     names = _resources(found.rows)
     heading = [found.by.upper(), "PODS", "POD-HOURS", *(f"{_title(name)}-HOURS" for name in names)]
     rows = [
@@ -109,7 +109,7 @@ def usage_lines(found: UsageAnswer) -> list[str]:
 
 
 def usage_data(found: UsageAnswer) -> dict[str, Any]:
-    """What was held, in seconds, as data."""
+    """The usage in seconds, as data."""
     from kilauea.api.times import format_time
 
     return {
@@ -133,7 +133,7 @@ def usage_data(found: UsageAnswer) -> dict[str, Any]:
 
 
 def usage_csv(found: UsageAnswer) -> str:
-    """What was held as CSV: seconds of cpus, of devices, of bytes."""
+    """The usage as CSV: seconds of cpus, of devices, of bytes."""
     names = _resources(found.rows)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

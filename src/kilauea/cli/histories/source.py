@@ -1,4 +1,4 @@
-"""Where commands read a history: from the cluster of a kubeconfig, or from a folder."""
+"""The history that commands read: from the cluster of a kubeconfig, or from a folder."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Source:
         return msgspec.json.decode(body, type=answers.JobAnswer) if body else None
 
     def usage(self, query: Mapping[str, str]) -> UsageAnswer:
-        """What was held.
+        """The usage.
 
         Raises:
             Failure: the history cannot be read.

@@ -170,8 +170,7 @@ async def _components(
     fabric = FabricDiscovery(controllers, cache, clock, recorder.record, CONFIGURATION)
     api.backend.logs = PodLogs(cache, up.run_time)
     api.backend.usage = SimulatedUsage(cache)
-    history = HistoryRecorder(_history_client(api), up.server.data_dir / HISTORY_FOLDER, clock, Random(rng.random()))
-    api.backend.history = ServedHistory(history, clock.now)
+    history = _history(up, api, clock)
     for each in (*METRICS, *HISTORY):
         api.backend.registry.add(each)
     api.backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")
@@ -326,9 +325,12 @@ def _scheduler(
     return LiveScheduler(client, options, conf, clock, rng, recorder.record, metrics, evicted=history.evicted)
 
 
-def _history_client(api: ApiServer) -> Client:
-    """The client of the history, for which events gather: it need not be quick."""
-    return DirectClient(api, "kilauea-history", Random("history"), gather=HISTORY_GATHER_SECONDS)
+def _history(up: Up, api: ApiServer, clock: SystemClock) -> HistoryRecorder:
+    """The recorder of the history, which the server answers from."""
+    client = DirectClient(api, "kilauea-history", Random("history"), gather=HISTORY_GATHER_SECONDS)
+    history = HistoryRecorder(client, up.server.data_dir / HISTORY_FOLDER, clock, Random(up.server.seed))
+    api.backend.history = ServedHistory(history, clock.now)
+    return history
 
 
 def _resource_of(api: ApiServer, api_version: str, kind: str) -> Resource | None:

@@ -43,7 +43,7 @@ THIN_SECONDS = 600.0
 RETRY_SECONDS = 30.0
 """Seconds after which a file that could not be opened is tried again."""
 GAP = 5 * SECOND
-"""Microseconds without a recorder that are no gap: a restart."""
+"""Microseconds without a recorder that do not count as a gap: a restart."""
 MOST_UNWRITTEN = 200_000
 """Records that are kept while they cannot be written, on a full disk for example."""
 MOST_CREATORS = 20_000
@@ -58,17 +58,17 @@ T = TypeVar("T")
 
 @dataclass
 class _Buffer:
-    """What a watch has shown since the last commit."""
+    """The changes that a watch has shown since the last commit."""
 
     listed: Sequence[bytes] | None = None
     seen: list[Seen] = field(default_factory=list)
 
     def on_relist(self, items: Sequence[bytes], version: str) -> None:
-        """Everything there is."""
+        """Take a list."""
         self.listed, self.seen = items, []
 
     def on_events(self, batch: Sequence[Seen]) -> None:
-        """What has happened since."""
+        """Take changes."""
         self.seen += batch
 
     def take(self) -> Changes:

@@ -30,12 +30,12 @@ SECONDS = 5.0
 def expected(
     result: Result, workloads: Iterable[Obj], group: str, past: RunTimes | None = None, seconds: float = SECONDS
 ) -> ExpectedStart:
-    """When a group (`namespace/name`) of a plan will start.
+    """The expected start of a group of a plan.
 
     Args:
         result: the plan of one cycle.
         workloads: the jobs of the cluster, undecoded.
-        group: the group.
+        group: the group, as `namespace/name`.
         past: how long others ran.
         seconds: the most that the search may take.
     """
@@ -45,7 +45,7 @@ def expected(
 
 
 async def read_past(access: Access) -> RunTimes | None:
-    """How long jobs of a cluster ran, as far as the user may see it; None if it serves no history."""
+    """Run times of the jobs of a cluster, as far as the user may see them; None if it serves no history."""
     try:
         async with HttpTransport(access) as transport:
             return await past_of(Client(transport, "kilauea-explain", page=MOST_JOBS))
@@ -54,7 +54,7 @@ async def read_past(access: Access) -> RunTimes | None:
 
 
 async def past_of(api: Api) -> RunTimes | None:
-    """How long jobs of a cluster ran; None if it serves no history, or does not show it."""
+    """Run times of the jobs of a cluster; None if it serves no history, or does not show it."""
     try:
         listed = await api.list(JOB_HISTORIES)
     except ApiError:
@@ -67,7 +67,7 @@ async def past_of(api: Api) -> RunTimes | None:
 
 
 def past_in(folder: Path) -> RunTimes:
-    """How long jobs ran by the history in a folder.
+    """Run times of jobs, by the history in a folder.
 
     Raises:
         HistoryError: it cannot be read.

@@ -1,4 +1,4 @@
-"""How long pods run: as they declare it, as their commands say on simulated nodes, or as others like them did."""
+"""Run times of pods: as they declare them, as their commands say on simulated nodes, or as others like them did."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from kilauea.simulator.expected_start import Forecast
 JOB_LABEL, BATCH_LABEL = "volcano.sh/job-name", "batch.kubernetes.io/job-name"
 INSTANCE_TYPE, SIMULATED = "node.kubernetes.io/instance-type", "simulated"
 LATE = 5 * SECOND
-"""Microseconds by which a pod may miss what is declared before that is no longer believed."""
+"""Microseconds by which a pod may miss what is declared before that is not used any longer."""
 EARLY = 0.1
 """Part of a time limit from which on a pod may have ended."""
 
 
 @dataclass(frozen=True)
 class _Template:
-    """What a workload says of its pods.
+    """The run times that a workload states for its pods.
 
     Attributes:
         estimate: microseconds by `spec.runningEstimate`; 0 for none.
@@ -151,7 +151,7 @@ def _template(
 
 
 def _program(pod: Obj) -> tuple[int | None, bool]:
-    """How long the commands of a pod take on a simulated node, and whether they all say so."""
+    """The time that the commands of a pod take on a simulated node, and whether they all say so."""
     containers = [
         each for each in pod["spec"].get("containers") or () if isinstance(each, Mapping) and each.get("name")
     ]

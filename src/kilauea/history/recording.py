@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from kilauea.api.ports import Seen
+from kilauea.api.ports import Seen, Text, bytes_of
 from kilauea.api.wellknown import DEFAULT_QUEUE, GROUP_NAME, QUEUE_NAME
 from kilauea.history.facts import Runs, amounts_of, condition, declared_time, duration, last_states, why_waits
 from kilauea.history.records import (
@@ -96,7 +96,7 @@ class Changes(NamedTuple):
         seen: changes after that.
     """
 
-    listed: Sequence[bytes] | None
+    listed: Sequence[Text] | None
     seen: Sequence[Seen]
 
 
@@ -567,7 +567,7 @@ class Recording:
 
     def _read(self, changes: Changes, read: Callable[[bytes], T]) -> list[tuple[T, bool]]:
         """The last state of each object, and whether it is gone."""
-        texts = [(text, False) for text in changes.listed or ()]
+        texts = [(bytes_of(text), False) for text in changes.listed or ()]
         texts += [(seen.object, seen.type == "DELETED") for seen in last_states(changes.seen)]
         out: list[tuple[T, bool]] = []
         for text, gone in texts:

@@ -21,6 +21,7 @@ from kilauea.api.kinds import NODES
 from kilauea.api.ports import Controller, Key, Resource
 from kilauea.api.wellknown import ALL_SCHEDULERS, DEFAULT_SCHEDULER
 from kilauea.apiserver.admission.chain import admission_steps
+from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.rest.history import HISTORY
 from kilauea.apiserver.rest.metrics import METRICS
@@ -47,6 +48,7 @@ from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.admission import VolcanoAdmission
 from kilauea.runtime.cluster.advising import Advisor, Words
 from kilauea.runtime.cluster.apiserver import ServerOptions, serve
+from kilauea.runtime.cluster.dashboard import dashboard_of_cluster
 from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.cluster.machine_pods import MachineOptions, MachinePods
 from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
@@ -114,13 +116,17 @@ class Up:
     pods: MachineOptions | None = None
 
 
-async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> None:
+async def run_up(
+    up: Up, ready: Callable[[str, str], None], stop: asyncio.Event, again: Callable[[str], None] = lambda link: None
+) -> None:
     """Run until told to stop.
 
     Args:
         up: the parts to run.
-        ready: called with the address once pods can be scheduled.
+        ready: called with the address, and the link to the dashboard (empty if that cannot listen), once pods can be
+            scheduled.
         stop: ends everything when it is set.
+        again: called with the next link to the dashboard when one was used.
 
     Raises:
         StartError: it cannot start.
@@ -132,14 +138,21 @@ async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> N
         raise StartError(str(error)) from error
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
+    links: list[str] = []
+
     def listening(found: str) -> None:
         address.set_result(found)
-        ready(found)
+        ready(found, links[-1])
+
+    def linked(link: str) -> None:
+        links.append(link)
+        if len(links) > 1:
+            again(link)
 
     server = up.server
     if up.pods is not None:
         server = replace(server, service_range=ranges_of(server.data_dir).services)
-    await serve(server, listening, stop, partial(_components, up, manifests, stop, address))
+    await serve(server, listening, stop, partial(_components, up, manifests, stop, address, linked))
 
 
 @asynccontextmanager
@@ -148,6 +161,7 @@ async def _components(
     manifests: Sequence[Manifest],
     stop: asyncio.Event,
     address: asyncio.Future[str],
+    linked: Callable[[str], None],
     api: ApiServer,
     authority: str,
 ) -> AsyncIterator[None]:
@@ -168,14 +182,8 @@ async def _components(
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
     fabric = FabricDiscovery(controllers, cache, clock, recorder.record, CONFIGURATION)
-    api.backend.logs = PodLogs(cache, up.run_time)
-    api.backend.usage = SimulatedUsage(cache)
     history = _history(up, api, clock)
-    for each in (*METRICS, *HISTORY):
-        api.backend.registry.add(each)
-    api.backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")
-    settings = Settings(SCHEDULERS, check_template=template_errors)
-    api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings), Submissions(history))
+    _join(up, api.backend, cache, history)
     work: list[Coroutine[Any, Any, None]] = [
         cache.run(controllers, clock, rng),
         driver.run(),
@@ -208,7 +216,8 @@ async def _components(
             log.warning(_LEFT_OVER, len(more), " ".join(more))
         await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
 
-    async with _opened(machine), _running(work, stop):
+    dashboard = dashboard_of_cluster(api, client("kilauea-dashboard"), up.server, scheduler, linked)
+    async with _opened(machine), _running(work, stop), dashboard:
         beginning = asyncio.ensure_future(begin())
         try:
             await _unless(stop, _ended(beginning, PATIENCE_SECONDS))
@@ -323,6 +332,17 @@ def _scheduler(
         raise StartError(conf.fault)
     options = LiveOptions(names=ALL_SCHEDULERS, seed=None)
     return LiveScheduler(client, options, conf, clock, rng, recorder.record, metrics, evicted=history.evicted)
+
+
+def _join(up: Up, backend: Backend, cache: Cache, history: HistoryRecorder) -> None:
+    """Join the server with what runs beside it: sources of its answers, kinds and admission."""
+    backend.logs = PodLogs(cache, up.run_time)
+    backend.usage = SimulatedUsage(cache)
+    for each in (*METRICS, *HISTORY):
+        backend.registry.add(each)
+    backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")
+    settings = Settings(SCHEDULERS, check_template=template_errors)
+    backend.admission = admission_steps(VolcanoAdmission(backend, settings), Submissions(history))
 
 
 def _history(up: Up, api: ApiServer, clock: SystemClock) -> HistoryRecorder:

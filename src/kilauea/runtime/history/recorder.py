@@ -25,7 +25,7 @@ from typing import TypeVar
 import msgspec
 
 from kilauea.api.kinds import POD_GROUPS, PODS, VC_JOBS
-from kilauea.api.ports import Api, Clock, Resource, Seen
+from kilauea.api.ports import Api, Clock, Resource, Seen, Text
 from kilauea.api.times import SECOND
 from kilauea.client.reflector import Reflector
 from kilauea.history.errors import HistoryError
@@ -60,10 +60,10 @@ T = TypeVar("T")
 class _Buffer:
     """The changes that a watch has shown since the last commit."""
 
-    listed: Sequence[bytes] | None = None
+    listed: Sequence[Text] | None = None
     seen: list[Seen] = field(default_factory=list)
 
-    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+    def on_relist(self, items: Sequence[Text], version: str) -> None:
         """Take a list."""
         self.listed, self.seen = items, []
 

@@ -182,8 +182,10 @@ async def _components(
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
     fabric = FabricDiscovery(controllers, cache, clock, recorder.record, CONFIGURATION)
+    api.backend.logs = PodLogs(cache, up.run_time)
+    api.backend.usage = SimulatedUsage(cache)
     history = _history(up, api, clock)
-    _join(up, api.backend, cache, history)
+    _join(up, api.backend, history)
     work: list[Coroutine[Any, Any, None]] = [
         cache.run(controllers, clock, rng),
         driver.run(),
@@ -334,10 +336,8 @@ def _scheduler(
     return LiveScheduler(client, options, conf, clock, rng, recorder.record, metrics, evicted=history.evicted)
 
 
-def _join(up: Up, backend: Backend, cache: Cache, history: HistoryRecorder) -> None:
-    """Join the server with what runs beside it: sources of its answers, kinds and admission."""
-    backend.logs = PodLogs(cache, up.run_time)
-    backend.usage = SimulatedUsage(cache)
+def _join(up: Up, backend: Backend, history: HistoryRecorder) -> None:
+    """Give the server the kinds and the admission of what runs beside it."""
     for each in (*METRICS, *HISTORY):
         backend.registry.add(each)
     backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")

@@ -26,6 +26,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "scancel": "End jobs.",
     "scheduler": "Schedule the pods of a cluster.",
     "service": "Keep a cluster running as a service of your user.",
+    "simulate": "Run a trace of jobs through the scheduler.",
     "sinfo": "Show queues and the states of nodes.",
     "squeue": "Show jobs that wait or run.",
     "up": "Run a batch cluster on this machine.",

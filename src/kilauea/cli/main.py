@@ -13,6 +13,7 @@ from kilauea.cli.color import honour_no_color
 SUBCOMMANDS: Mapping[str, str] = {
     "apiserver": "Serve a Kubernetes API without a cluster.",
     "batch": "Submit a script with #SBATCH lines.",
+    "compare": "Compare simulated configurations.",
     "completion": "Print the completion script of a shell.",
     "config": "Work with scheduler configurations.",
     "controllers": "Run controllers for a cluster.",

@@ -67,8 +67,8 @@ def simulate(
     The trace is a CSV table with the columns submit and duration, a log in the Standard Workload Format, or one of the
     published traces openb, Philly and Muri.
 
-    With several --conf or --variant, the command tries each of them with the same jobs. With --seeds, it also draws other
-    traces from the given one, so that `kilauea compare` can say what is more than chance.
+    With several --conf or --variant, the command tries each of them with the same jobs. With --seeds, it also draws
+    other traces from the given one, so that `kilauea compare` can say what is more than chance.
     """
     from kilauea.runtime.inputs.files import SourceError
     from kilauea.runtime.trials.running import run_trials

@@ -53,7 +53,7 @@ def at(*path: str) -> Callable[[Json], float | None]:
             if not isinstance(found, Mapping) or step not in found:
                 return None
             found = found[step]
-        return found
+        return None if found is None else float(found)
 
     return get
 

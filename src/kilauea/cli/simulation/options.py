@@ -65,7 +65,7 @@ def trace_options(command: Command) -> Command:
             "variants",
             multiple=True,
             metavar="NAME=PATH",
-            help="Also try the cluster with the objects of PATH in place of those of -f with the same names. Repeatable.",
+            help="Also try the cluster with the objects of PATH, which replace those of the same name. Repeatable.",
         ),
         click.option(
             "--conf",

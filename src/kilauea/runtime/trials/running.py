@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from kilauea.admission.registry import HOOKS, mutations
@@ -35,8 +36,9 @@ from kilauea.simulator.replay.trace import Trace, drawn, queues_of, scaled
 HOOKS_OF_JOBS = tuple(hook for hook in HOOKS if hook.resource == VC_JOBS and "CREATE" in hook.operations)
 START = 1_767_225_600 * SECOND
 """The virtual time at which every trial starts: 2026-01-01."""
+DAY = 86_400 * SECOND
 PATIENCE = 10
-"""A trial is given up after so many times the length of the trace and of its longest job."""
+"""A trial is given up after so many times the length of the trace, its longest job and a day."""
 
 Progress = Callable[[str, int, int, int, int], None]
 """Called with the configuration, the seed, the virtual time in microseconds, and jobs that have ended, and all."""
@@ -171,6 +173,7 @@ def run_trials(
             "jobs": len(trace.jobs),
             "pods": sum(job.pods for job in trace.jobs),
             "span": trace.span / SECOND,
+            "digest": digest(trace),
             "left_out": trace.left_out,
             "findings": list(trace.findings),
         },
@@ -185,26 +188,32 @@ def run_trials(
     }
 
 
+def digest(trace: Trace) -> str:
+    """Return a text that differs for traces with other jobs."""
+    return sha256("\n".join(map(repr, trace.jobs)).encode()).hexdigest()[:16]
+
+
 def run_one(candidate: Candidate, trace: Trace, conditions: Conditions, seed: int, progress: Progress) -> Json:
     """Return the figures of one candidate on one trace."""
     longest = max(job.duration for job in trace.jobs)
+    limit = trace.jobs[0].submit + PATIENCE * (trace.span + longest + DAY)
     setting = Setting(
         candidate.objects,
         candidate.conf,
         START,
         period=conditions.period,
         seed=seed or None,
-        faults=_faults(candidate, trace, conditions, seed),
+        faults=_faults(candidate, limit, conditions, seed),
         extensions=conditions.extensions,
-        limit=trace.jobs[0].submit + PATIENCE * (trace.span + longest + 24 * 3600 * SECOND),
+        limit=limit,
     )
     replay = Replay(setting, trace, [VcJobController()], admission, Measures(trace))
     outcome = replay.run(lambda time, ended, count: progress(candidate.name, seed, time, ended, count))
     return run_report(outcome, seed)
 
 
-def _faults(candidate: Candidate, trace: Trace, conditions: Conditions, seed: int) -> Sequence[Fault]:
+def _faults(candidate: Candidate, span: int, conditions: Conditions, seed: int) -> Sequence[Fault]:
     if not conditions.between:
         return ()
     names = [obj.name for obj in candidate.objects if isinstance(obj, Node)]
-    return node_faults(names, trace.span + 1, conditions.between, conditions.repair, seed)
+    return node_faults(names, span, conditions.between, conditions.repair, seed)

@@ -1,8 +1,8 @@
 """How much of what is free cannot be used by the pods of the trace.
 
-The measure is that of Weng et al. (Beware of Fragmentation, USENIX ATC 2023) for whole cards: a pod drawn from the trace
-finds the free cards of a node useless if it does not fit there. The share of useless cards, over all nodes and all pods
-that ask for cards, is the fragmentation. Where no pod asks for cards, cores take their place.
+The measure is that of Weng et al. (Beware of Fragmentation, USENIX ATC 2023) for whole cards: a pod drawn from the
+trace finds the free cards of a node useless if it does not fit there. The share of useless cards, over all nodes and
+all pods that ask for cards, is the fragmentation. Where no pod asks for cards, cores take their place.
 """
 
 from __future__ import annotations

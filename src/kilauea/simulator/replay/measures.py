@@ -20,7 +20,7 @@ from kilauea.simulator.replay.fairness import jain, satisfaction
 from kilauea.simulator.replay.fragmentation import Fragmentation
 from kilauea.simulator.replay.trace import Trace, TraceJob
 
-SAMPLES = 1000
+SAMPLES = 500
 """Looks at fairness and fragmentation between the first and the last submission."""
 
 

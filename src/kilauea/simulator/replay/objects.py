@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kilauea.api.core import Node, Pod
-from kilauea.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
+from kilauea.api.kinds import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from kilauea.api.meta import Object
 from kilauea.api.ports import Key, Obj, Resource, key_of
 from kilauea.api.scheduling import PodGroup, Queue
@@ -59,10 +59,21 @@ class Objects:
         if key in self._kinds.get(resource, ()):
             return None
         self._uids += 1
+        if resource == PODS:
+            body = self._with_priority(body)
         metadata = {"uid": f"{self._uids:09d}", "creationTimestamp": created, **body["metadata"]}
         obj = {"apiVersion": resource.api_version, "kind": resource.kind, **body, "metadata": metadata}
         self._put(resource, key, None, obj)
         return obj
+
+    def _with_priority(self, pod: Obj) -> Obj:
+        """A new pod with the number of its priority class, which an API server fills in."""
+        spec = pod["spec"]
+        found = self.get(PRIORITY_CLASSES, Key("", spec.get("priorityClassName") or ""))
+        if found is None or spec.get("priority") is not None:
+            return pod
+        policy = {"preemptionPolicy": found["preemptionPolicy"]} if found.get("preemptionPolicy") else {}
+        return {**pod, "spec": {**spec, "priority": found.get("value") or 0, **policy}}
 
     def change(self, resource: Resource, key: Key, patch: Any) -> bool:
         """Change an object by a merge patch or a JSON patch; return False if nothing changes."""

@@ -46,9 +46,11 @@ Progress = Callable[[int, int, int], None]
 RUN_TIME = "kilauea.dev/run-time"
 """The annotation by which pods of the cluster's own files say how long they run."""
 LOOK_AGAIN = 60 * SECOND
-"""Time after which a cycle looks again at a cluster that waits for time to pass, such as admission that is backed off."""
-STALE = 60
-"""Looks without any change after which a cluster in which nothing runs is at its end."""
+"""Time after which a cycle looks again at what waits for time to pass, such as admission that is backed off."""
+DOUBLINGS = 4
+"""How often that time is doubled while cycles place nothing."""
+STALE = 100
+"""Cycles that place nothing after which a cluster in which nothing runs is at its end."""
 KINDS = {"Pod": PODS, "PodGroup": POD_GROUPS, "Queue": QUEUES, "Node": NODES, "PriorityClass": PRIORITY_CLASSES}
 """Kinds that controllers may read, or that change while the replay runs."""
 
@@ -161,7 +163,7 @@ class Replay:
     def _put(self, objects: Iterable[Object]) -> None:
         """The cluster as it is at the start; pods that run go on."""
         created = format_time(self.now)
-        for obj in objects:
+        for obj in sorted(objects, key=lambda obj: obj.kind != "PriorityClass"):  # pods refer to them
             resource = KINDS.get(obj.kind)
             if resource is None:
                 self._state.apply(Changed(obj))
@@ -377,13 +379,14 @@ class Replay:
         self._next_cycle = self.now + setting.period
         changed = self._carry_out(plan)
         self.measures.after_cycle(plan)
+        self._stale = 0 if plan.binds or plan.evictions else self._stale + 1
+        if self._stale >= STALE and not self._running and self._submitted == len(self._trace.jobs):
+            return  # an empty cluster does not place what is left, so nothing ever will
         if changed:
-            self._stale = 0
             self._want_cycle(self._next_cycle)
         elif (self._looks_by_time or self._backoff.attempts) and self._is_anything_waiting():
-            self._stale += 1
-            if self._running or self._submitted < len(self._trace.jobs) or self._stale < STALE:
-                self._want_cycle(self.now + max(LOOK_AGAIN, setting.period))
+            # What frees room wants a cycle by itself; this one is for what only time changes.
+            self._want_cycle(self.now + max(LOOK_AGAIN << min(self._stale, DOUBLINGS), setting.period))
 
     def _carry_out(self, plan: Plan) -> bool:
         """Do what a plan says; return True if a next cycle may find more to do."""

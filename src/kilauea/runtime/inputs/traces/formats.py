@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from kilauea.api.meta import ResourceMap
 from kilauea.api.quantity import QuantityError, resource_amounts
 from kilauea.api.times import SECOND
 from kilauea.runtime.inputs.traces.tables import BadValue, Row, kubernetes_name, shown
@@ -50,7 +51,7 @@ class Format(NamedTuple):
 
 
 def _csv(row: Row) -> TraceJob:
-    requests: dict[str, str] = {"cpu": row.text("cpu", "1")}
+    requests: ResourceMap = {"cpu": row.text("cpu", "1")}
     if row.text("memory"):
         requests["memory"] = row.text("memory")
     if row.text("gpu") and row.count("gpu"):
@@ -74,7 +75,7 @@ def _csv(row: Row) -> TraceJob:
         name=kubernetes_name(row.text("name")),
         submit=row.time("submit"),
         duration=row.duration("duration"),
-        tasks=(TraceTask(pods, tuple(sorted(requests.items())), models),),
+        tasks=(TraceTask(pods, tuple(sorted((name, str(value)) for name, value in requests.items())), models),),
         queue=kubernetes_name(row.text("queue")),
         namespace=kubernetes_name(row.text("namespace")) or "default",
         priority_class=kubernetes_name(row.text("priority_class")),

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
+from statistics import median
 
 from kilauea.api.core import Node, NodeStatus
-from kilauea.api.meta import Object, ObjectMeta
+from kilauea.api.meta import Object, ObjectMeta, ResourceMap
 from kilauea.api.quantity import QuantityError, resource_amounts
 from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import SECOND
@@ -26,6 +28,7 @@ from kilauea.runtime.inputs.traces.formats import (
     PHILLY_MEMORY,
     Format,
 )
+from kilauea.runtime.inputs.traces.history import history_jobs, is_history
 from kilauea.runtime.inputs.traces.swf import Machine, swf_job, swf_rows
 from kilauea.runtime.inputs.traces.tables import (
     BadValue,
@@ -42,7 +45,7 @@ from kilauea.simulator.replay.trace import Trace, TraceJob
 from kilauea.simulator.replay.workload import MODEL
 
 GAP = 20
-"""A pause is told if it is longer than a day and than so many times the mean time between submissions."""
+"""A pause is told if it is longer than a day and than so many times the median time between submissions."""
 DAY = 86_400 * SECOND
 
 
@@ -69,6 +72,8 @@ def trace_of(source: str, data: bytes) -> Trace:
     if found is not None:
         _tell_columns(found, columns, findings)
         name, jobs = found.name, list(converted(rows_of(text, findings), found.convert, findings))
+    elif is_history(text):
+        name, jobs = "history", history_jobs(text, findings)
     elif _is_swf(text):
         machine = Machine(text)
         name, objects = "swf", machine.objects()
@@ -139,10 +144,10 @@ def _in_order(jobs: Sequence[tuple[int, TraceJob]], findings: Findings) -> tuple
 def _tell_gaps(jobs: Sequence[tuple[int, TraceJob]], findings: Findings) -> None:
     if len(jobs) < 3:
         return
-    mean = (jobs[-1][1].submit - jobs[0][1].submit) / len(jobs)
-    for (line, job), (after, following) in zip(jobs, jobs[1:], strict=False):
+    usual = median(after.submit - job.submit for (_, job), (_, after) in pairwise(jobs))
+    for (line, job), (after, following) in pairwise(jobs):
         pause = following.submit - job.submit
-        if pause > max(DAY, GAP * mean):
+        if pause > max(DAY, GAP * usual):
             words = f"no job is submitted for {_span(pause)} between this line and line {after}"
             findings.note(line, "before a gap", words)
 
@@ -182,9 +187,9 @@ def read_nodes(path: str) -> tuple[list[Object], tuple[str, ...]]:
     return objects, findings.all()
 
 
-def _node(name: str, offers: dict[str, str], model: str = "") -> Node:
+def _node(name: str, given: dict[str, str], model: str = "") -> Node:
     labels = {"kubernetes.io/hostname": name} | ({MODEL: model} if model else {})
-    offers = {"pods": "110", **offers}
+    offers: ResourceMap = {"pods": "110", **given}
     try:
         resource_amounts(offers)
     except QuantityError as error:
@@ -213,7 +218,11 @@ def _philly_nodes(row: Row) -> Iterable[Object]:
     queue, count, cards = kubernetes_name(row.text("vc")), row.count("nodes"), row.count("gpus_per_node")
     memory = int(PHILLY_MEMORY.removesuffix("Gi")) * cards
     offers = {"cpu": str(PHILLY_CPU * cards), "memory": f"{memory}Gi", CARD: str(cards)}
-    deserved = {"cpu": str(PHILLY_CPU * cards * count), "memory": f"{memory * count}Gi", CARD: str(cards * count)}
+    deserved: ResourceMap = {
+        "cpu": str(PHILLY_CPU * cards * count),
+        "memory": f"{memory * count}Gi",
+        CARD: str(cards * count),
+    }
     spec = QueueSpec(weight=max(1, count), deserved=deserved, reclaimable=True)
     objects: list[Object] = [
         Queue("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=queue), spec, QueueStatus("Open"))

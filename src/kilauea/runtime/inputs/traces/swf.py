@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 
 from kilauea.api.core import Node, NodeStatus
-from kilauea.api.meta import Object, ObjectMeta
+from kilauea.api.meta import Object, ObjectMeta, ResourceMap
 from kilauea.runtime.inputs.traces.formats import MOST_PODS
-from kilauea.runtime.inputs.traces.tables import BadValue, Findings, Row, TraceError, MOST_LINES
+from kilauea.runtime.inputs.traces.tables import MOST_LINES, BadValue, Findings, Row, TraceError
 from kilauea.simulator.replay.trace import TraceJob, TraceTask
 
 FIELDS = (
@@ -37,7 +37,7 @@ class Machine:
         """Its nodes; none if the comments do not describe them."""
         if not 0 < self.nodes <= MOST_NODES:
             return ()
-        offers = {"cpu": str(self.node_size), "memory": "1Ti", "pods": str(max(110, self.node_size))}
+        offers: ResourceMap = {"cpu": str(self.node_size), "memory": "1Ti", "pods": str(max(110, self.node_size))}
         return tuple(
             Node("v1", "Node", ObjectMeta(name=f"node-{number}"), status=NodeStatus(allocatable=offers))
             for number in range(self.nodes)

@@ -25,7 +25,7 @@ from kilauea.simulator.replay.trace import Trace, drawn, scaled
 PREEMPTING = """
 actions: "enqueue, allocate, preempt"
 tiers:
-- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: priority}, {name: conformance}]
 - plugins: [{name: predicates}]
 """
 CLASSES = """
@@ -43,8 +43,9 @@ value: 1
 
 def nodes(count: int, cpu: int = 4) -> str:
     """Nodes as a file."""
-    node = "apiVersion: v1\nkind: Node\nmetadata: {{name: n{}}}\nstatus: {{allocatable: {{cpu: {}, memory: 64Gi, pods: 110}}}}\n"
-    return "---\n".join(node.format(number, cpu) for number in range(count))
+    offers = f"{{cpu: {cpu}, memory: 64Gi, pods: 110}}"
+    node = "apiVersion: v1\nkind: Node\nmetadata: {{name: n{}}}\nstatus: {{allocatable: {}}}\n"
+    return "---\n".join(node.format(number, offers) for number in range(count))
 
 
 def trace(text: str) -> Trace:

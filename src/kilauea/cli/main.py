@@ -11,6 +11,7 @@ from kilauea import __version__
 from kilauea.cli.color import honour_no_color
 
 SUBCOMMANDS: Mapping[str, str] = {
+    "advise": "Find changes that shorten waiting, by trying them.",
     "apiserver": "Serve a Kubernetes API without a cluster.",
     "batch": "Submit a script with #SBATCH lines.",
     "compare": "Compare simulated configurations.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import click
 from kilauea.cli.color import echo
 from kilauea.cli.inputs import Usage, objects_option, plugins_option
 from kilauea.cli.simulation.options import inputs_of, period_options, trace_options
+from kilauea.cli.simulation.progress import progress
 from kilauea.cli.table import printable
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ Examples:
   kilauea simulate -f cluster.yaml --trace jobs.csv --variant more-research=research.yaml --load 1.5 --seeds 5
   kilauea simulate --nodes nodes.csv --trace log.swf.gz --from 168h --for 24h -o json > report.json
 """
-LINE = 0.5
-"""Seconds between two lines of progress."""
 
 
 @click.command(short_help="Run a trace of jobs through the scheduler.", epilog=EXAMPLES)
@@ -78,7 +76,7 @@ def simulate(
     )
     for finding in given.findings:
         echo(f"warning: {printable(finding)}\n", err=True)
-    shown = _progress(sys.stderr.isatty())
+    shown = progress(sys.stderr.isatty())
     started = time.perf_counter()
     try:
         report = run_trials(given.candidates, given.trace, given.conditions, shown)
@@ -107,35 +105,3 @@ def _write_page(report: Json, path: Path) -> None:
     except OSError as error:
         raise Usage(f"--page: {path}: {error.strerror}") from error
     echo(f"wrote {printable(str(path))}\n", err=True)
-
-
-def _progress(shown: bool) -> Callable[[str, int, int, int, int], None]:
-    """Progress on standard error: one line that is written over on a terminal, else one each ten percent."""
-    from kilauea.cli.simulation.figures import duration
-
-    last = [0.0, -1.0]
-
-    def note(name: str, seed: int, at: int, ended: int, count: int) -> None:
-        now = time.perf_counter()
-        tenth = ended * 10 // max(count, 1)
-        key = hash((name, seed)) * 100 + tenth
-        if shown:
-            if now - last[0] < LINE and ended < count:
-                return
-            last[0] = now
-            seeds = f", seed {seed}" if seed else ""
-            words = f"{printable(name)}{seeds}: {ended:,} of {count:,} jobs, {duration(at / 1_000_000)}"
-            click.echo(f"\r\x1b[K{words}", nl=ended == count, err=True)
-        elif key != last[1]:
-            last[1] = key
-            if now - last[0] >= 10 * LINE or ended == count:
-                last[0] = now
-                click.echo(f"{printable(name)}: {ended:,} of {count:,} jobs", err=True)
-
-    return note
-
-
-def names_of(paths: Sequence[str]) -> list[str]:
-    """Names of configurations, by their files: as short as they are different."""
-    stems = [Path(path).stem for path in paths]
-    return [stem if stems.count(stem) == 1 else path for stem, path in zip(stems, paths, strict=True)]

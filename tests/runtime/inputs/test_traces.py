@@ -147,7 +147,7 @@ def test_what_is_strange_is_told(text: str, words: str) -> None:
     ],
 )
 def test_a_trace_without_any_job_is_refused(data: bytes, words: str) -> None:
-    with pytest.raises(TraceError, match="jobs.csv") as refused:
+    with pytest.raises(TraceError, match=r"jobs\.csv") as refused:
         trace_of("jobs.csv", data)
     assert words in str(refused.value)
 

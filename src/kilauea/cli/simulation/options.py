@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -211,14 +212,13 @@ def _candidates(
     source: str,
 ) -> tuple[list[Candidate], list[str]]:
     """Each configuration with the cluster and with each of its variants."""
-    from kilauea.cli.simulate import names_of
     from kilauea.engine.conf import ConfError
     from kilauea.runtime.inputs.conf_file import read_conf
     from kilauea.runtime.trials.running import Candidate, complete
 
     named: list[tuple[str, SchedulerConf]] = []
     findings: list[str] = []
-    for name, path in zip(names_of(confs), confs, strict=True):
+    for name, path in zip(_names_of(confs), confs, strict=True):
         try:
             named.append((name, read_conf(path, extensions)))
         except ConfError as error:
@@ -247,3 +247,9 @@ def _candidates(
         if names.count(name) > 1:
             raise Usage(f"two configurations are called {name}: give each --variant and --conf a name of its own")
     return out, list(dict.fromkeys(findings))
+
+
+def _names_of(paths: Sequence[str]) -> list[str]:
+    """Names of configurations, by their files: as short as they are different."""
+    stems = [Path(path).stem for path in paths]
+    return [stem if stems.count(stem) == 1 else path for stem, path in zip(stems, paths, strict=True)]

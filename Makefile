@@ -17,7 +17,7 @@ NOX_FLAGS ?=
 MANIFEST_FLAGS ?=
 PROSE := src tests docs examples benchmarks deploy README.md ARCHITECTURE.md CONTRIBUTING.md
 # Tests that take long: those of `make test-cluster` and `make test-charts`.
-LONG := tests/cluster tests/adversary tests/charts tests/system/test_nights.py
+LONG := tests/cluster tests/adversary tests/charts tests/system
 # Tests at the real Kubernetes; `make test-kubernetes` runs them, because it builds Kubernetes and Helm.
 REAL := $(addprefix tests/cluster/test_,from_volcano.py installation.py real_kubernetes.py rights.py webhooks.py)
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)

@@ -28,7 +28,7 @@ Examples:
   kilauea advise -f cluster.yaml --trace history.jsonl --seeds 10 --for-queue research
 """
 NOTICEABLE = 0.05
-"""The part by which the waiting time of a queue has to grow to make it a loser, where chance cannot be told."""
+"""The part by which the waiting time of a queue has to grow to make it a loser, where random variation cannot be told."""
 
 
 @click.command(short_help="Find changes that shorten waiting, by trying them.", epilog=EXAMPLES)
@@ -60,7 +60,7 @@ def advise(
     """Try changes on a trace, and show those that shorten the mean waiting time, with the queues that lose by them.
 
     The command tries larger weights and deserved amounts for the queues that wait longest, the action backfill, and
-    the plugin binpack. It changes nothing. With --seeds 10 or more, it says which differences are more than chance. A
+    the plugin binpack. It changes nothing. With --seeds 10 or more, it says which differences are more than random variation. A
     change that is better for a trace of the past need not be better for the future.
     """
     from kilauea.cli.simulation.comparison import compared
@@ -149,11 +149,11 @@ def _lines(found: Sequence[tuple[Proposal, Sequence[Line]]], queue: str | None, 
     if fixes:
         out += ["To make the changes that help:", *map(printable, fixes)]
     else:
-        out.append("None of these changes shortens the waiting by more than chance.")
+        out.append("None of these changes shortens the waiting by more than random variation.")
     if seeds == 1:
-        out.append("One trace says nothing about chance: use --seeds 10 or more.")
+        out.append("One trace says nothing about random variation: use --seeds 10 or more.")
     elif any("?" in row[4] for row in rows):
-        out.append("A queue with ? waits longer in the mean, but not by more than chance.")
+        out.append("A queue with ? waits longer in the mean, but not by more than random variation.")
     return out
 
 

@@ -1,4 +1,4 @@
-"""`kilauea compare`: which of two simulated configurations is better, by what, and whether that is more than chance."""
+"""`kilauea compare`: which of two simulated configurations is better, by what, and whether that is more than random variation."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def simulate(
     published traces openb, Philly and Muri.
 
     With several --conf or --variant, the command tries each of them with the same jobs. With --seeds, it also draws
-    other traces from the given one, so that `kilauea compare` can say what is more than chance.
+    other traces from the given one, so that `kilauea compare` can say what is more than random variation.
     """
     from kilauea.runtime.inputs.files import SourceError
     from kilauea.runtime.trials.running import run_trials

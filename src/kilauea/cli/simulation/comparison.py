@@ -11,7 +11,7 @@ from kilauea.cli.table import printable, table
 from kilauea.simulator.replay.comparing import Difference, difference
 
 ENOUGH = 2
-"""Traces from which on something can be said about chance."""
+"""Traces from which on something can be said about random variation."""
 
 
 class Line(NamedTuple):
@@ -41,7 +41,8 @@ def comparison_lines(first: Json, second: Json) -> list[str]:
     """Return the comparison as lines of text."""
     lines = compared(first, second)
     names = first["name"], second["name"]
-    out = ["Over all queues:", *_table([line for line in lines if not line.queue], names, "")]
+    happened = [line for line in lines if not line.queue and (line.found.first or line.found.second)]
+    out = ["Over all queues:", *_table(happened, names, "")]
     per_queue = [line for line in lines if line.queue and line.found.verdict != "same"]
     if per_queue:
         out += ["", "By queue, where something changes:", *_table(per_queue, names, "QUEUE")]
@@ -70,7 +71,7 @@ def conclusion(lines: Sequence[Line], names: tuple[str, str]) -> Iterator[str]:
     """Yield what follows from a comparison."""
     pairs = max((line.found.pairs for line in lines), default=0)
     if pairs < ENOUGH:
-        yield "One trace says nothing about chance: simulate with --seeds 10 or more for intervals."
+        yield "One trace says nothing about random variation: simulate with --seeds 10 or more for intervals."
         return
     yield f"Intervals: Student's t at 95% over the differences on {pairs} traces, in pairs."
     for verdict in ("better", "worse"):
@@ -82,7 +83,7 @@ def conclusion(lines: Sequence[Line], names: tuple[str, str]) -> Iterator[str]:
         if told:
             yield printable(f"{names[1]} is {verdict} than {names[0]} in: {', '.join(told)}")
     if not any(line.found.verdict in ("better", "worse") for line in lines):
-        yield printable(f"No figure differs by more than chance between {names[0]} and {names[1]}.")
+        yield printable(f"No figure differs by more than random variation between {names[0]} and {names[1]}.")
 
 
 def comparison_data(first: Json, second: Json) -> dict[str, Any]:

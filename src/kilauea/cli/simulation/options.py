@@ -25,7 +25,7 @@ BUILT_IN_NAME = "built-in"
 
 @dataclass(frozen=True)
 class Given:
-    """What the options name.
+    """The inputs that the options name.
 
     Attributes:
         trace: the jobs.
@@ -93,7 +93,7 @@ def trace_options(command: Command) -> Command:
 
 
 def period_options(command: Command) -> Command:
-    """Options for chance and for the scheduler's pace."""
+    """Options for random variation and for the scheduler's pace."""
     for option in (
         click.option(
             "--period",

@@ -84,7 +84,7 @@ def _written(value: float | None) -> str:
 
 
 def _end_lines(configuration: Json, *, several: bool) -> list[str]:
-    """What still waits at the end of the given trace."""
+    """The jobs that still wait at the end of the given trace."""
     run = configuration["runs"][0]
     lines = []
     name = f"{configuration['name']}: " if several else ""

@@ -67,7 +67,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What all candidates have in common.
+    """The conditions that all candidates have in common.
 
     Attributes:
         load: factor of the arrivals.

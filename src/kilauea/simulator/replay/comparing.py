@@ -1,7 +1,7 @@
-"""Which of two configurations is better, and whether that is more than chance.
+"""Comparison of two configurations: the better one, and whether that is more than random variation.
 
 Both have run on the same traces, so the traces are pairs: what counts is the difference on each of them. The interval
-is that of Student's t over these differences, at 95 %. With the trace alone nothing is said about chance.
+is that of Student's t over these differences, at 95 %. With the trace alone nothing is said about random variation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Difference:
         high: upper end of the interval; None for a single trace.
         pairs: number of traces.
         verdict: of the second: `better` or `worse` if the interval does not contain 0, `unclear` if it does or if there
-            is a single trace, `same` if there is no difference at all, `changed` if neither way is better.
+            is a single trace, `same` if they do not differ at all, `changed` if neither way is better.
     """
 
     first: float

@@ -1,4 +1,4 @@
-"""What is measured while a replay runs: jobs, and amounts over time.
+"""Measurements of a replay: jobs, and amounts over time.
 
 Amounts are in the units of the engine, times in microseconds. What is used is added up exactly, at each change; what
 takes more work (fairness, fragmentation) is looked at at even intervals.
@@ -26,7 +26,7 @@ SAMPLES = 500
 
 @dataclass(slots=True)
 class JobRecord:
-    """What became of a job.
+    """A job of the trace, and its life.
 
     Attributes:
         job: the job of the trace.
@@ -135,7 +135,7 @@ class Measures:
         self._used: dict[str, int] = dict.fromkeys(self._total, 0)
         self._by_queue: dict[str, dict[str, int]] = {}
         self._pending: dict[str, dict[str, int]] = {}
-        """What jobs that have not started request, by queue."""
+        """Amounts that jobs request which have not started, by queue."""
         self._deserved: dict[str, Mapping[str, float]] = {}
         self._runs: dict[Key, _Run] = {}
         for key, task in sorted(state.tasks.items()):

@@ -47,7 +47,7 @@ class Objects:
         self._indexes[resource, name] = function
 
     def take_events(self) -> list[Event]:
-        """What the engine has not been told yet; it counts as told now."""
+        """Return the events that the engine has not been told yet; they count as told now."""
         events, self._events = self._events, []
         return events
 

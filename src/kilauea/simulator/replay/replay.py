@@ -48,7 +48,7 @@ RUN_TIME = "kilauea.dev/run-time"
 LOOK_AGAIN = 60 * SECOND
 """Time after which a cycle looks again at what waits for time to pass, such as admission that is backed off."""
 DOUBLINGS = 4
-"""How often that time is doubled while cycles place nothing."""
+"""Number of times that it is doubled while cycles place nothing."""
 STALE = 100
 """Cycles that place nothing after which a cluster in which nothing runs is at its end."""
 KINDS = {"Pod": PODS, "PodGroup": POD_GROUPS, "Queue": QUEUES, "Node": NODES, "PriorityClass": PRIORITY_CLASSES}
@@ -57,7 +57,7 @@ KINDS = {"Pod": PODS, "PodGroup": POD_GROUPS, "Queue": QUEUES, "Node": NODES, "P
 
 @dataclass(frozen=True)
 class Setting:
-    """What a trace runs on.
+    """The cluster and the scheduler of a replay.
 
     Attributes:
         objects: nodes, queues, priority classes and pods at the beginning.
@@ -89,7 +89,7 @@ class _Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a replay has come to.
+    """The result of a replay.
 
     Attributes:
         measures: all that was measured.
@@ -277,7 +277,7 @@ class Replay:
     # --- pods
 
     def _delete_pod(self, pod: Obj) -> None:
-        """What a kubelet does with a pod that is deleted: it keeps its room until its grace period is over."""
+        """Delete a pod as a kubelet does: it keeps its room until its grace period is over."""
         key = key_of(pod)
         grace = max((pod["spec"].get("terminationGracePeriodSeconds") or 0), 0) * SECOND
         if key not in self._running or not grace:
@@ -421,7 +421,7 @@ class Replay:
         return changed
 
     def _reasons(self) -> tuple[tuple[str, str, int], ...]:
-        """Why jobs still wait at the end."""
+        """The reasons for which jobs still wait at the end."""
         self._tell_engine()
         setting = self._setting
         plan = cycle(

@@ -3,7 +3,7 @@
     {"version": 1, "trace": {...}, "settings": {...}, "configurations": [{"name": ..., "runs": [{"seed": 0, ...}]}]}
 
 Times are in seconds, amounts in the units of Kubernetes (cores, bytes, cards), parts between 0 and 1. Percentiles are
-by nearest rank. `docs/reference/simulation-report.md` lists the fields.
+by nearest rank. `docs/concepts/simulation.md` explains the fields.
 """
 
 from __future__ import annotations
@@ -199,5 +199,5 @@ def _hours(amounts: Mapping[str, int]) -> Json:
 
 
 def _rounded(value: float) -> float:
-    """Six digits that count, so that the last bits of floats are no difference."""
+    """Six digits that count, so that the last bits of floats do not matter."""
     return float(f"{value:.6g}")

@@ -2,7 +2,7 @@
 
 | format | known by | origin |
 |---|---|---|
-| `csv` | columns `submit` and `duration` | our own; `docs/reference/traces.md` |
+| `csv` | columns `submit` and `duration` | our own; `docs/concepts/simulation.md` |
 | `openb` | `cpu_milli`, `num_gpu`, `creation_time` | pods of Alibaba's GPU cluster, 2023 |
 | `philly` | `vc`, `num_gpus`, `submit_s` | training jobs of Microsoft's Philly, 2017 |
 | `muri` | `num_gpu`, `submit_time`, `iterations` | 400 jobs of a testbed, 2022; milliseconds |
@@ -36,7 +36,7 @@ class Format(NamedTuple):
         name: as reports name it.
         needed: columns by which it is known.
         known: further columns; `a/b` in a name makes a column a resource. None for a format with columns of no use.
-        convert: what a line means; None for a line that is no job, without being wrong.
+        convert: what a line means; None for a line that does not describe a job, without being wrong.
         notes: what has to be known about the jobs.
     """
 
@@ -121,7 +121,7 @@ def cards_in_pods(cards: int) -> tuple[TraceTask, ...]:
 
 
 def with_cards(cards: int) -> tuple[tuple[str, str], ...]:
-    """What a pod with cards requests."""
+    """The requests of a pod with cards."""
     memory = f"{cards * int(PHILLY_MEMORY.removesuffix('Gi'))}Gi"
     return (("cpu", str(cards * PHILLY_CPU)), ("memory", memory), (CARD, str(cards)))
 

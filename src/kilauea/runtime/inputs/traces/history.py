@@ -40,7 +40,7 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            findings.leave_out(number, "that are no JSON", "not JSON: the file was cut, or changed")
+            findings.leave_out(number, "that are not JSON", "not JSON: the file was cut, or changed")
             continue
         kind = record.get("type") if isinstance(record, dict) else None
         if kind == "job" and isinstance(record.get("uid"), str):

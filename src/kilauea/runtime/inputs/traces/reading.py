@@ -88,7 +88,7 @@ def trace_of(source: str, data: bytes) -> Trace:
 
 
 def _is_swf(text: str) -> bool:
-    """Return True if the first line that is no comment consists of numbers only."""
+    """Return True if the first line after comments consists of numbers only."""
     for line in text.splitlines():
         cells = line.split()
         if cells and not cells[0].startswith(";"):

@@ -64,7 +64,7 @@ def swf_rows(text: str, findings: Findings) -> Iterator[Row]:
 
 
 def swf_job(row: Row, machine: Machine) -> TraceJob | None:
-    """What a line means; None for a job that never ran.
+    """Return the job of a line; None for a job that never ran.
 
     Raises:
         BadValue: a number cannot be used.

@@ -37,7 +37,7 @@ class BadValue(ValueError):
 
 
 class Findings:
-    """What is wrong with the lines of a file.
+    """Faults in the lines of a file.
 
     Attributes:
         left_out: number of lines that are left out.
@@ -92,7 +92,7 @@ class Row:
         """A whole number, cut off; -1 stands for what is not known.
 
         Raises:
-            BadValue: it is no number.
+            BadValue: it is not a number.
         """
         return int(self._number(column, self.text(column)))
 

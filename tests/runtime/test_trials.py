@@ -174,10 +174,10 @@ def test_a_trace_without_nodes_is_refused() -> None:
 
 
 def test_a_queue_that_does_not_exist_is_added_and_told() -> None:
-    jobs = trace("submit,duration,queue\n0,1,reserch\n")
+    jobs = trace("submit,duration,queue\n0,1,research-2\n")
     queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: research}\n"
     _, told = complete(decode(f"{nodes(1)}---\n{queue}".encode(), "x").objects, jobs, "x")
-    assert told == ["queue reserch of 1 jobs does not exist: added with weight 1; did you mean 'research'?"]
+    assert told == ["queue research-2 of 1 jobs does not exist: added with weight 1; did you mean 'research'?"]
 
 
 def test_percentiles_are_by_nearest_rank() -> None:

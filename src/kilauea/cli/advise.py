@@ -28,7 +28,7 @@ Examples:
   kilauea advise -f cluster.yaml --trace history.jsonl --seeds 10 --for-queue research
 """
 NOTICEABLE = 0.05
-"""The part by which the waiting time of a queue has to grow to make it a loser, where random variation cannot be told."""
+"""The part by which the waiting time of a queue has to grow to make it a loser, where one trace has to do."""
 
 
 @click.command(short_help="Find changes that shorten waiting, by trying them.", epilog=EXAMPLES)
@@ -60,8 +60,8 @@ def advise(
     """Try changes on a trace, and show those that shorten the mean waiting time, with the queues that lose by them.
 
     The command tries larger weights and deserved amounts for the queues that wait longest, the action backfill, and
-    the plugin binpack. It changes nothing. With --seeds 10 or more, it says which differences are more than random variation. A
-    change that is better for a trace of the past need not be better for the future.
+    the plugin binpack. It changes nothing. With --seeds 10 or more, it says which differences are more than random
+    variation. A change that is better for a trace of the past need not be better for the future.
     """
     from kilauea.cli.simulation.comparison import compared
     from kilauea.runtime.inputs.files import SourceError

@@ -1,4 +1,4 @@
-"""`kilauea compare`: which of two simulated configurations is better, by what, and whether that is more than random variation."""
+"""`kilauea compare`: which of two simulated configurations is better, by what, and with what confidence."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_only_the_first_faults_of_a_kind_are_told_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        pytest.param("submit,duration,qeue\n0,1,a\n", "unknown; did you mean 'queue'?; it is ignored", id="a typo"),
+        pytest.param("submit,duration,queues\n0,1,a\n", "unknown; did you mean 'queue'?; it is ignored", id="a typo"),
         pytest.param(
             "submit,duration\n0,1\n90,1\n30,1\n", "jobs.csv:4: submitted 1m before line 3", id="a clock that went back"
         ),

@@ -93,8 +93,8 @@ _OWN = frozenset({"name", "queue", "namespace", "priority_class", "pods", "min_a
 
 def _openb(row: Row) -> TraceJob | None:
     created, deleted = row.time("creation_time"), row.text("deletion_time")
-    begun = row.time("scheduled_time") if row.text("scheduled_time") else created
-    if not deleted or row.time("deletion_time") < begun:
+    started = row.time("scheduled_time") if row.text("scheduled_time") else created
+    if not deleted or row.time("deletion_time") < started:
         raise BadValue(f"deletion_time: {shown(deleted)} is before the pod began: the run time is not known")
     requests = {"cpu": f"{row.count('cpu_milli')}m", "memory": f"{row.count('memory_mib')}Mi"}
     cards = row.count("num_gpu")
@@ -106,7 +106,7 @@ def _openb(row: Row) -> TraceJob | None:
     return TraceJob(
         name=kubernetes_name(row.text("name")),
         submit=created,
-        duration=row.time("deletion_time") - begun,
+        duration=row.time("deletion_time") - started,
         tasks=(TraceTask(1, tuple(sorted(requests.items())), models),),
         queue=queue,
         preemptable=not online,

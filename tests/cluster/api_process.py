@@ -27,30 +27,39 @@ START_SECONDS, STOP_SECONDS = 240, 120
 
 
 @dataclass(frozen=True)
-class Server:
-    """A server that answers.
+class Endpoint:
+    """A server that answers, wherever it runs.
 
     Attributes:
-        process: of the command.
         url: `https://127.0.0.1:PORT`.
         token: of the administrator.
         authority: file with the certificate of the authority.
-        kubeconfig: the file that the server wrote.
+        kubeconfig: of the administrator.
+    """
+
+    url: str
+    token: str
+    authority: Path
+    kubeconfig: Path
+
+    def client(self) -> Client:
+        """A client of the administrator with connections of its own."""
+        return Client(self.url, self.token, self.authority)
+
+
+@dataclass(frozen=True)
+class Server(Endpoint):
+    """A server of ours that answers; it has written the kubeconfig.
+
+    Attributes:
+        process: of the command.
         data_dir: what it was given.
         log: what it says.
     """
 
     process: subprocess.Popen[bytes]
-    url: str
-    token: str
-    authority: Path
-    kubeconfig: Path
     data_dir: Path
     log: Path
-
-    def client(self) -> Client:
-        """A client of the administrator with connections of its own."""
-        return Client(self.url, self.token, self.authority)
 
     def stop(self) -> None:
         """End the process as a service manager does; it must end cleanly."""
@@ -140,7 +149,7 @@ def start_server(data_dir: Path, *options: str, command: str = "apiserver") -> S
     authority = data_dir.with_name(f"{data_dir.name}.ca.crt")
     authority.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
     token = config["users"][0]["user"]["token"]
-    return Server(process, cluster["server"], token, authority, kubeconfig, data_dir, log)
+    return Server(cluster["server"], token, authority, kubeconfig, process, data_dir, log)
 
 
 @contextmanager

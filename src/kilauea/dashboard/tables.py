@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kilauea.api.ports import Key, Seen
+from kilauea.api.ports import Key, Seen, Text, bytes_of
 
 Row = TypeVar("Row")
 
@@ -82,10 +82,10 @@ class Table(Generic[Row]):
         self._arrived[key] = self._row(key, text)
         return _encode(head)
 
-    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+    def on_relist(self, items: Sequence[Text], version: str) -> None:
         """These are all objects there are, reduced or not."""
         arrived, self._arrived = self._arrived, {}
-        found = {key_in(text): text for text in items}
+        found = {key_in(text): text for text in map(bytes_of, items)}
         for key in [key for key in self._rows if key not in found]:
             self._put(key, None)
         for key, text in found.items():

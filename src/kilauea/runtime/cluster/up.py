@@ -78,6 +78,7 @@ _LEFT_OVER = (
     "%d simulated nodes of earlier runs stay, and pods on them are not executed; kilauea run and kilauea batch avoid "
     "them; to keep other pods off them, too, run kubectl delete node %s"
 )
+Work = Coroutine[Any, Any, None]
 log = logging.getLogger(__name__)
 
 
@@ -184,12 +185,7 @@ async def _components(
     api.backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")
     settings = Settings(SCHEDULERS, check_template=template_errors)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
-    work: list[Coroutine[Any, Any, None]] = [
-        cache.run(controllers, clock, rng),
-        driver.run(),
-        fabric.run(),
-        recorder.run(),
-    ]
+    work: list[Work] = [cache.run(controllers, clock, rng), driver.run(), fabric.run(), recorder.run()]
     if machine is not None:
         api.backend.logs, api.backend.connections = machine.logs(api.backend.logs), machine.connections()
         api.backend.usage = machine.usage(api.backend.usage)

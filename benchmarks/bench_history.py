@@ -39,6 +39,7 @@ from kilauea.api.meta import Object
 from kilauea.api.scheduling import PodGroup
 from kilauea.api.times import SECOND, format_time
 from kilauea.engine.cycle import default_conf
+from kilauea.engine.events import Event
 from kilauea.engine.model.attempts import NO_BACKOFF
 from kilauea.history.estimates import RunTimes
 from kilauea.history.records import JobRecord, PodRecord
@@ -216,12 +217,12 @@ class Replay:
             for event in carried:
                 state.apply(event)
             if not carried and cluster.settled:
-                times = [*(arrivals[-1:] and [arrivals[-1].submitted]), *(ends[:1] and [ends[0][0]])]
+                times = [each.submitted for each in arrivals[-1:]] + [end for end, _ in ends[:1]]
                 if not times:
                     return
                 cluster.now = max(cluster.now, min(times))
 
-    def _end(self, cluster: SimulatedCluster, key: str) -> list[object]:
+    def _end(self, cluster: SimulatedCluster, key: str) -> list[Event]:
         pod = cluster.pod(key)
         assert pod is not None
         name = key.partition("/")[2].rpartition("-")[0]

@@ -205,8 +205,6 @@ class Recording:
         """A Job of Volcano as it is now."""
         meta = job.metadata
         old = self.jobs.get(meta.uid) or (self.kept.job(meta.uid) if listed else None)
-        if old is not None and old.kind == "":
-            old = None
         new = self._job_record(job, old)
         if gone:
             new = replace(new, deleted=moment(meta.deletion_timestamp) or now)
@@ -540,7 +538,7 @@ class Recording:
 
     def _evict(self, evicted: Evicted) -> None:
         self._evicted[evicted.uid] = evicted
-        pod = self.pods.get(evicted.uid)
+        pod = self.pods.get(evicted.uid) or self.kept.pod(evicted.uid)
         namespace, _, name = evicted.pod.partition("/")
         self._out.append(
             Event(

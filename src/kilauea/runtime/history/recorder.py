@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+import apsw
 import msgspec
 
 from kilauea.api.kinds import POD_GROUPS, PODS, VC_JOBS
@@ -154,12 +155,29 @@ class _Writer:
                     history.add_gap(self._failed_at, now, "records could not be written")
             self._failed_at, self._dropped = 0, False
         except HistoryError as error:
+            if is_damage(error) and self.replace(now):
+                return
             if not self._failed_at:
                 log.warning("the history cannot be written, and is kept in memory meanwhile: %s", error)
             self._failed_at = self._failed_at or now
             if len(self._unwritten) > MOST_UNWRITTEN:
                 self._dropped = True
                 del self._unwritten[:-MOST_UNWRITTEN]
+
+    def replace(self, now: int) -> bool:
+        """Put a file aside that was damaged while it was open, and go on with what can be read of it."""
+        recording = self._recording
+        self.close()
+        try:
+            self.open(now)
+        except HistoryError as error:
+            log.warning("there is no history: %s", error)
+            return False
+        if self._history is not None:  # more is remembered than could be read
+            recording.kept = _Stored(self._history)
+            self._recording = recording
+            self._unwritten += [*recording.jobs.values(), *recording.pods.values()]
+        return True
 
     def thin(self, now: int) -> bool:
         """Remove a step of what is beyond the bounds; True if there is more."""
@@ -262,6 +280,12 @@ class Recorder:
         except Exception:
             log.exception("a part of the history could not be recorded")
 
+    async def repair(self) -> None:
+        """Put a file aside that was found to be damaged, and go on with what can be read of it."""
+        if self._open:
+            await self._in_thread(lambda: self._writer.replace(self._clock.now()))
+            await self.flush(seen=True)
+
     async def _begin(self) -> None:
         """Open the file, however often that takes."""
         told = ""
@@ -277,6 +301,11 @@ class Recorder:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def is_damage(error: HistoryError) -> bool:
+    """Return True if a file is damaged, and not only out of reach or out of space."""
+    return isinstance(error.__cause__, apsw.CorruptError | apsw.NotADBError)
 
 
 def _reducer(read: Callable[[bytes], object]) -> Callable[[bytes], bytes]:

@@ -408,15 +408,19 @@ class Recording:
             state = DELETED
         if ended is not None and self._is_evicted(pod):
             state, reason = EVICTED, reason or "Evicted"
-        submitted = moment(meta.creation_timestamp) or 0
+        if old is not None:  # what a pod asks for stays as it is
+            submitted, resources, task, run_time = old.submitted, old.resources, old.task, old.run_time
+        else:
+            submitted, resources = moment(meta.creation_timestamp) or 0, amounts_of(spec)
+            task, run_time = meta.notes.get(TASK) or "", declared_time(meta.notes)
         return PodRecord(
             uid=meta.uid,
             namespace=meta.namespace,
             name=meta.name,
             job=old.job if old is not None else self._job_of(pod, group, queue),
             queue=queue,
-            task=meta.notes.get(TASK) or "",
-            resources=amounts_of(spec),
+            task=task,
+            resources=resources,
             submitted=submitted,
             bound=bound,
             started=runs.started or (old.started if old is not None else None),
@@ -426,7 +430,7 @@ class Recording:
             reason=reason,
             exit_code=runs.exit_code,
             restarts=runs.restarts,
-            run_time=declared_time(meta.notes),
+            run_time=run_time,
         )
 
     def _bound(self, pod: Pod, now: int) -> int | None:

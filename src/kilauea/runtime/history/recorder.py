@@ -5,7 +5,7 @@
     recorder.evicted(...)                 # told by the scheduler
     await recorder.flush()                # all that was seen by now is in the file
 
-Watches fill a buffer. Every other second a thread takes it, makes records of it and commits them together, so that
+Watches fill a buffer. Every few seconds a thread takes it, makes records of it and commits them together, so that
 nothing waits for the history, and many changes of an object cost as much as one. Whatever goes wrong with the history
 is logged and noted in it as a gap; the cluster goes on.
 """
@@ -35,7 +35,7 @@ from kilauea.history.records import JobRecord, PodRecord, Record
 from kilauea.history.store import Bounds, History
 from kilauea.history.views import read_group, read_job, read_pod
 
-FLUSH_SECONDS = 2.0
+FLUSH_SECONDS = 3.0
 """Seconds between two commits."""
 SEEN_SECONDS = 60.0
 """Seconds after which the file is told that nothing has happened."""

@@ -35,7 +35,7 @@ from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.load_balancers import LoadBalancerController
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
 from kilauea.controllers.unserved import UnservedPodController
-from kilauea.kubelet.network import ranges_of
+from kilauea.kubelet.network import NetworkRanges, claimed_ranges
 from kilauea.nodes.annotations import is_simulated
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
@@ -149,10 +149,12 @@ async def run_up(
         if len(links) > 1:
             again(link)
 
-    server = up.server
-    if up.pods is not None:
-        server = replace(server, service_range=ranges_of(server.data_dir).services)
-    await serve(server, listening, stop, partial(_components, up, manifests, stop, address, linked))
+    if up.pods is None:
+        await serve(up.server, listening, stop, partial(_components, up, manifests, stop, address, linked, None))
+        return
+    with claimed_ranges(up.server.data_dir) as ranges:
+        server = replace(up.server, service_range=ranges.services)
+        await serve(server, listening, stop, partial(_components, up, manifests, stop, address, linked, ranges))
 
 
 @asynccontextmanager
@@ -162,6 +164,7 @@ async def _components(
     stop: asyncio.Event,
     address: asyncio.Future[str],
     linked: Callable[[str], None],
+    ranges: NetworkRanges | None,
     api: ApiServer,
     authority: str,
 ) -> AsyncIterator[None]:
@@ -175,9 +178,9 @@ async def _components(
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
     kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign)
     machine = None
-    if up.pods is not None:
+    if up.pods is not None and ranges is not None:
         data = up.server.data_dir.resolve()
-        machine = MachinePods(up.pods, client("kubelet"), cache, clock, recorder.record, data, address)
+        machine = MachinePods(up.pods, ranges, client("kubelet"), cache, clock, recorder.record, data, address)
     simulated: list[Controller] = [AutoscalerController(), LoadBalancerController(), *_nodes(up, machine)]
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)

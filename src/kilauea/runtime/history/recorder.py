@@ -110,6 +110,8 @@ class _Writer:
         self._unwritten: list[Record] = []
         self._failed_at = 0
         self._dropped = False
+        self.holds = False
+        """True if something waits for the next commit, although nothing may happen until then."""
 
     def open(self, now: int) -> None:
         """Open the file and continue where it ends.
@@ -144,6 +146,7 @@ class _Writer:
         while len(recording.creators) > MOST_CREATORS:
             del recording.creators[next(iter(recording.creators))]
         self._unwritten += recording.take(changes[0], changes[1], changes[2], evictions, now)
+        self.holds = recording.holds
         if not self._unwritten and not seen:
             return
         try:
@@ -270,7 +273,9 @@ class Recorder:
         changes = [buffer.take() for buffer in self._buffers]
         evictions, self._evictions = self._evictions, []
         creators, self._creators = self._creators, {}
-        if not (seen or evictions or any(each.seen or each.listed is not None for each in changes)):
+        if not (
+            seen or evictions or self._writer.holds or any(each.seen or each.listed is not None for each in changes)
+        ):
             if creators:
                 self._creators = {**creators, **self._creators}
             return

@@ -22,8 +22,8 @@ from typing import Any
 import urllib3
 import yaml
 
-START_SECONDS = 60
-STOP_SECONDS = 30
+START_SECONDS, STOP_SECONDS = 240, 120
+"""Far more than it takes on a busy machine: a test that waits for longer has failed."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Client:
     def __init__(self, url: str, token: str, authority: Path) -> None:
         self.url = url
         self._headers = {"Authorization": f"Bearer {token}"}
-        self._pool = urllib3.PoolManager(ca_certs=str(authority), retries=False, maxsize=4, timeout=30.0)
+        self._pool = urllib3.PoolManager(ca_certs=str(authority), retries=False, maxsize=4, timeout=120.0)
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """Send a request; what is not bytes goes as JSON; `Content_Type=...` sets a header."""
@@ -113,7 +113,7 @@ class Client:
         assert answer.code == 200, f"{path}: {answer.code} {answer.content!r}"
         return answer.json()
 
-    def watch(self, path: str, read_seconds: float = 30.0) -> Iterator[dict[str, Any]]:
+    def watch(self, path: str, read_seconds: float = 120.0) -> Iterator[dict[str, Any]]:
         """The events of a watch, until it ends; the path has its query. Fails if nothing comes for too long."""
         timeout = urllib3.Timeout(connect=10.0, read=read_seconds)
         response = self._pool.request(
@@ -141,6 +141,7 @@ def start_server(data_dir: Path, *options: str, command: str = "apiserver") -> S
     while not kubeconfig.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
+            process.wait()
             raise AssertionError(f"the server does not start:\n{log.read_text()}")
         time.sleep(0.02)
     config = yaml.safe_load(kubeconfig.read_text())

@@ -250,6 +250,7 @@ class Site:
         finally:
             over.set()
             thread.join()
+            self._route(pod, ready=pod.process.poll() is None)
 
     def start_all(self) -> None:
         """Start one copy of each component, and wait for the queues that controllers make."""

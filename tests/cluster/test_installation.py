@@ -100,9 +100,9 @@ def test_admission_goes_on_when_one_of_two_webhooks_fails(installed: Site, fault
     with installed.probed(first), installed.probed(second):
         first.process.send_signal(fault)
         until(lambda: answered(20), "all requests to be answered", SECONDS)
+        first.process.send_signal(signal.SIGCONT)
     lost = [seconds for seconds, text in answers if "failed calling webhook" in text]
     print(f"{fault.name}: {len(lost)} of {len(answers)} requests refused, the last after {max(lost, default=0):.1f} s")
-    first.process.send_signal(signal.SIGCONT)
     installed.stop(f"{WEBHOOKS}-1")
     if fault == signal.SIGKILL:
         installed.stop(f"{WEBHOOKS}-0", kill=True)

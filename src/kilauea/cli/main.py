@@ -11,8 +11,10 @@ from kilauea import __version__
 from kilauea.cli.color import honour_no_color
 
 SUBCOMMANDS: Mapping[str, str] = {
+    "advise": "Find changes that shorten waiting, by trying them.",
     "apiserver": "Serve a Kubernetes API without a cluster.",
     "batch": "Submit a script with #SBATCH lines.",
+    "compare": "Compare simulated configurations.",
     "completion": "Print the completion script of a shell.",
     "config": "Work with scheduler configurations.",
     "controllers": "Run controllers for a cluster.",
@@ -29,6 +31,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "scancel": "End jobs.",
     "scheduler": "Schedule the pods of a cluster.",
     "service": "Keep a cluster running as a service of your user.",
+    "simulate": "Run a trace of jobs through the scheduler.",
     "sinfo": "Show queues and the states of nodes.",
     "squeue": "Show jobs that wait or run.",
     "up": "Run a batch cluster on this machine.",

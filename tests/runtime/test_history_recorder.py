@@ -151,7 +151,7 @@ def test_a_history_that_cannot_be_written_disturbs_nothing(
     assert "the folder of the history must be writable" in caplog.text
 
 
-def test_a_damaged_history_is_named_and_a_new_one_begun(
+def test_a_damaged_history_is_named_and_a_new_one_started(
     api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "history"

@@ -12,7 +12,7 @@ import msgspec
 
 from kilauea.api.ports import Holder, Key, Obj, Text, bytes_of
 
-DECODED = 1000
+DECODED = 250
 """Objects of a kind that are kept as dicts, too: those that changed or were looked at last."""
 _MANAGED = b'"managedFields":'
 

@@ -55,6 +55,9 @@ class DirectTransport:
             raise unreachable("the transport is closed")
         request.user = self._user
         answer = await self._server.handle(request)
+        if isinstance(answer, TextStream):
+            async with aclosing(answer.chunks) as chunks:
+                return ApiResponse(200, b"".join([chunk async for chunk in chunks]))
         if not isinstance(answer, ApiResponse):
             await _end(answer)
             raise unreachable(f"{request.method} {request.path}: the answer is a stream")

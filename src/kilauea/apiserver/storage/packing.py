@@ -17,7 +17,7 @@ from kilauea.apiserver.storage.records import Stored, Unpack
 
 PLAIN_BYTES = 2 << 20
 """Bytes of values of each resource that stay as they are: the newest."""
-LEAST = 512
+LEAST = 256
 """Bytes of a value that is worth it."""
 LONGEST_EXAMPLE = 12 << 10
 POOR = 8

@@ -92,6 +92,7 @@ class Election:
             for task in (working, renewing):
                 task.cancel()
             if renewing.done():
+                log.warning("the lease %s is not ours any more: work stops", self._key)
                 # Work waits for the answers to what it has sent, and without a network none come.
                 await self._within(self._terms.lease - self._terms.renew, _end_of(working, renewing))
             else:

@@ -46,10 +46,12 @@ from kilauea.apiserver.rest.eviction import evict
 from kilauea.apiserver.rest.extent import too_deep
 from kilauea.apiserver.rest.finalize import finalize
 from kilauea.apiserver.rest.get import get
+from kilauea.apiserver.rest.history import HISTORY, history
 from kilauea.apiserver.rest.listing import list_objects
 from kilauea.apiserver.rest.logs import read_log
 from kilauea.apiserver.rest.metrics import METRICS, metrics
 from kilauea.apiserver.rest.patching import patch
+from kilauea.apiserver.rest.proxying import proxy
 from kilauea.apiserver.rest.reading_ahead import LIGHT, read_ahead
 from kilauea.apiserver.rest.scale import get_scale, patch_scale, update_scale
 from kilauea.apiserver.rest.streams import attach, exec_command, forward_ports
@@ -90,18 +92,17 @@ SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "token": {"create": create_token},
     "exec": {"get": exec_command, "create": exec_command},
     "attach": {"get": attach, "create": attach},
+    "proxy": dict.fromkeys(("get", "create", "update", "patch", "delete"), proxy),
     "portforward": {"get": forward_ports, "create": forward_ports},
 }
 UNSTORED: Mapping[tuple[str, str], Verb] = {
     ("", "bindings"): bind,
     **REVIEWS,
     **{(each.group, each.plural): metrics for each in METRICS},
+    **{(each.group, each.plural): history for each in HISTORY},
     (COMPONENTS.group, COMPONENTS.plural): components,
 }
 """Kinds that are answered and never kept, by group and plural."""
-
-PROXIED = frozenset({("", "nodes"), ("", "pods"), ("", "services")})
-"""Kinds to whose objects Kubernetes passes requests on (`proxy`); nothing listens there in a simulated cluster."""
 
 PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 """Paths that may be read without saying who one is, as under the real server's default rules."""
@@ -163,7 +164,9 @@ class ApiServer:
                     self._authorizer.check(request.user, action_of(request.method, request.path, info))
             elif request.path not in PUBLIC:
                 raise status.unauthorized()
-            if len(request.body) > LIGHT or b"&" in request.body:  # aliases of YAML make much of little
+            is_passed_on = info is not None and info.subresource == "proxy"
+            if (len(request.body) > LIGHT or b"&" in request.body) and not is_passed_on:
+                # Aliases of YAML make much of little.
                 await read_ahead(request, self.backend.heavy)
             return await self._route(request, info)
         except ApiFault as fault:
@@ -190,7 +193,8 @@ class ApiServer:
         verb = _verb_of(call)
         if verb is None:
             raise status.wrong_method()
-        view_of(call)  # refuse an answer that cannot be given before anything is done
+        if info.subresource != "proxy":
+            view_of(call)  # refuse an answer that cannot be given before anything is done
         try:
             answer = await verb(call)
         except ApiFault as fault:
@@ -237,8 +241,6 @@ class ApiServer:
         if info.subresource and subresource is None:
             if resource.is_custom:
                 raise status.not_found(resource.plural, resource.group, info.name)
-            if info.subresource.partition("/")[0] == "proxy" and (info.group, info.resource) in PROXIED:
-                raise status.no_proxy(info.resource, info.name)
             return None
         return Call(self.backend, request, info, resource, subresource)
 
@@ -246,7 +248,7 @@ class ApiServer:
 def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:
     """Refuse a request whose `timeout` is not a duration; watches and logs last as long as they are read."""
     text = request.first("timeout")
-    if text and (info is None or (info.verb != "watch" and info.subresource != "log")):
+    if text and (info is None or (info.verb != "watch" and info.subresource not in ("log", "proxy"))):
         try:
             parse_duration(text)
         except ValueError:

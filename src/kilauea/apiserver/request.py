@@ -138,6 +138,7 @@ class TextStream:
     chunks: AsyncGenerator[bytes, None]
     content_type: str
     headers: list[tuple[str, str]] = field(default_factory=list)
+    status: int = 200
 
 
 class Socket(Protocol):
@@ -230,6 +231,8 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
         in_namespace = len(rest) > 2 and rest[2] not in _OF_A_NAMESPACE
         rest = rest[2:] if in_namespace else rest
     resource, name, subresource = rest[0], "/".join(rest[1:2]), "/".join(rest[2:])
+    if subresource.partition("/")[0] == "proxy":  # path and query are for what the request is passed on to
+        subresource, watch = "proxy", False
     verb = _verb(method, name, watch or watch_path)
     return RequestInfo(verb, group, version, resource, namespace, name, subresource, watch_path, in_namespace)
 

@@ -226,7 +226,7 @@ def _plain(answer: ApiResponse) -> web.Response:
 
 def _begin(answer: ApiResponse | WatchStream | TextStream) -> web.StreamResponse:
     """The head of an answer in parts."""
-    response = web.StreamResponse(status=answer.status if isinstance(answer, ApiResponse) else 200, headers=_SHARED)
+    response = web.StreamResponse(status=200 if isinstance(answer, WatchStream) else answer.status, headers=_SHARED)
     response.headers["Content-Type"] = answer.content_type
     for key, value in answer.headers:
         response.headers.add(key, value)

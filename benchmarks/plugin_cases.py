@@ -454,6 +454,13 @@ CASES = (
         about="split chips",
     ),
     Case("fragmentation", at("Pod", card_pod), at("Node", card_node), beside=(VGPU,), about="parts of cards"),
+    Case(
+        "fragmentation",
+        same,
+        every(at("Pod", card_pod), at("Node", card_node)),
+        beside=(VGPU,),
+        about="parts of cards that deviceshare gives out in any case",
+    ),
     Case("fragmentation", at("Pod", whole_card), at("Node", accelerated), about="whole cards"),
     Case("usage", LOADS),
     Case("rescheduling", LOADS, arguments=RESCHEDULING, actions="allocate, shuffle"),

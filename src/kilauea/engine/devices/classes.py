@@ -71,6 +71,7 @@ class CardClasses:
     Attributes:
         numbers: (N, C) number of the class of each card.
         states: by number, the state of the cards.
+        keys: by node its `key`; -1 if its cards changed since that was asked for.
     """
 
     def __init__(self, numbers: NDArray[np.intp], states: Sequence[CardState]) -> None:
@@ -80,8 +81,7 @@ class CardClasses:
         self._number_of = {state: number for number, state in enumerate(self.states)}
         self._moves: dict[tuple[int, Amounts, int, int], int] = {}
         """The class that a card of a class gets into by a pod with so much of it."""
-        self._keys = [-1] * len(numbers)
-        """By node its key; -1 if its cards changed since it was asked for."""
+        self.keys = [-1] * len(numbers)
         self.changed: list[int] = []
         """Rows of nodes whose cards changed, in order, repeats included."""
         self._key_of: dict[bytes, int] = {}
@@ -92,9 +92,9 @@ class CardClasses:
 
     def key(self, row: int) -> int:
         """A number that stands for the classes of all cards of a node, in their order."""
-        key = self._keys[row]
+        key = self.keys[row]
         if key < 0:
-            key = self._keys[row] = self._key_of.setdefault(self.numbers[row].tobytes(), len(self._key_of))
+            key = self.keys[row] = self._key_of.setdefault(self.numbers[row].tobytes(), len(self._key_of))
         return key
 
     def book(self, amounts: Amounts, row: int, column: int, *, held: int, later: int) -> None:
@@ -104,7 +104,7 @@ class CardClasses:
         if number is None:
             number = self._moves[move] = self._moved(*move)
         self.numbers[row, column] = number
-        self._keys[row] = -1
+        self.keys[row] = -1
         self.changed.append(row)
 
     def _moved(self, number: int, amounts: Amounts, held: int, later: int) -> int:

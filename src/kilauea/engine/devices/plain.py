@@ -83,12 +83,23 @@ class PlainRequest:
         if now and self.table.moving:
             return self._judge(nodes, now=True)
         if nodes.rows is not None and len(nodes.rows) <= FEW and self.eligible is None:
-            few = list(map(self._code, nodes.rows.tolist()))
-            return np.array(few, dtype=np.int8) if any(few) else None
+            return self._refusals_of_few(nodes.rows.tolist())
         if self._codes is None:
             self._codes = Followed(self.table.classes, lambda: self._all(nodes.table), self._code)
         codes = self._codes.of(nodes.rows)
         return codes if np.count_nonzero(codes) else None
+
+    def _refusals_of_few(self, rows: list[int]) -> NDArray[np.int8] | None:
+        """As `refusals` for room later, where all cards are eligible."""
+        keys, known = self.table.classes.keys, self._enough.get
+        found = []
+        for row in rows:
+            enough = known(keys[row])
+            found.append(self._enough_at(row) if enough is None else enough)
+        if all(found):
+            return None
+        lack = self.table.lack.item
+        return np.array([0 if enough else lack(row) for row, enough in zip(rows, found, strict=True)], dtype=np.int8)
 
     def _judge(self, nodes: NodeRows, *, now: bool) -> NDArray[np.int8] | None:
         """As `refusals`, without what is known."""
@@ -101,13 +112,17 @@ class PlainRequest:
 
     def _code(self, row: int) -> int:
         """As `_judge` for one node."""
+        return 0 if self._enough_at(row) else self.table.lack.item(row)
+
+    def _enough_at(self, row: int) -> bool:
+        """True if a node has enough cards for the request later."""
         key = self.table.classes.key(row) if self.eligible is None else -1
         enough = self._enough.get(key)
         if enough is None:
             enough = len(self.fitting_at(row, now=False)) >= self.request.number
             if key >= 0:
                 self._enough[key] = enough
-        return 0 if enough else self.table.lack.item(row)
+        return enough
 
     def points_at(self, row: int, place: Figure[float], points: Figure[float]) -> float:
         """As `points`, for one node."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from kilauea.api import dynamic as wire
@@ -68,11 +69,30 @@ class Constraint(NamedTuple):
         return not self.requests or request in self.requests or ask.name in self.requests
 
 
-class Demand(NamedTuple):
+@dataclass(frozen=True)
+class Demand:
     """Requests and constraints of a claim; equal claims have equal demands."""
 
     requests: tuple[Request, ...]
     constraints: tuple[Constraint, ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Found once, as demands are looked up for every pod with claims."""
+        return hash((self.requests, self.constraints))
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Ask]:
+        """The ways to satisfy its requests."""
+        return {way.name: way for request in self.requests for way in request.ways}
+
+    @cached_property
+    def alternatives(self) -> int:
+        """Number of requests that have alternatives."""
+        return sum(any(way.name != request.name for way in request.ways) for request in self.requests)
 
 
 class Grant(NamedTuple):

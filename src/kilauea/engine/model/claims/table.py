@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from kilauea.api import dynamic as wire
 from kilauea.api.core import NodeSelector, NodeSelectorTerm, Pod, Toleration
@@ -107,6 +108,8 @@ class ResourceClaimTable:
 
     def __init__(self) -> None:
         self.claims: dict[str, Claim] = {}
+        self._demands: WeakValueDictionary[Demand, Demand] = WeakValueDictionary()
+        """Each demand of a claim once, as thousands of claims ask for the same."""
         self.classes: dict[str, Class] = {}
         self.slices: dict[str, Slice] = {}
         self.taint_rules: dict[str, TaintRule | None] = {}
@@ -126,12 +129,16 @@ class ResourceClaimTable:
         self._readable = True
         self._inventory: Inventory | None = None
         self._kinds: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
-            "ResourceClaim": (self.claims, claim_of),
+            "ResourceClaim": (self.claims, self._read_claim),
             "DeviceClass": (self.classes, class_of),
             "ResourceSlice": (self.slices, slice_of),
             "DeviceTaintRule": (self.taint_rules, taint_rule_of),
             "ResourceClaimTemplate": (self.templates, lambda _: True),
         }
+
+    def _read_claim(self, obj: wire.ResourceClaim) -> Claim:
+        claim = claim_of(obj)
+        return replace(claim, demand=self._demands.setdefault(claim.demand, claim.demand))
 
     @property
     def kinds(self) -> list[str]:
@@ -301,7 +308,7 @@ class ResourceClaimTable:
 
     def _written(self, claim: Claim, decision: Decision) -> wire.Allocation:
         """The `status.allocation` of a claim."""
-        asked = {way.name: way for request in claim.demand.requests for way in request.ways}
+        asked = claim.demand.by_name
         results = [
             self._granted(claim, number, grant, asked[grant.request]) for number, grant in enumerate(decision.grants)
         ]

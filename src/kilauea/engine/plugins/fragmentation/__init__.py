@@ -135,7 +135,7 @@ class Fragmentation(Plugin):
         return [0.0] * table.cards.there.shape[1] if family is None else family.losses_at(request, row)
 
     def _order_state(self, row: int) -> Hashable:
-        return tuple([family.able.number(family.able.place(row)) for family in self._opened()])
+        return tuple([family.able.standing(row).able for family in self._opened()])
 
     def _changed(self, task: Task, row: int) -> None:
         for family in self._families or ():

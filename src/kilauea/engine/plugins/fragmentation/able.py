@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,13 @@ CPU_ROW, MEMORY_ROW = 0, 1
 """Rows of the first resources of every axis."""
 Place = tuple[int, int, int]
 """Cpu and memory that are free on a node in the end, and the number of the rules that selectors and taints follow."""
+
+
+class Standing(NamedTuple):
+    """One node: all that decides which typical pods it can take, and the number of their set."""
+
+    place: Place
+    able: int
 
 
 class Able:
@@ -32,6 +40,8 @@ class Able:
         self._memory, self._memory_rank = _ranked([typical.memory for typical in mix.pods])
         self._cpu_steps, self._memory_steps = self._cpu.tolist(), self._memory.tolist()
         self._nodes = nodes
+        self._last: tuple[int, int, Standing] = (-1, -1, Standing((0, 0, 0), 0))
+        """The last answer of `standing`: the number of changes of nodes then, the row, and the answer."""
         self.sets = (len(self._cpu) + 1) * (len(self._memory) + 1) * len(self._rules)
         """The number of sets."""
 
@@ -45,6 +55,16 @@ class Able:
         out *= len(self._memory) + 1
         out += self._memory.searchsorted(free[1], side="right")
         return out if len(self._rules) == 1 else out * len(self._rules) + nodes.take(self._rule)
+
+    def standing(self, row: int) -> Standing:
+        """One node as it is. Where a pod has come, this is asked several times before anything else changes."""
+        changes = len(self._nodes.changed)
+        at, of, known = self._last
+        if of != row or at != changes:
+            place = self.place(row)
+            known = Standing(place, self.number(place))
+            self._last = changes, row, known
+        return known
 
     def place(self, row: int) -> Place:
         """All that decides the set of one node as it is."""

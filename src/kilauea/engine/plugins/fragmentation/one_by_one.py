@@ -17,6 +17,7 @@ from kilauea.engine.plugins.fragmentation.able import CPU_ROW, MEMORY_ROW, Able,
 from kilauea.engine.plugins.fragmentation.card_figures import CardFigures
 from kilauea.engine.plugins.fragmentation.demand import CARD, Demand, Use
 
+INFINITE = float("inf")
 MOST_KNOWN = 65536
 """Results that are remembered for each request."""
 
@@ -76,8 +77,8 @@ class OneByOne:
         self._cards: dict[int, Cards] = {}
         """By key of the cards."""
         self._kinds: dict[tuple[int, ...], int] = {}
-        self._sums: dict[tuple[int, int], tuple[int, float]] = {}
-        """By kind of the cards and the typical pods: what is free, and how much of it is usable."""
+        self._sums: dict[tuple[int, int], tuple[int, float, float]] = {}
+        """By kind of the cards and the typical pods: free and usable amounts, and the fragments."""
         self._wished: dict[TaskShape, Wished] = {}
         self._growth: dict[PlainRequest | None, dict[tuple[int, int, int], float]] = {}
         """By request, as in `Wished`: shapes share it."""
@@ -103,6 +104,8 @@ class OneByOne:
             key, (kind, _), place, able = state
             after = afters.get(place)
             if after is None:
+                if len(afters) >= MOST_KNOWN:
+                    afters.clear()
                 after = afters[place] = self._able.number(place, wished.cpu, wished.memory)
             found = known.get((kind, able, after))
             if found is None:
@@ -123,13 +126,13 @@ class OneByOne:
         return found
 
     def _look_at(self, row: int) -> State:
-        place, key = self._able.place(row), self._classes.key(row)
+        (place, able), key = self._able.standing(row), self._classes.key(row)
         cards = self._cards.get(key)
         if cards is None:
             numbers = self._classes.numbers[row].tolist()
             kind = self._kinds.setdefault(tuple(sorted(numbers)), len(self._kinds))
             cards = self._cards[key] = Cards(kind, list(dict.fromkeys(numbers)))
-        found = self._states[row] = State(key, cards, place, self._able.number(place))
+        found = self._states[row] = State(key, cards, place, able)
         return found
 
     def _find(self, plain: PlainRequest | None, row: int, state: State, after: int) -> tuple[float, bool]:
@@ -139,7 +142,7 @@ class OneByOne:
         decides, as different ones lose least.
         """
         (demand, use), (kind, different), ordered = self._use(row, after), state.cards, False
-        amount, usable = self._known_sum(row, kind, after)
+        amount, usable, fragments = self._known_sum(row, kind, after)
         if plain is not None:
             # Cards of one class lose the same, and the first of those that lose least is taken.
             free, left, by_free = self._figures.free.values, self._figures.left_where(plain).values, use.by_free
@@ -148,21 +151,22 @@ class OneByOne:
                 whole = [free[number] for number in self._classes.numbers[row].tolist()].count(CARD)
                 lost = _with_broken(use, lost, [free[number] for number in different], whole)
             least = min(lost)
-            if least < float("inf"):
+            if least < INFINITE:
                 taken = different[lost.index(least)]
                 ordered = lost.count(least) > 1
                 amount, usable = amount - free[taken] + left[taken], usable - least
-        free_now, usable_now = self._known_sum(row, kind, state.able)
-        return demand.fragments(usable, float(amount)) - demand.fragments(usable_now, float(free_now)), ordered
+                fragments = demand.fragments(usable, float(amount))
+        return fragments - self._known_sum(row, kind, state.able)[2], ordered
 
-    def _known_sum(self, row: int, kind: int, able: int) -> tuple[int, float]:
-        """As `_sum`, for a set of typical pods."""
+    def _known_sum(self, row: int, kind: int, able: int) -> tuple[int, float, float]:
+        """As `_sum` for a set of typical pods, with the fragments that follow."""
         known = self._sums.get((kind, able))
         if known is None:
             if len(self._sums) >= MOST_KNOWN:
                 self._sums.clear()
-            known = self._sum(self._use(row, able)[1], self._classes.numbers[row].tolist())
-            self._sums[kind, able] = known
+            demand, use = self._use(row, able)
+            amount, usable = self._sum(use, self._classes.numbers[row].tolist())
+            known = self._sums[kind, able] = amount, usable, demand.fragments(usable, float(amount))
         return known
 
     def _sum(self, use: Use, numbers: list[int]) -> tuple[int, float]:
@@ -173,7 +177,7 @@ class OneByOne:
 
     def losses(self, request: CardRequest, row: int) -> list[float]:
         """By card of a node: the usable part that is lost if it serves a request of a pod that is placed already."""
-        use = self._use(row, self._able.number(self._able.place(row)))[1]
+        use = self._use(row, self._able.standing(row).able)[1]
         free, left = self._figures.free.values, self._figures.left(request).values
         numbers = self._classes.numbers[row].tolist()
         before = [free[number] for number in numbers]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.api.cel import CelError
-from kilauea.engine.model.claims.facts import Ask, Claim, Demand, Grant, Reach
+from kilauea.engine.model.claims.facts import Ask, Demand, Grant, Reach
 from kilauea.engine.model.claims.inventory import FEW, Inventory, Mask, Rows, Use
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice, Search
 from kilauea.engine.model.claims.table import Decision, ResourceClaimTable
@@ -116,14 +116,15 @@ class Holdings:
 
         Searches are not wasted on nodes that counting would do for: a pod that comes there asks for their results.
         """
-        codes, ranks = np.full(len(rows), NEVER, dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
+        codes, ranks = np.zeros(len(rows), dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
         for at, row in enumerate(rows.tolist()):
-            if question.possible[row]:
-                codes[at], ranks[at] = self._verdict(question, row)
+            codes[at], ranks[at] = self.verdict(question, row)
         return codes, ranks
 
-    def _verdict(self, question: Question, node: int) -> tuple[int, int]:
-        """The verdict on a node that has enough devices, and how good its alternatives are."""
+    def verdict(self, question: Question, node: int) -> tuple[int, int]:
+        """The verdict on a node, and how good its alternatives are."""
+        if not question.possible[node]:
+            return NEVER, 0
         for verdict, now in ((FITS, True), (LATER, False)) if self.usage.is_moving else ((FITS, True),):
             found = self._found(question, node, now=now)
             if found.rank >= 0:
@@ -154,12 +155,14 @@ class Holdings:
 
     # --- choosing
 
-    def choose(self, claims: Sequence[Claim], node: int, *, now: bool) -> list[Decision] | None:
-        """Devices for the claims of a pod on a node; None if there are not enough."""
-        found = self._found(self.question([claim.demand for claim in claims]), node, now=now)
+    def choose(self, question: Question, claims: int, node: int, *, now: bool) -> list[Decision] | None:
+        """Devices on a node for a pod with so many claims; None if there are not enough."""
+        found = self._found(question, node, now=now)
         if found.rank < 0:
             return None
-        return [self._decision([c for c in found.choices if c.claim == number], node) for number in range(len(claims))]
+        if claims == 1:
+            return [self._decision(found.choices, node)]
+        return [self._decision([c for c in found.choices if c.claim == number], node) for number in range(claims)]
 
     def _decision(self, chosen: Sequence[Choice], node: int) -> Decision:
         inventory, first = self.inventory, self.inventory.starts[node]

@@ -30,6 +30,7 @@ from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Release
 from kilauea.engine.plugins.predicates.claim_devices import FITS, LATER, MOST_ALTERNATIVES, Codes, Holdings, Ranks
+from kilauea.engine.plugins.predicates.claim_questions import Question
 from kilauea.engine.session import Session
 
 CODE = "ResourceClaimsNotReady"
@@ -56,23 +57,24 @@ class Verdicts:
         now: (N,) nodes with free devices now.
         ranks: (N,) how good the alternatives are that nodes have devices for.
         seen: number of changes that are followed.
+        question: what all claims of the shape ask; None if some of them have devices, or may ask less on some nodes.
     """
 
-    __slots__ = ("fits", "now", "ranks", "seen")
+    __slots__ = ("fits", "now", "question", "ranks", "seen")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, question: Question | None) -> None:
         self.fits: Codes = np.zeros(size, dtype=np.int8)
         self.now = np.zeros(size, dtype=bool)
         self.ranks: Ranks = np.zeros(size, dtype=np.int32)
         self.seen = -1
+        self.question = question
+
+    def note_one(self, row: int, code: int, rank: int) -> None:
+        """Take the verdict on a node."""
+        self.now[row], self.fits[row], self.ranks[row] = code == FITS, FITS if code == LATER else code, rank
 
     def note(self, rows: Rows, codes: Codes, ranks: Ranks) -> None:
         """Take the verdicts on nodes in some rows."""
-        if len(rows) <= FEW:
-            # After a placement only its node has changed: plain values are quicker than arrays of one.
-            for row, code, rank in zip(rows.tolist(), codes.tolist(), ranks.tolist(), strict=True):
-                self.now[row], self.fits[row], self.ranks[row] = code == FITS, FITS if code == LATER else code, rank
-            return
         self.now[rows] = codes == FITS
         self.fits[rows] = np.where(codes == LATER, FITS, codes)
         self.ranks[rows] = ranks
@@ -94,6 +96,8 @@ class ClaimFilter:
         self._evicted: dict[str, list[tuple[str, Decision]]] = {}
         """By task that was evicted in this session: the devices that it had been given in it."""
         self._known: dict[tuple[Wish, ...], Verdicts] = {}
+        self._by_shape: dict[TaskShape, Verdicts] = {}
+        """The same by shape, which is quicker to look up."""
         self._changed: list[int] = []
         """Rows of nodes whose devices came or went, or EVERYWHERE."""
         self._problems: dict[Demand, str] = {}
@@ -109,8 +113,8 @@ class ClaimFilter:
         session = self._session
         for scope, applies in ((Scope.NODE, self._is_local), (Scope.CLUSTER, self._is_shared)):
             session.add_predicate(plugin, self._fits, REJECTIONS, scope=scope, applies=applies, room=self._has_room)
-        session.add_node_score(plugin, self._score, applies=lambda s: self._is_local(s) and _alternatives(s) > 0)
-        session.add_batch_node_score(plugin, self._score, applies=lambda s: self._is_shared(s) and _alternatives(s) > 0)
+        session.add_node_score(plugin, self._score, applies=lambda s: _alternatives(s) > 0 and self._is_local(s))
+        session.add_batch_node_score(plugin, self._score, applies=lambda s: _alternatives(s) > 0 and self._is_shared(s))
         session.add_event_handler(plugin, self._placed, self._gone)
 
     def report_faults(self) -> None:
@@ -248,15 +252,31 @@ class ClaimFilter:
         return ranks * (WEIGHT * 100.0 / best)
 
     def _verdicts(self, shape: TaskShape) -> Verdicts:
-        wishes = shape.claims
-        known = self._known.get(wishes)
+        known = self._by_shape.get(shape)
         if known is None:
-            known = self._known[wishes] = Verdicts(self._size)
+            known = self._by_shape[shape] = self._read(shape.claims)
         if known.seen < len(self._changed):
             changed = {EVERYWHERE} if known.seen < 0 else set(self._changed[known.seen :])
-            rows = np.arange(self._size) if EVERYWHERE in changed else np.array(sorted(changed), dtype=np.intp)
-            known.note(rows, *self._judge(wishes, rows))
+            if EVERYWHERE in changed:
+                rows = np.arange(self._size)
+                known.note(rows, *self._judge(shape.claims, rows))
+            elif known.question is not None and len(changed) <= FEW:
+                # After a placement only its node has changed: plain values are quicker than arrays of one.
+                for row in sorted(changed):
+                    known.note_one(row, *self._holdings.verdict(known.question, row))
+            else:
+                rows = np.array(sorted(changed), dtype=np.intp)
+                known.note(rows, *self._judge(shape.claims, rows))
             known.seen = len(self._changed)
+        return known
+
+    def _read(self, wishes: tuple[Wish, ...]) -> Verdicts:
+        """The verdicts for some claims, which shapes share that ask for the same."""
+        known = self._known.get(wishes)
+        if known is None:
+            plain = not any(wish.key or wish.special for wish in wishes)
+            question = self._holdings.question([wish.demand for wish in wishes]) if plain else None
+            known = self._known[wishes] = Verdicts(self._size, question)
         return known
 
     def _judge(self, wishes: tuple[Wish, ...], rows: Rows) -> tuple[Codes, Ranks]:
@@ -343,11 +363,15 @@ class ClaimFilter:
                 self._decide(key, decision)
                 waiting = [claim for claim in waiting if claim.key != key]
         if waiting:
-            self._choose(waiting, row, now=task.status != status.PIPELINED)
+            known = self._by_shape.get(self._session.shape_of(task)) if len(waiting) == len(task.claims) else None
+            question = known.question if known is not None else None
+            if question is None:
+                question = self._holdings.question([claim.demand for claim in waiting])
+            self._choose(waiting, question, row, now=task.status != status.PIPELINED)
 
-    def _choose(self, claims: Sequence[Claim], row: int, *, now: bool) -> None:
+    def _choose(self, claims: Sequence[Claim], question: Question, row: int, *, now: bool) -> None:
         """Give devices to claims; none where an action places a pod that no filter let through, and they lack."""
-        decisions = self._holdings.choose(claims, row, now=now)
+        decisions = self._holdings.choose(question, len(claims), row, now=now)
         for claim, decision in zip(claims, decisions or (), strict=False):
             self._decide(claim.key, decision)
 
@@ -401,8 +425,4 @@ class ClaimFilter:
 
 def _alternatives(shape: TaskShape) -> int:
     """Number of requests of a shape that have alternatives."""
-    return sum(
-        any(way.name != request.name for way in request.ways)
-        for wish in shape.claims
-        for request in wish.demand.requests
-    )
+    return sum([wish.demand.alternatives for wish in shape.claims])

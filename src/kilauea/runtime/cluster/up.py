@@ -150,8 +150,11 @@ async def _components(
     def client(component: str) -> Client:
         return DirectClient(api, component, Random(rng.random()))
 
+    def busy() -> bool:
+        return driver.busy > 0 or (scheduler is not None and scheduler.busy > 0)
+
     controllers = client("kilauea-controllers")
-    recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
+    recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock), busy=busy)
     kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign)
     machine = None
     if up.pods is not None:

@@ -17,9 +17,10 @@ NOX_FLAGS ?=
 MANIFEST_FLAGS ?=
 PROSE := src tests docs examples benchmarks deploy README.md ARCHITECTURE.md CONTRIBUTING.md
 # Tests that take long: those of `make test-cluster` and `make test-charts`.
-LONG := tests/cluster tests/adversary tests/charts tests/system/test_nights.py
+LONG := tests/cluster tests/adversary tests/charts tests/system
 # Tests at the real Kubernetes; `make test-kubernetes` runs them, because it builds Kubernetes and Helm.
-REAL := $(addprefix tests/cluster/test_,from_volcano.py installation.py real_kubernetes.py rights.py webhooks.py)
+REAL := $(addprefix tests/cluster/test_,from_volcano.py installation.py operators.py real_failover.py real_faults.py \
+	real_kubernetes.py rights.py webhooks.py)
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
@@ -36,7 +37,7 @@ help:
 	@echo "make test-matrix      quick tests on each Python of this machine, and with the lowest requirements"
 	@echo "make test-clients     the official Python clients of all versions from 29 to the newest"
 	@echo "make test-cluster     longer tests against the embedded cluster"
-	@echo "make test-kubernetes  our API server against the real one; our scheduler and our chart at the real one (needs Go)"
+	@echo "make test-kubernetes  our API server against the real one; our scheduler, our chart and an operator at it (needs Go)"
 	@echo "make test-conformance conformance specs of Kubernetes' own e2e suite on \`kilauea up\` (needs Go and kubectl)"
 	@echo "make test-charts      well-known charts on \`kilauea up\` with Helm (needs Go and kubectl)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
@@ -114,6 +115,7 @@ test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/live_plans.py
 	@$(BIN)/python tests/kubernetes/beside.py
 	@$(BIN)/python tests/charts/sources.py helm > /dev/null
+	@$(BIN)/python tests/kubernetes/real_operators.py
 	@$(BIN)/pytest -n 2 $(REAL) $(PYTEST_FLAGS)
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.

@@ -196,3 +196,13 @@ def test_a_token_that_cannot_be_is_refused(api: Api, tokens: AccountTokens, spec
     refused = api.ask("POST", TOKEN, {"spec": spec})
     assert refused.code == (400 if "Go struct" in why else 404 if "not found" in why else 422)
     assert why in refused.body["message"]
+
+
+def test_the_right_to_pass_requests_on_is_that_of_the_subresource_whatever_the_path(api: Api) -> None:
+    role(api, "asks-nodes", {"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["get"]})
+    bind(api, "asks-nodes", "User", "bob", whole_cluster=True)
+    api.good("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}})
+    api.create_pod("a")
+    assert api.ask("GET", "/api/v1/nodes/n1/proxy/healthz?watch=true", user=BOB).code == 200
+    assert api.ask("POST", "/api/v1/nodes/n1/proxy/healthz", user=BOB).code == 403
+    assert api.ask("GET", f"{PODS}/a/proxy/healthz", user=BOB).code == 403

@@ -203,7 +203,7 @@ def test_a_watch_lasts_longer_than_any_other_request(api: Api, credentials: Cred
 def test_what_took_too_long_is_counted_as_such(
     api: Api, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def slow(server: ApiServer, request: ApiRequest, seen: object) -> WatchStream:
+    async def slow(server: ApiServer, request: ApiRequest) -> WatchStream:
         await asyncio.sleep(PATIENCE * 2)
         raise AssertionError
 

@@ -16,6 +16,7 @@ from kilauea.apiserver.request import TextStream, User, make_request
 from support.api_core import ADMIN, MAPS, PODS, START, Api, causes
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+SERVICES = "/api/v1/namespaces/default/services"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 MERGE = "application/merge-patch+json"
 
@@ -296,18 +297,48 @@ def test_no_one_is_answered_but_about_health_and_version(api: Api) -> None:
 @pytest.mark.parametrize(
     ("path", "what"),
     [
-        ("/api/v1/nodes/n1/proxy/metrics", "nodes/proxy is not available: node n1"),
-        (f"{PODS}/a:8080/proxy", "pods/proxy is not available: pod a:8080"),
-        ("/api/v1/namespaces/default/services/https:web:443/proxy/x/y", "services/proxy is not available: service"),
+        ("/api/v1/nodes/n1/proxy/metrics", "nodes/proxy is not available: of node n1, only healthz and pods are"),
+        (f"{PODS}/a:8080/proxy", "pods/proxy is not available: pod a:8080 has no network in this cluster"),
+        (f"{PODS}/https:a:443/proxy/x/y", "pods/proxy is not available: https:a:443 asks for HTTPS; use http:a:443"),
     ],
 )
 def test_a_request_to_be_passed_on_is_answered_with_what_is_missing(
     api: Api, method: str, path: str, what: str
 ) -> None:
+    assert api.ask("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}}).code == 201
+    api.create_pod("a")
     answer = api.ask(method, path)
     assert (answer.code, answer.body["reason"]) == (501, "NotImplemented")
     assert answer.body["message"].startswith(what)
-    assert answer.body["message"].endswith("has no network in this cluster")
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "what"),
+    [
+        (f"{PODS}/none/proxy", 404, 'pods "none" not found'),
+        (f"{PODS}/a:b:c:d/proxy", 400, 'invalid pod request "a:b:c:d": use NAME:PORT'),
+        (f"{PODS}/a:http/proxy", 400, 'invalid port "http" of a: use a number from 1 to 65535'),
+        (f"{SERVICES}/none:80/proxy/", 404, 'services "none" not found'),
+        (f"{SERVICES}/web:81/proxy/", 503, 'no service port "81" found for service "web"'),
+        (f"{SERVICES}/web:http/proxy/", 503, 'no endpoints available for service "web"'),
+        ("/api/v1/nodes/none/proxy/healthz", 404, 'nodes "none" not found'),
+    ],
+)
+def test_a_request_that_cannot_be_passed_on_says_why(api: Api, path: str, code: int, what: str) -> None:
+    api.create_pod("a")
+    web = {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80}]}}
+    assert api.ask("POST", SERVICES, web).code == 201
+    answer = api.ask("GET", path)
+    assert (answer.code, answer.body["message"]) == (code, what)
+
+
+def test_a_node_answers_for_its_kubelet(api: Api) -> None:
+    assert api.ask("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}}).code == 201
+    for name, node in (("a", "n1"), ("b", "n2")):
+        api.create_pod(name, nodeName=node)
+    assert api.ask("GET", "/api/v1/nodes/n1:10250/proxy/healthz").body == "ok"
+    found = api.ask("GET", "/api/v1/nodes/n1/proxy/pods/").body
+    assert (found["kind"], [each["metadata"]["name"] for each in found["items"]]) == ("PodList", ["a"])
 
 
 def test_a_kind_without_connections_has_no_proxy(api: Api) -> None:

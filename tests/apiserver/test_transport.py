@@ -144,6 +144,15 @@ def test_a_client_may_ask_for_leave_to_send_its_body(server: Process) -> None:
         assert client.recv(1000).startswith(b"HTTP/1.1 201 Created")
 
 
+@pytest.mark.parametrize("target", ["{}", "https://localhost{}", "{}?watch=0", "{}?", "{}?watch=0#there"])
+def test_the_target_of_a_request_is_read_in_every_form(server: Process, target: str) -> None:
+    path = target.format(f"{MAPS}/kube%2Droot-ca.crt")
+    with connected(server) as client:
+        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n\r\n"
+        client.sendall(head.encode())
+        assert b'configmaps \\"kube-root-ca.crt\\" not found' in client.recv(1000)
+
+
 def test_the_body_of_a_client_that_is_not_known_is_not_waited_for(server: Process) -> None:
     with connected(server) as client:
         client.sendall(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n".encode())

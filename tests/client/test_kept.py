@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -33,14 +33,22 @@ def few_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "DECODED", 3)
 
 
+class Held(NamedTuple):
+    """Something that keeps an object anyway."""
+
+    value: bytes
+
+
 @pytest.mark.usefixtures("few_decoded")
-@pytest.mark.parametrize("as_list", [True, False])
-def test_objects_that_are_not_kept_as_dicts_are_found_as_they_came(as_list: bool) -> None:
+@pytest.mark.parametrize("way", ["list", "list of what is kept anyway", "events"])
+def test_objects_that_are_not_kept_as_dicts_are_found_as_they_came(way: str) -> None:
     indexer = Indexer(PODS)
     indexer.add_indexes((), {"node": lambda obj: str(obj["spec"].get("nodeName", ""))})
     pods = [pod(number, nodeName=f"node-{number % 2}") for number in range(10)]
-    if as_list:
+    if way == "list":
         indexer.on_relist([stored(each) for each in pods], "1")
+    elif way == "list of what is kept anyway":
+        indexer.on_relist([Held(stored(each)) for each in pods], "1")
     else:
         indexer.on_events([Seen("ADDED", stored(each), "1") for each in pods])
     assert len(indexer) == 10
@@ -73,4 +81,20 @@ def test_an_object_that_something_else_keeps_as_text_costs_the_cache_little_memo
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+    assert taken / (count // 2) < 1000
+
+
+@pytest.mark.parametrize("fields", [None, ["spec.nodeName"]])
+def test_a_list_of_what_something_else_keeps_costs_the_cache_little_memory(fields: list[str] | None) -> None:
+    count = 4 * kept.DECODED
+    indexer = Indexer(PODS, fields)
+    held = [Held(stored(pod(number))) for number in range(count)]
+    indexer.on_relist(held[: count // 2], "1")
+    tracemalloc.start()
+    try:
+        indexer.on_relist(held, "2")
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(indexer) == count
     assert taken / (count // 2) < 1000

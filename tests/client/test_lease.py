@@ -135,6 +135,27 @@ def test_the_lease_is_given_back_at_the_end_of_the_work() -> None:
         world.run(test())
 
 
+def test_who_is_cut_off_ends_although_its_work_waits_for_answers_that_do_not_come() -> None:
+    with virtual_api(1) as world:
+
+        async def work() -> None:
+            try:
+                await asyncio.sleep(1e9)
+            finally:
+                await asyncio.sleep(60)  # for which a request may wait for its answer
+
+        async def test() -> None:
+            red = Candidate(world, "red", [])
+            leading = asyncio.ensure_future(red.election.lead(work))
+            await asyncio.sleep(5)
+            red.wire.cut = True
+            await asyncio.wait({leading}, timeout=16)
+            with pytest.raises(LeaseLost):
+                leading.result()
+
+        world.run(test())
+
+
 def test_a_lease_that_never_was_renewed_is_taken_only_after_it_was_watched_for_its_time() -> None:
     with virtual_api(1) as world:
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.api.kinds import DEFINITIONS
-from kilauea.api.ports import Key, Resource, Seen
+from kilauea.api.ports import Key, Resource, Seen, Text, bytes_of
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.apiserver.storage import Retention
 from kilauea.client.backoff import pause
@@ -38,8 +38,8 @@ class Notes:
         self.told: list[str] = []
         self.versions: list[int] = []
 
-    def on_relist(self, items: Sequence[bytes], version: str) -> None:
-        self.told.append("list of " + " ".join(json.loads(item)["metadata"]["name"] for item in items))
+    def on_relist(self, items: Sequence[Text], version: str) -> None:
+        self.told.append("list of " + " ".join(json.loads(bytes_of(item))["metadata"]["name"] for item in items))
         self.versions.append(int(version))
 
     def on_events(self, batch: Sequence[Seen]) -> None:

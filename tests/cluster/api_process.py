@@ -22,35 +22,44 @@ from typing import Any
 import urllib3
 import yaml
 
-START_SECONDS = 60
-STOP_SECONDS = 30
+START_SECONDS, STOP_SECONDS = 240, 120
+"""Far more than it takes on a busy machine: a test that waits for longer has failed."""
 
 
 @dataclass(frozen=True)
-class Server:
-    """A server that answers.
+class Endpoint:
+    """A server that answers, wherever it runs.
 
     Attributes:
-        process: of the command.
         url: `https://127.0.0.1:PORT`.
         token: of the administrator.
         authority: file with the certificate of the authority.
-        kubeconfig: the file that the server wrote.
+        kubeconfig: of the administrator.
+    """
+
+    url: str
+    token: str
+    authority: Path
+    kubeconfig: Path
+
+    def client(self) -> Client:
+        """A client of the administrator with connections of its own."""
+        return Client(self.url, self.token, self.authority)
+
+
+@dataclass(frozen=True)
+class Server(Endpoint):
+    """A server of ours that answers; it has written the kubeconfig.
+
+    Attributes:
+        process: of the command.
         data_dir: what it was given.
         log: what it says.
     """
 
     process: subprocess.Popen[bytes]
-    url: str
-    token: str
-    authority: Path
-    kubeconfig: Path
     data_dir: Path
     log: Path
-
-    def client(self) -> Client:
-        """A client of the administrator with connections of its own."""
-        return Client(self.url, self.token, self.authority)
 
     def stop(self) -> None:
         """End the process as a service manager does; it must end cleanly."""
@@ -89,7 +98,7 @@ class Client:
     def __init__(self, url: str, token: str, authority: Path) -> None:
         self.url = url
         self._headers = {"Authorization": f"Bearer {token}"}
-        self._pool = urllib3.PoolManager(ca_certs=str(authority), retries=False, maxsize=4, timeout=30.0)
+        self._pool = urllib3.PoolManager(ca_certs=str(authority), retries=False, maxsize=4, timeout=120.0)
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """Send a request; what is not bytes goes as JSON; `Content_Type=...` sets a header."""
@@ -104,7 +113,7 @@ class Client:
         assert answer.code == 200, f"{path}: {answer.code} {answer.content!r}"
         return answer.json()
 
-    def watch(self, path: str, read_seconds: float = 30.0) -> Iterator[dict[str, Any]]:
+    def watch(self, path: str, read_seconds: float = 120.0) -> Iterator[dict[str, Any]]:
         """The events of a watch, until it ends; the path has its query. Fails if nothing comes for too long."""
         timeout = urllib3.Timeout(connect=10.0, read=read_seconds)
         response = self._pool.request(
@@ -132,6 +141,7 @@ def start_server(data_dir: Path, *options: str, command: str = "apiserver") -> S
     while not kubeconfig.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
+            process.wait()
             raise AssertionError(f"the server does not start:\n{log.read_text()}")
         time.sleep(0.02)
     config = yaml.safe_load(kubeconfig.read_text())
@@ -139,7 +149,7 @@ def start_server(data_dir: Path, *options: str, command: str = "apiserver") -> S
     authority = data_dir.with_name(f"{data_dir.name}.ca.crt")
     authority.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
     token = config["users"][0]["user"]["token"]
-    return Server(process, cluster["server"], token, authority, kubeconfig, data_dir, log)
+    return Server(cluster["server"], token, authority, kubeconfig, process, data_dir, log)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from random import Random
 import aiohttp
 from aiohttp import web
 
-from cluster.api_process import Server
+from cluster.api_process import Endpoint
 
 READS = ("GET", "HEAD")
 REFUSALS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
@@ -46,7 +46,7 @@ class FaultyProxy:
         seen: what went wrong.
     """
 
-    def __init__(self, server: Server, seed: int = 1) -> None:
+    def __init__(self, server: Endpoint, seed: int = 1) -> None:
         self._server = server
         self._rng = Random(seed)
         self._open = asyncio.Event()
@@ -92,6 +92,7 @@ class FaultyProxy:
             started.set()
             await stop.wait()
             await runner.cleanup()
+        await asyncio.sleep(0.2)  # lets the sockets of requests under way close before the loop ends
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -163,7 +164,7 @@ def _status(code: int) -> web.Response:
 
 
 @contextmanager
-def running_proxy(server: Server, seed: int = 1) -> Iterator[FaultyProxy]:
+def running_proxy(server: Endpoint, seed: int = 1) -> Iterator[FaultyProxy]:
     """A proxy in a thread for the length of a block."""
     started, stops = threading.Event(), []
     proxies = []

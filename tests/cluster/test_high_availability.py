@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cluster.api_process import Client, Server, running_server, start_server
+from cluster.api_process import Client, Endpoint, Server, running_server, start_server
 from cluster.faulty_proxy import FaultyProxy, running_proxy
 from cluster.test_scheduler_command import make_gang
 from cluster.up_process import until
@@ -48,6 +48,10 @@ class Process:
         """True once it has held the lease."""
         return "leads" in self.log.read_text()
 
+    def has_ended(self) -> bool:
+        """True if it does not run any more."""
+        return self.process.poll() is not None
+
     def end(self) -> None:
         """End it, whatever it does."""
         self.process.kill()
@@ -72,13 +76,24 @@ def make_nodes(client: Client) -> None:
 
 
 @contextmanager
-def pair(server: Server, proxy: FaultyProxy, folder: Path, command: str, *given: str) -> Iterator[list[Process]]:
-    """Two processes, of which the first leads, is slow, and reaches the server by the proxy only."""
-    first = Process(command, proxy.kubeconfig(folder / "config"), folder / "first", *QUICK, *SLOW, *given)
+def pair(
+    server: Endpoint, proxy: FaultyProxy, folder: Path, command: str, *given: str, terms: Sequence[str] = QUICK
+) -> Iterator[list[Process]]:
+    """Two processes, of which the first leads, is slow, and reaches the server by the proxy only.
+
+    Args:
+        server: where they work.
+        proxy: that of the first.
+        folder: for logs.
+        command: what they run.
+        given: more options.
+        terms: options with the terms of the lease.
+    """
+    first = Process(command, proxy.kubeconfig(folder / "config"), folder / "first", *terms, *SLOW, *given)
     processes = [first]
     try:
         until(first.leads, "the first to lead")
-        processes.append(Process(command, server.kubeconfig, folder / "second", *QUICK, *given))
+        processes.append(Process(command, server.kubeconfig, folder / "second", *terms, *given))
         until(lambda: "leads" not in processes[1].log.read_text() and first.leads(), "the first to lead alone")
         yield processes
     finally:
@@ -156,15 +171,15 @@ def test_another_controller_manager_takes_over_and_makes_no_pod_twice(
         assert second.process.poll() is None
 
 
-def job(name: str) -> dict[str, Any]:
-    """A job of four pods that run for a second."""
+def job(name: str, size: int = 4) -> dict[str, Any]:
+    """A job of pods that run for a second."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     metadata = {"annotations": {"kilauea.dev/run-time": "1s"}}
     template = {"metadata": metadata, "spec": {"restartPolicy": "Never", "containers": [container]}}
     spec = {
         "schedulerName": "volcano",
-        "minAvailable": 4,
-        "tasks": [{"name": "a", "replicas": 4, "template": template}],
+        "minAvailable": size,
+        "tasks": [{"name": "a", "replicas": size, "template": template}],
     }
     return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
 

@@ -39,7 +39,7 @@ def core(served: ServedPods) -> Iterator[k8s.CoreV1Api]:
 def kubectl(served: ServedPods, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     environment = os.environ | {"KUBECONFIG": str(served.kubeconfig), "HOME": str(served.folder)}
     return subprocess.run(
-        ["kubectl", *words], input=given, capture_output=True, timeout=120, env=environment, check=False
+        ["kubectl", *words], input=given, capture_output=True, timeout=240, env=environment, check=False
     )
 
 
@@ -98,7 +98,7 @@ def talking(core: k8s.CoreV1Api, *command: str, stdin: bool = False) -> Iterator
 
 def test_the_python_client_runs_a_command(core: k8s.CoreV1Api) -> None:
     with talking(core, "sh", "-c", "echo out; echo err >&2") as talk:
-        talk.run_forever(timeout=60)
+        talk.run_forever(timeout=240)
         assert talk.returncode == 0
         assert sorted(talk.read_all().split()) == ["err", "out"]
 
@@ -106,9 +106,9 @@ def test_the_python_client_runs_a_command(core: k8s.CoreV1Api) -> None:
 def test_the_python_client_talks_to_a_command_and_is_told_its_code(core: k8s.CoreV1Api) -> None:
     with talking(core, "sh", "-c", "read line; echo got $line; read line; exit 7", stdin=True) as talk:
         talk.write_stdin("word\n")
-        assert talk.readline_stdout(timeout=60) == "got word"
+        assert talk.readline_stdout(timeout=240) == "got word"
         talk.write_stdin("another\n")
-        talk.run_forever(timeout=60)
+        talk.run_forever(timeout=240)
         assert talk.returncode == 7
 
 
@@ -136,7 +136,7 @@ def test_logs_are_followed_until_the_container_ends(served: ServedPods) -> None:
         assert follower.stdout.readline() == b"first\n"
         assert kubectl(served, "attach", "-i", "ends", given=b"word\n").returncode == 0
         assert follower.stdout.read() == b"got word\n"
-        assert follower.wait(60) == 0
+        assert follower.wait(240) == 0
 
 
 def test_logs_of_several_containers_come_with_their_names(served: ServedPods) -> None:
@@ -189,11 +189,22 @@ def test_kubectl_is_told_that_nothing_listens(served: ServedPods, web: Path) -> 
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as forwarder:
         assert forwarder.stdout is not None
         local = int(forwarder.stdout.readline().split(b":")[1].split()[0])
-        with socket.create_connection(("127.0.0.1", local), 60) as connection:
+        with socket.create_connection(("127.0.0.1", local), 240) as connection:
             assert connection.recv(1) == b""
         assert (
-            b"failed to connect to 127.0.0.1:1 of the pod: Connection refused" in forwarder.communicate(timeout=60)[1]
+            b"failed to connect to 127.0.0.1:1 of the pod: Connection refused" in forwarder.communicate(timeout=240)[1]
         )
+
+
+def test_requests_are_passed_on_to_a_pod(served: ServedPods, core: k8s.CoreV1Api, web: Path) -> None:
+    path = f"/api/v1/namespaces/default/pods/web:{port_of(web)}/proxy"
+    assert kubectl(served, "get", "--raw", f"{path}/large").stdout == (web / "large").read_bytes()
+    listing = core.connect_get_namespaced_pod_proxy(f"web:{port_of(web)}", "default")
+    assert "large" in listing
+    refused = kubectl(served, "get", "--raw", f"{path}/none").stderr.decode()
+    assert "the server could not find the requested resource" in refused
+    closed = kubectl(served, "get", "--raw", "/api/v1/namespaces/default/pods/web:1/proxy/").stderr.decode()
+    assert "error trying to reach service: failed to connect to 127.0.0.1:1 of the pod: Connection refused" in closed
 
 
 def test_the_python_client_forwards_a_port(core: k8s.CoreV1Api, web: Path) -> None:

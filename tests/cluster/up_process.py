@@ -19,7 +19,8 @@ import yaml
 
 from cluster.api_process import Client, Server, running_server, start_server
 
-SECONDS = 60.0
+SECONDS = 240.0
+"""After which something that is waited for does not come: far more than it takes on a busy machine."""
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PODS = "/api/v1/namespaces/default/pods"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
@@ -51,7 +52,7 @@ def ask(server: Server, *words: str, given: str = "") -> subprocess.CompletedPro
     """Run kubectl, whatever comes of it."""
     environment = os.environ | {"KUBECONFIG": str(server.kubeconfig), "HOME": str(server.data_dir)}
     return subprocess.run(
-        ["kubectl", *words], input=given, capture_output=True, text=True, timeout=60, env=environment, check=False
+        ["kubectl", *words], input=given, capture_output=True, text=True, timeout=SECONDS, env=environment, check=False
     )
 
 

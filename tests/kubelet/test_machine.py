@@ -40,6 +40,31 @@ def test_a_machine_is_no_larger_than_its_control_group(tmp_path: Path) -> None:
     assert found.memory > 268435456
 
 
+@pytest.mark.parametrize(
+    ("groups", "files"),
+    [
+        ("0::/user/job", {"user/cpu.max": "50000 100000", "user/job/memory.max": "268435456"}),
+        (
+            "4:memory:/job\n2:cpu,cpuacct:/user/job\n0::/",
+            {
+                "memory/job/memory.limit_in_bytes": "268435456",
+                "cpu,cpuacct/user/cpu.cfs_quota_us": "50000",
+                "cpu,cpuacct/user/cpu.cfs_period_us": "100000",
+                "cpu,cpuacct/user/job/cpu.cfs_quota_us": "-1",
+            },
+        ),
+    ],
+    ids=["version 2", "version 1"],
+)
+def test_limits_of_all_groups_around_a_process_count(tmp_path: Path, groups: str, files: dict[str, str]) -> None:
+    proc = tmp_path / "proc" / "self"
+    for path, text in {"proc/self/cgroup": groups, **files}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    found = read_machine(tmp_path, tmp_path, proc.parent)
+    assert (found.cpu, found.memory) == (500, 268435456)
+
+
 def test_gpus_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def run(command: tuple[str, ...], **options: Any) -> subprocess.CompletedProcess[str]:
         assert command[0] == "nvidia-smi"

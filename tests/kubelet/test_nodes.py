@@ -9,7 +9,7 @@ import pytest
 from kilauea.api.kinds import LEASES, NODES
 from kilauea.api.ports import Create, Key, Obj, Patch, Resource
 from kilauea.kubelet.node import MachineNode, MachineNodes
-from kilauea.kubelet.node_admission import refusal_of, requests_of
+from kilauea.kubelet.node_admission import Admitted, refusal_of, requests_of
 from kilauea.nodes.annotations import is_simulated
 from support.virtual_time import START
 
@@ -86,7 +86,7 @@ FULL = "Node didn't have enough resource: {}, requested: {}, used: {}, capacity:
     ],
 )
 def test_a_node_refuses_what_it_has_no_room_for(wanted: Obj, others: list[Obj], refusal: object) -> None:
-    assert refusal_of(wanted, NODE, others) == refusal
+    assert refusal_of(wanted, NODE, [Admitted(each, requests_of(each)) for each in others]) == refusal
 
 
 def test_init_containers_count_with_the_sidecars_before_them() -> None:

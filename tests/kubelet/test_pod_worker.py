@@ -10,7 +10,7 @@ import pytest
 
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import Key
-from support.kubelets import KubeletWorld, container, kubelet_world, pod
+from support.kubelets import KubeletWorld, container, kubelet_world, pod, until_removed
 
 
 @pytest.fixture
@@ -29,6 +29,17 @@ def test_a_pod_runs_and_completes(kubelet: KubeletWorld) -> None:
     assert (ended["exitCode"], ended["reason"]) == (0, "Completed")
     assert kubelet.condition("a", "Ready")["reason"] == "PodCompleted"
     assert [each.split(":")[0] for each in kubelet.events("a")] == ["Pulled", "Created", "Started"]
+
+
+def test_a_start_and_an_end_that_follow_each_other_are_written_at_once(kubelet: KubeletWorld) -> None:
+    kubelet.create(pod("a", ["run", "0.01", "0"]))
+    assert kubelet.phase("a") == "Succeeded"
+    assert kubelet.condition("a", "Ready")["reason"] == "PodCompleted"
+    short = int(kubelet.pod("a")["metadata"]["resourceVersion"])
+    kubelet.create(pod("b", ["run", "0.1", "0"]))
+    assert kubelet.phase("b") == "Succeeded"
+    # The pod itself, and its status: once for the first, twice for the second.
+    assert int(kubelet.pod("b")["metadata"]["resourceVersion"]) - short == 3
 
 
 def test_a_pod_that_fails_has_its_exit_code(kubelet: KubeletWorld) -> None:
@@ -253,6 +264,7 @@ def test_a_missing_volume_is_said_and_waited_for(kubelet: KubeletWorld) -> None:
     assert mount.read_only
     kubelet.delete("a", grace=0)
     kubelet.wait(3)
+    until_removed()
     assert not Path(mount.source).exists()
 
 

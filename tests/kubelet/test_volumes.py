@@ -14,6 +14,7 @@ from kilauea.api.ports import Key, Obj, Resource
 from kilauea.kubelet.environment import ConfigError, PodFacts
 from kilauea.kubelet.volumes import VolumeError, Volumes
 from kilauea.kubelet.volumes.tokens import Tokens
+from support.kubelets import until_removed
 from support.virtual_time import START
 
 
@@ -161,6 +162,7 @@ def test_an_empty_folder_keeps_its_content_and_goes_with_the_pod(machine: Machin
     assert (machine.one(emptyDir={}) / "file").read_text() == "kept"
     assert memory.is_relative_to(machine.folder / "shm")
     machine.volumes.remove("u-1")
+    until_removed()
     assert not folder.exists()
     assert not memory.exists()
 

@@ -45,21 +45,81 @@ class ServerFailure(Exception):
     """A process of the real Kubernetes did not start; the message ends with its last words."""
 
 
+class Component:
+    """A binary of Kubernetes at work, which can be ended and started again; what it says goes into `<name>.log`.
+
+    Args:
+        home: folder where it works.
+        name: of the binary.
+        arguments: its flags.
+    """
+
+    def __init__(self, home: Path, name: str, arguments: Sequence[str]) -> None:
+        self._home = home
+        self._command = [str(folder() / name), *arguments]
+        self.name = name
+        self.log = home / f"{name}.log"
+        self.start()
+
+    def start(self) -> None:
+        """Start it; it is not ready yet."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=self._home)
+
+    def kill(self) -> None:
+        """End it without a last word."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it, cleanly if it does so in time."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    @property
+    def alive(self) -> bool:
+        """True while it runs."""
+        return self._process.poll() is None
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+
+
 @dataclass(frozen=True)
 class Server:
     """A running API server.
 
     Attributes:
         url: `https://127.0.0.1:PORT`.
-        certificate: file of the CA that signed its certificate.
+        certificate: file of the CA that signed its certificate, and those of clients that it accepts.
         tokens: bearer token of each user in `USERS`.
         kubeconfig: file for clients; acts as `admin`.
+        process: kube-apiserver. It reads `server.crt` and `server.key` in the folder of `certificate` when it starts.
+        authority: the CA.
     """
 
     url: str
     certificate: Path
     tokens: dict[str, str]
     kubeconfig: Path
+    process: Component
+    authority: trustme.CA
+
+    def wait(self, certificate: Path | None = None) -> None:
+        """Wait until it is ready.
+
+        Args:
+            certificate: file of the CA to trust, if it is another one by now.
+
+        Raises:
+            ServerFailure: it is not.
+        """
+        trust = certificate or self.certificate
+        _wait_until_ready(self.process, f"{self.url}/readyz", trust, self.tokens["admin"])
 
 
 def free_ports(count: int) -> list[int]:
@@ -69,14 +129,17 @@ def free_ports(count: int) -> list[int]:
         return [int(each.getsockname()[1]) for each in sockets]
 
 
-def _write_secrets(home: Path, tokens: dict[str, str]) -> None:
-    """Certificates, the key that signs service account tokens, and the table of tokens."""
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(str(home / "ca.crt"))
+def issue(authority: trustme.CA, home: Path) -> None:
+    """Write a certificate of the server and its key, in the place of those that are there."""
     identity = authority.issue_cert("127.0.0.1", "localhost")
     identity.private_key_pem.write_to_path(str(home / "server.key"))
-    for part in identity.cert_chain_pems:
-        part.write_to_path(str(home / "server.crt"), append=True)
+    (home / "server.crt").write_bytes(b"".join(part.bytes() for part in identity.cert_chain_pems))
+
+
+def _write_secrets(home: Path, authority: trustme.CA, tokens: dict[str, str]) -> None:
+    """Certificates, the key that signs service account tokens, and the table of tokens."""
+    authority.cert_pem.write_to_path(str(home / "ca.crt"))
+    issue(authority, home)
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
     (home / "accounts.key").write_bytes(key.private_bytes(*form))
@@ -98,38 +161,28 @@ def write_kubeconfig(path: Path, url: str, certificate: Path, token: str) -> Non
     path.chmod(0o600)
 
 
-def _last_words(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-
-
 @contextmanager
-def _process(home: Path, name: str, arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A binary that runs until the end of the block; what it says goes into `<name>.log`."""
-    with (home / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen([folder() / name, *arguments], stdout=log, stderr=log, cwd=home)
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+def _component(home: Path, name: str, arguments: Sequence[str]) -> Iterator[Component]:
+    """A binary that runs until the end of the block."""
+    component = Component(home, name, arguments)
+    try:
+        yield component
+    finally:
+        component.stop()
 
 
-def _wait_until_ready(home: Path, name: str, process: subprocess.Popen[bytes], url: str, token: str = "") -> None:
+def _wait_until_ready(component: Component, url: str, certificate: Path, token: str = "") -> None:
     """Wait for an answer 200 at `url`; the error tells what the process said last."""
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
-    trust = ssl.create_default_context(cafile=str(home / "ca.crt"))
+    trust = ssl.create_default_context(cafile=str(certificate))
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline and component.alive:
         try:
             with urllib.request.urlopen(request, timeout=5, context=trust):
                 return
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             time.sleep(0.1)
-    raise ServerFailure(f"{name} is not ready at {url}:\n{_last_words(home / f'{name}.log')}")
+    raise ServerFailure(f"{component.name} is not ready at {url}:\n{component.last_words()}")
 
 
 def _etcd_arguments(client: int, peer: int) -> list[str]:
@@ -197,19 +250,20 @@ def real_server(controllers: Sequence[str] = (), arguments: Sequence[str] = ()) 
     with tempfile.TemporaryDirectory(prefix="kilauea-kubernetes-") as name, ExitStack() as stack:
         home = Path(name)
         tokens = {user: secrets.token_hex(16) for user in USERS}
-        _write_secrets(home, tokens)
+        authority, certificate = trustme.CA(), home / "ca.crt"
+        _write_secrets(home, authority, tokens)
         client, peer, port, manager = free_ports(4)
-        etcd = stack.enter_context(_process(home, "etcd", _etcd_arguments(client, peer)))
-        _wait_until_ready(home, "etcd", etcd, f"http://127.0.0.1:{client}/health")
-        server = Server(f"https://127.0.0.1:{port}", home / "ca.crt", tokens, home / "kubeconfig")
+        etcd = stack.enter_context(_component(home, "etcd", _etcd_arguments(client, peer)))
+        _wait_until_ready(etcd, f"http://127.0.0.1:{client}/health", certificate)
         flags = [*_apiserver_arguments(port, client), *arguments]
-        process = stack.enter_context(_process(home, "kube-apiserver", flags))
-        _wait_until_ready(home, "kube-apiserver", process, f"{server.url}/readyz", tokens["admin"])
+        process = stack.enter_context(_component(home, "kube-apiserver", flags))
+        url = f"https://127.0.0.1:{port}"
+        server = Server(url, certificate, tokens, home / "kubeconfig", process, authority)
+        server.wait()
         write_kubeconfig(server.kubeconfig, server.url, server.certificate, tokens["admin"])
         if controllers:
             flags = _controller_arguments(manager, server.kubeconfig, controllers)
-            process = stack.enter_context(_process(home, "kube-controller-manager", flags))
-            _wait_until_listening(home, "kube-controller-manager", process, manager)
+            _wait_until_listening(stack.enter_context(_component(home, "kube-controller-manager", flags)), manager)
         yield server
 
 
@@ -231,19 +285,19 @@ def kube_scheduler(server: Server) -> Iterator[None]:
         "--cert-dir=.",
         _GATES,
     ]
-    with _process(home, "kube-scheduler", flags) as process:
-        _wait_until_listening(home, "kube-scheduler", process, port)
+    with _component(home, "kube-scheduler", flags) as scheduler:
+        _wait_until_listening(scheduler, port)
         yield
 
 
-def _wait_until_listening(home: Path, name: str, process: subprocess.Popen[bytes], port: int) -> None:
+def _wait_until_listening(component: Component, port: int) -> None:
     """Wait until a process listens, of those that ask for credentials before they tell their health."""
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline and component.alive:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=5).close()
         except OSError:
             time.sleep(0.1)
         else:
             return
-    raise ServerFailure(f"{name} does not listen on {port}:\n{_last_words(home / f'{name}.log')}")
+    raise ServerFailure(f"{component.name} does not listen on {port}:\n{component.last_words()}")

@@ -18,7 +18,7 @@ from kilauea.api.container_streams import Process
 from kilauea.kubelet.container_runtime import Container, ContainerState
 from kilauea.kubelet.processes.runtime import Isolation, ProcessRuntime
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 """Seconds after which a test gives up: far more than it needs on a busy machine."""
 
 

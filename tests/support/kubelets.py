@@ -17,6 +17,7 @@ from typing import Any
 from kilauea.api.kinds import CONFIG_MAPS, NODES, PODS, SECRETS
 from kilauea.api.ports import ApiError, Key, Obj, Record, Resource
 from kilauea.client.view import Cache
+from kilauea.kubelet import removal
 from kilauea.kubelet.gpus import Gpus
 from kilauea.kubelet.host import Host, Image
 from kilauea.kubelet.kubelet import Kubelet, by_pod, declare
@@ -163,6 +164,11 @@ def kubelet_world(folder: Path, gpus: Sequence[str] = ()) -> Iterator[KubeletWor
         kubelet.start()
         yield kubelet
         kubelet.stop()
+
+
+def until_removed() -> None:
+    """Wait until all folders are removed that were to be removed."""
+    removal._remover.submit(bool).result()
 
 
 def container(name: str, argv: Sequence[str], **fields: Any) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class ServedPods:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine in the loop of the server."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(240)
 
     async def _start(self) -> None:
         clock = SystemClock()

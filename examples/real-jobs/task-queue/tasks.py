@@ -25,42 +25,47 @@ PATIENCE = 120.0
 """Seconds for which a worker looks for its head."""
 
 
-def head(limit: int) -> None:
-    """Hand out all blocks, collect the counts, and say what they add up to."""
+def head(limit: int, workers: int) -> None:
+    """Hand out all blocks once all workers have come, collect the counts, and say what they add up to."""
     blocks = [(begin, min(begin + BLOCK, limit)) for begin in range(0, limit, BLOCK)]
-    waiting: queue.Queue[tuple[int, int] | None] = queue.Queue()
+    waiting: queue.Queue[tuple[int, int]] = queue.Queue()
     for block in blocks:
         waiting.put(block)
     counts: queue.Queue[int] = queue.Queue()
+    complete = threading.Barrier(workers)
     with Listener((socket.gethostname(), PORT), authkey=KEY) as listener:
 
         def accept() -> None:
             while True:
                 with contextlib.suppress(OSError, EOFError):
                     line = listener.accept()
-                    threading.Thread(target=hand_out, args=(line, waiting, counts), daemon=True).start()
+                    threading.Thread(target=hand_out, args=(line, complete, waiting, counts), daemon=True).start()
 
         threading.Thread(target=accept, daemon=True).start()
         total = sum(counts.get() for _ in blocks)
         print(f"{total} primes below {limit}, from {len(blocks)} tasks", flush=True)
 
 
-def hand_out(line: Connection, waiting: queue.Queue[tuple[int, int] | None], counts: queue.Queue[int]) -> None:
+def hand_out(
+    line: Connection, complete: threading.Barrier, waiting: queue.Queue[tuple[int, int]], counts: queue.Queue[int]
+) -> None:
     """Give one worker block after block; the one that it leaves undone goes back to the queue."""
     name = line.recv()
     print(f"{name} has come", flush=True)
+    block = waiting.get()  # before the others begin, so that each worker has one
+    complete.wait()
     while True:
-        block = waiting.get()
         try:
             line.send(block)
             counts.put(line.recv())
         except (OSError, EOFError):
-            waiting.put(block)
             print(f"{name} has left, its task goes to another", flush=True)
+            waiting.put(block)
             return
+        block = waiting.get()
 
 
-def worker(address: str, leave_after: int) -> None:
+def worker(address: str, *, leaves: bool) -> None:
     """Do blocks until the head has no more; or, as if it had crashed, leave in the middle of one."""
     done = 0
     with connected(address) as line:
@@ -68,8 +73,8 @@ def worker(address: str, leave_after: int) -> None:
         with contextlib.suppress(EOFError, ConnectionError):
             while True:
                 begin, end = line.recv()
-                if leave_after and done == leave_after:
-                    sys.exit(f"left after {done} tasks, as it was told to")
+                if leaves:
+                    sys.exit("left in the middle of a task, as it was told to")
                 line.send(sum(map(is_prime, range(begin, end))))
                 done += 1
     print(f"did {done} tasks", flush=True)
@@ -97,13 +102,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=("head", "worker"))
     parser.add_argument("--limit", type=int, default=100_000)
+    parser.add_argument("--workers", type=int, default=1, help="workers for which the head waits")
     parser.add_argument("--head", default="", help="host name of the head")
-    parser.add_argument("--leave-after", type=int, default=0, help="tasks after which a worker crashes")
+    parser.add_argument("--leave", action="store_true", help="let the worker crash in the middle of its first task")
     given = parser.parse_args()
     if given.role == "head":
-        head(given.limit)
+        head(given.limit, given.workers)
     else:
-        worker(given.head, given.leave_after)
+        worker(given.head, leaves=given.leave)
 
 
 if __name__ == "__main__":

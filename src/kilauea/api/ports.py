@@ -85,13 +85,6 @@ class ApiError(Exception):
         return self.message
 
 
-class Listed(NamedTuple):
-    """All objects of a kind as they were at one version, each as its bytes."""
-
-    items: Sequence[bytes]
-    version: str
-
-
 class Holder(Protocol):
     """Something in this process that keeps an object anyway; its `value` may take time to read."""
 
@@ -99,6 +92,31 @@ class Holder(Protocol):
     def value(self) -> bytes:
         """The bytes of the object."""
         ...
+
+
+Text = bytes | Holder
+"""The text of an object, or what keeps it anyway."""
+
+
+def bytes_of(text: Text) -> bytes:
+    """The bytes of an object."""
+    return text if isinstance(text, bytes) else text.value
+
+
+class Listed(NamedTuple):
+    """All objects of a kind as they were at one version, each as its bytes.
+
+    `holders` are what keeps them, one for each, in the process of a server: to keep those takes no memory.
+    """
+
+    items: Sequence[bytes]
+    version: str
+    holders: Sequence[Holder] = ()
+
+    @property
+    def texts(self) -> Sequence[Text]:
+        """The objects in the form to keep."""
+        return self.holders or self.items
 
 
 class Seen(NamedTuple):

@@ -25,6 +25,7 @@ from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
 from kilauea.apiserver.request import (
+    GROUP_MASTERS,
     YAML,
     ApiRequest,
     ApiResponse,
@@ -49,6 +50,7 @@ from kilauea.apiserver.rest.listing import list_objects
 from kilauea.apiserver.rest.logs import read_log
 from kilauea.apiserver.rest.metrics import METRICS, metrics
 from kilauea.apiserver.rest.patching import patch
+from kilauea.apiserver.rest.proxying import proxy
 from kilauea.apiserver.rest.reading_ahead import LIGHT, read_ahead
 from kilauea.apiserver.rest.scale import get_scale, patch_scale, update_scale
 from kilauea.apiserver.rest.streams import attach, exec_command, forward_ports
@@ -89,6 +91,7 @@ SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "token": {"create": create_token},
     "exec": {"get": exec_command, "create": exec_command},
     "attach": {"get": attach, "create": attach},
+    "proxy": dict.fromkeys(("get", "create", "update", "patch", "delete"), proxy),
     "portforward": {"get": forward_ports, "create": forward_ports},
 }
 UNSTORED: Mapping[tuple[str, str], Verb] = {
@@ -99,18 +102,8 @@ UNSTORED: Mapping[tuple[str, str], Verb] = {
 }
 """Kinds that are answered and never kept, by group and plural."""
 
-PROXIED = frozenset({("", "nodes"), ("", "pods"), ("", "services")})
-"""Kinds to whose objects Kubernetes passes requests on (`proxy`); nothing listens there in a simulated cluster."""
-
 PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 """Paths that may be read without saying who one is, as under the real server's default rules."""
-
-
-@dataclasses.dataclass
-class _Seen:
-    """The meaning of a request's path, as soon as it is known."""
-
-    info: RequestInfo | None = None
 
 
 class ApiServer:
@@ -125,25 +118,29 @@ class ApiServer:
 
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
-        start, code, seen = time.perf_counter(), 0, _Seen()
+        start, code = time.perf_counter(), 0
         self.metrics.begin(request.method)
         try:
-            answer = await self._in_media(await self._answer(request, seen))
-            code = answer.status if isinstance(answer, ApiResponse) else 101 if isinstance(answer, Upgrade) else 200
+            answer = await self._answer(request)
+            if isinstance(answer, ApiResponse):
+                if answer.content_type in (YAML, PROTOBUF):
+                    answer = await self._in_media(answer)
+                code = answer.status
+            else:
+                code = 101 if isinstance(answer, Upgrade) else 200
             return answer
         except asyncio.CancelledError:  # its time is over
             code = status.TIMEOUT
             raise
         finally:
-            self.metrics.end(request.method, seen.info, code, time.perf_counter() - start)
+            self.metrics.end(request.method, request.info, code, time.perf_counter() - start)
 
-    async def _in_media(self, answer: Answer) -> Answer:
-        """An answer in the media type that was asked for."""
-        if isinstance(answer, ApiResponse) and answer.content_type in (YAML, PROTOBUF):
-            try:
-                answer.body = await self._written(answer.body, answer.content_type)
-            except TooHeavy as fault:
-                return fault_response(status.too_many_requests(str(fault), (), 1))
+    async def _in_media(self, answer: ApiResponse) -> ApiResponse:
+        """An answer in YAML or protobuf, as was asked for."""
+        try:
+            answer.body = await self._written(answer.body, answer.content_type)
+        except TooHeavy as fault:
+            return fault_response(status.too_many_requests(str(fault), (), 1))
         return answer
 
     async def _written(self, body: bytes | Iterable[bytes], media: str) -> bytes:
@@ -153,16 +150,21 @@ class ApiServer:
             return await self.backend.heavy.run("write yaml" if media == YAML else "write protobuf", whole)
         return write_yaml(whole) if media == YAML else write_protobuf(whole)
 
-    async def _answer(self, request: ApiRequest, seen: _Seen) -> Answer:
+    async def _answer(self, request: ApiRequest) -> Answer:
         try:
-            info = seen.info = parse_path(request.method, request.path, request.flag("watch") is True)
-            _check_timeout(request, info)
+            watches = bool(request.query) and request.flag("watch") is True
+            info = request.info = parse_path(request.method, request.path, watches)
+            if request.query:
+                _check_timeout(request, info)
             if request.user is not None:
                 request.user = acting_user(request.user, request.headers, self._authorizer)
-                self._authorizer.check(request.user, action_of(request.method, request.path, info))
+                if GROUP_MASTERS not in request.user.groups:
+                    self._authorizer.check(request.user, action_of(request.method, request.path, info))
             elif request.path not in PUBLIC:
                 raise status.unauthorized()
-            if len(request.body) > LIGHT or b"&" in request.body:  # aliases of YAML make much of little
+            is_passed_on = info is not None and info.subresource == "proxy"
+            if (len(request.body) > LIGHT or b"&" in request.body) and not is_passed_on:
+                # Aliases of YAML make much of little.
                 await read_ahead(request, self.backend.heavy)
             return await self._route(request, info)
         except ApiFault as fault:
@@ -189,7 +191,8 @@ class ApiServer:
         verb = _verb_of(call)
         if verb is None:
             raise status.wrong_method()
-        view_of(call)  # refuse an answer that cannot be given before anything is done
+        if info.subresource != "proxy":
+            view_of(call)  # refuse an answer that cannot be given before anything is done
         try:
             answer = await verb(call)
         except ApiFault as fault:
@@ -236,16 +239,14 @@ class ApiServer:
         if info.subresource and subresource is None:
             if resource.is_custom:
                 raise status.not_found(resource.plural, resource.group, info.name)
-            if info.subresource.partition("/")[0] == "proxy" and (info.group, info.resource) in PROXIED:
-                raise status.no_proxy(info.resource, info.name)
             return None
         return Call(self.backend, request, info, resource, subresource)
 
 
 def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:
     """Refuse a request whose `timeout` is not a duration; watches and logs last as long as they are read."""
-    text = request.first("timeout") if request.query else ""
-    if text and (info is None or (info.verb != "watch" and info.subresource != "log")):
+    text = request.first("timeout")
+    if text and (info is None or (info.verb != "watch" and info.subresource not in ("log", "proxy"))):
         try:
             parse_duration(text)
         except ValueError:

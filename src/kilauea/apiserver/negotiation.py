@@ -81,11 +81,14 @@ def view_of(call: Call) -> View:
     Raises:
         ApiFault: it cannot be had (406).
     """
+    if call.view is not None:
+        return call.view
     view = negotiate(call.request.headers.get("accept", ""))
     if view.media == PROTOBUF and call.resource.is_custom and not view.form:
         raise status.no_such_form(_MEDIA)
     if view.form and "get" not in call.resource.verbs and call.subresource is None:
-        return _whole(call.request.headers["accept"])
+        view = _whole(call.request.headers["accept"])
+    call.view = view
     return view
 
 

@@ -39,7 +39,7 @@ class ApiRequest:
     """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials.
 
     A large body has been read before: `parsed`. `suffixes` are those that were generated for its name: a request that
-    is done again (`deferred.py`) tries the same names.
+    is done again (`deferred.py`) tries the same names. `info` is the meaning of the path, once the server has read it.
     """
 
     method: str
@@ -50,6 +50,7 @@ class ApiRequest:
     user: User | None = None
     parsed: Parsed | None = None
     suffixes: list[str] = field(default_factory=list)
+    info: RequestInfo | None = None
 
     def first(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""
@@ -69,14 +70,25 @@ class ApiRequest:
         return None
 
 
+class Listing(NamedTuple):
+    """The records of the objects in a list, and the revision of the store at which they were all there is."""
+
+    items: Sequence[Stored]
+    revision: int
+
+
 @dataclass(slots=True)
 class ApiResponse:
-    """A complete answer; a large body is an iterable of chunks, made while it is sent; no body has no content type."""
+    """A complete answer; a large body is an iterable of chunks, made while it is sent; no body has no content type.
+
+    `listing` is what a list is made of, if all of it is there in the form in which it is stored.
+    """
 
     status: int
     body: bytes | Iterable[bytes] = b""
     content_type: str = JSON
     headers: list[tuple[str, str]] = field(default_factory=list)
+    listing: Listing | None = None
 
 
 class Frame(NamedTuple):
@@ -126,6 +138,7 @@ class TextStream:
     chunks: AsyncGenerator[bytes, None]
     content_type: str
     headers: list[tuple[str, str]] = field(default_factory=list)
+    status: int = 200
 
 
 class Socket(Protocol):
@@ -218,6 +231,8 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
         in_namespace = len(rest) > 2 and rest[2] not in _OF_A_NAMESPACE
         rest = rest[2:] if in_namespace else rest
     resource, name, subresource = rest[0], "/".join(rest[1:2]), "/".join(rest[2:])
+    if subresource.partition("/")[0] == "proxy":  # path and query are for what the request is passed on to
+        subresource, watch = "proxy", False
     verb = _verb(method, name, watch or watch_path)
     return RequestInfo(verb, group, version, resource, namespace, name, subresource, watch_path, in_namespace)
 

@@ -164,9 +164,10 @@ def wrong_method() -> ApiFault:
     return ApiFault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def no_proxy(resource: str, name: str) -> ApiFault:
-    """A request that is to be passed on to a node, a pod or a service."""
-    message = f"{resource}/proxy is not available: {resource.removesuffix('s')} {name} has no network in this cluster"
+def no_proxy(resource: str, name: str, why: str = "") -> ApiFault:
+    """A request that is to be passed on to a node, a pod or a service, and cannot be."""
+    why = why or f"{resource.removesuffix('s')} {name} has no network in this cluster"
+    message = f"{resource}/proxy is not available: {why}"
     return ApiFault(501, "NotImplemented", message)
 
 

@@ -86,7 +86,9 @@ def _ignored(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="TIME",
     help="Time limit: 90 (minutes), 01:30:00, 1-12 (days-hours).",
 )
-@click.option("-a", "--array", default="", metavar="ELEMENTS", help="A copy for each element: 0-99, 0-30:10, 1,3,7.")
+@click.option(
+    "-a", "--array", default="", metavar="ELEMENTS", help="A copy for each element: 0-99, 0-30:10, 1,3,7, 0-99%4."
+)
 @click.option(
     "-o",
     "--output",

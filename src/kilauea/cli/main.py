@@ -16,6 +16,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "completion": "Print the completion script of a shell.",
     "config": "Work with scheduler configurations.",
     "controllers": "Run controllers for a cluster.",
+    "dashboard": "Show a cluster in the browser.",
     "doctor": "Check a cluster and say what to do.",
     "explain": "Show why a job waits, and what would let it start.",
     "nodes": "Simulate nodes and the pods on them.",

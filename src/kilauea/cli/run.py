@@ -63,7 +63,7 @@ INTERRUPTED = 130
     "--array",
     default="",
     metavar="ELEMENTS",
-    help="Run a copy for each element: 0-99, 0-30:10 or 1,3,7. They start and fail one by one.",
+    help="Run a copy for each element: 0-99, 0-30:10, 1,3,7, or 0-99%4 for 4 at a time. Each starts and fails alone.",
 )
 @click.option(
     "-t",
@@ -106,7 +106,7 @@ def run(
 
     from kilauea.api.ports import ApiError
     from kilauea.cli.api_errors import refusal_text
-    from kilauea.cli.jobs.arrays import parse_array
+    from kilauea.cli.jobs.arrays import parse_array, split_limit
     from kilauea.cli.jobs.manifest import Request, job_for
     from kilauea.cli.vcctl.cluster import Cluster
     from kilauea.cli.vcctl.command import CommandError
@@ -117,8 +117,9 @@ def run(
     cluster = Cluster(kubeconfig, agent="kilauea-run")
     try:
         namespace = namespace or cluster.access().namespace or "default"
-        elements = parse_array(array) if array else ()
-        job = job_for(Request(command, namespace, elements=elements, **given))
+        spec, at_once = split_limit(array)
+        elements = parse_array(spec) if array else ()
+        job = job_for(Request(command, namespace, elements=elements, at_once=at_once, **given))
         if detach or wait:
             code = asyncio.run(_submit(cluster, job, chdir, export, wait))
         else:

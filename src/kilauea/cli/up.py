@@ -196,13 +196,18 @@ def run(options: Up) -> None:
     from kilauea.runtime.daemon import StartError
     from kilauea.runtime.tasks import stopped_by_signals
 
-    def ready(address: str) -> None:
+    def ready(address: str, link: str) -> None:
         click.echo(f"The cluster is ready at {address}. Ctrl-C ends it.\n")
+        if link:
+            click.echo(f"Dashboard: {link}\n")
         click.echo(f"export KUBECONFIG={options.server.kubeconfig}\n\nThen try:")
         click.echo((TRY if options.pods is None else TRY_HERE).removeprefix("\b\n"), nl=False)
 
+    def again(link: str) -> None:
+        click.echo(f"Dashboard for another browser: {link}")
+
     async def main() -> None:
-        await run_up(options, ready, stopped_by_signals())
+        await run_up(options, ready, stopped_by_signals(), again)
 
     try:
         asyncio.run(main())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from kilauea.api.ports import Holder, Key, Obj, Resource, Seen, key_of
+from kilauea.api.ports import Holder, Key, Obj, Resource, Seen, Text, bytes_of, key_of
 from kilauea.client.fields import decoder_of, skimmer_of
 from kilauea.client.index import Index, Values, by_label, by_text, owners, remove
 from kilauea.client.kept import Kept, Packed, Whole, key_in, read, split
@@ -133,13 +133,18 @@ class Indexer:
 
     # --- what watches tell
 
-    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+    def on_relist(self, items: Sequence[Text], version: str) -> None:
         """These are all objects there are."""
-        found = {key_in(text): text for text in items}
+        found = {key_in(bytes_of(text)): text for text in items}
         for key in [key for key in self._order if key not in found]:
             self._take_out(key)
         for key, text in found.items():
-            self._put(key, *self._split(text))
+            if isinstance(text, bytes):
+                self._put(key, *self._split(text))
+                continue
+            value = text.value
+            if not self._skim(value, text):
+                self._put(key, text, self._read(value))
         self._come_to(version)
 
     def on_events(self, batch: Sequence[Seen]) -> None:
@@ -175,7 +180,7 @@ class Indexer:
         """The text to keep of an object in a list, which nothing else keeps, and the object."""
         return split(text) if self.fields is None else (text, self._read(text))
 
-    def _put(self, key: Key, text: bytes | Holder, obj: Obj) -> None:
+    def _put(self, key: Key, text: Text, obj: Obj) -> None:
         old = self._objects.get(key)
         if old is None:
             insort(self._order, key)

@@ -11,12 +11,10 @@ from typing import Any, Protocol, cast, overload
 
 import msgspec
 
-from kilauea.api.ports import Holder, Key, Obj
+from kilauea.api.ports import Holder, Key, Obj, Text, bytes_of
 
 DECODED = 1000
 """Objects of a kind that are kept as dicts, too: those that changed or were looked at last."""
-Text = bytes | Holder
-"""The text of an object, or what keeps it anyway."""
 _MANAGED = b'"managedFields":'
 
 
@@ -63,7 +61,7 @@ class Whole:
         """One object."""
         obj = self._decoded.get(key)
         if obj is None and (text := self._texts.get(key)) is not None:
-            obj = read(_bytes_of(text))
+            obj = read(bytes_of(text))
             self._keep_decoded(key, obj)
         return obj
 
@@ -89,7 +87,7 @@ class Whole:
     def items(self) -> Iterator[tuple[Key, Obj]]:
         """Yield all objects with their keys."""
         for key, text in self._texts.items():
-            yield key, self._decoded.get(key) or read(_bytes_of(text))
+            yield key, self._decoded.get(key) or read(bytes_of(text))
 
     def _keep_decoded(self, key: Key, obj: Obj) -> None:
         if len(self._decoded) >= DECODED:
@@ -131,11 +129,7 @@ def _equal(one: object, other: object) -> bool:
 
 
 def _as_obj(found: Obj | Text) -> Obj:
-    return found if isinstance(found, dict) else read(_bytes_of(cast(Text, found)))
-
-
-def _bytes_of(text: Text) -> bytes:
-    return text if isinstance(text, bytes) else text.value
+    return found if isinstance(found, dict) else read(bytes_of(cast(Text, found)))
 
 
 _unpack = msgspec.json.Decoder(dict[str, Any]).decode

@@ -91,9 +91,14 @@ class Election:
         finally:
             for task in (working, renewing):
                 task.cancel()
-            await asyncio.gather(working, renewing, return_exceptions=True)
-            if self.leader == self._identity:
-                await self._release()
+            if renewing.done():
+                # Work waits for the answers to what it has sent, and without a network none come.
+                await self._within(self._terms.lease - self._terms.renew, _end_of(working, renewing))
+            else:
+                await _end_of(working, renewing)
+            if self.valid:
+                await self._within(self._left(), self._release())
+            self.leader = ""
         if not held:
             raise LeaseLost(f"the lease {self._key} could not be renewed within {self._terms.renew:g} s")
         working.result()
@@ -103,7 +108,7 @@ class Election:
         while self.valid:
             await self._clock.sleep(min(self._terms.retry, self._left()))
             if (left := self._left()) > 0:
-                await self._in_time(left)
+                await self._within(left, self._try())
 
     @property
     def valid(self) -> bool:
@@ -114,13 +119,13 @@ class Election:
         """Seconds for which we still lead if we cannot renew."""
         return self._terms.renew - (self._clock.monotonic() - self._renewed) / SECOND
 
-    async def _in_time(self, seconds: float) -> None:
-        """Try to renew, but no longer than that."""
-        trying, over = asyncio.ensure_future(self._try()), asyncio.ensure_future(self._clock.sleep(seconds))
+    async def _within(self, seconds: float, doing: Awaitable[Any]) -> None:
+        """Do something, but no longer than that."""
+        done, over = asyncio.ensure_future(doing), asyncio.ensure_future(self._clock.sleep(seconds))
         try:
-            await asyncio.wait({trying, over}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({done, over}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            trying.cancel()
+            done.cancel()
             over.cancel()
 
     async def _try(self) -> bool:
@@ -201,13 +206,27 @@ class Election:
 
     async def _release(self) -> None:
         """Give the lease back, so that the next leader need not wait."""
-        now = _micro(self._clock.now())
-        spec = {**self._spec(), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
         try:
-            await self._write(spec)
+            try:
+                await self._write(self._given_back())
+            except ApiError as error:
+                if error.code != 409:
+                    raise
+                await self._look()  # a renewal that was under way has come first
+                if self.leader == self._identity:
+                    await self._write(self._given_back())
         except ApiError as error:
             log.info("lease %s: could not be given back: %s", self._key, error)
-        self.leader = ""
+
+    def _given_back(self) -> dict[str, Any]:
+        """The lease as it is when no one holds it from now."""
+        now = _micro(self._clock.now())
+        return {**self._spec(), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
+
+
+async def _end_of(*tasks: asyncio.Future[None]) -> None:
+    """Wait until all have ended, however they do; being cancelled cancels them again."""
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _micro(us: int) -> str:

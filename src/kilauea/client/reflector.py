@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from random import Random
 from typing import Protocol
 
-from kilauea.api.ports import Api, ApiError, Clock, Resource, Seen
+from kilauea.api.ports import Api, ApiError, Clock, Resource, Seen, Text
 from kilauea.client.advice import with_advice
 from kilauea.client.backoff import pause
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class Handler(Protocol):
     """Receives lists and events. Both methods are quick and do not wait."""
 
-    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+    def on_relist(self, items: Sequence[Text], version: str) -> None:
         """These are all objects, at this version; whatever else was known is gone."""
         ...
 
@@ -116,7 +116,7 @@ class Reflector:
                 self._handler.on_relist([], "0")
                 self.complete.set()
             raise
-        self._handler.on_relist(listed.items, listed.version)
+        self._handler.on_relist(listed.texts, listed.version)
         self._version = listed.version
         self.complete.set()
 

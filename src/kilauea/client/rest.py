@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from kilauea.api.kinds import PODS
 from kilauea.api.ports import ApiError, Key, Listed, Obj, PatchType, Propagation, Resource, Seen
 from kilauea.client.transport import Answer, Transport, refusal, refusal_of
 
@@ -114,6 +115,11 @@ class Client:
     async def check_list(self, resource: Resource) -> None:
         """Raise the error that a list of a kind would have; reads at most one object."""
         await self._ask("GET", _target(collection_path(resource, ""), {"limit": 1}))
+
+    async def log(self, pod: Key, lines: int, size: int) -> bytes:
+        """The last lines of the log of a pod's first container, cut off after some bytes."""
+        target = _target(_object_path(PODS, pod, "log"), {"tailLines": lines, "limitBytes": size})
+        return (await self._ask("GET", target)).body
 
     async def _list(
         self,

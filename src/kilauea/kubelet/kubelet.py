@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -19,8 +18,9 @@ from kilauea.client.view import Cache
 from kilauea.kubelet.container_config import logs_of
 from kilauea.kubelet.container_runtime import ContainerError, ContainerState
 from kilauea.kubelet.host import Host
-from kilauea.kubelet.node_admission import refusal_of
+from kilauea.kubelet.node_admission import Admitted, refusal_of
 from kilauea.kubelet.pod_worker import PodWorker
+from kilauea.kubelet.removal import remove_later
 from kilauea.kubelet.volumes.manager import objects_of
 from kilauea.nodes.pod_status import ENDED
 
@@ -104,7 +104,7 @@ class Kubelet:
         every = {pod["metadata"]["uid"] for node in self._nodes for pod in self._cache.indexed(PODS, NODE_NAME, node)}
         for folder in (self._host.data / "pods").glob("*_*_*"):
             if folder.name.rpartition("_")[2] not in every:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_later(folder)
 
     def _pod_changed(self, old: Obj | None, new: Obj | None) -> None:
         """Tell the worker of a pod, or start one."""
@@ -130,7 +130,7 @@ class Kubelet:
             self._remove_logs(pod)
 
     def _remove_logs(self, pod: Obj) -> None:
-        shutil.rmtree(logs_of(self._host.data, pod), ignore_errors=True)
+        remove_later(logs_of(self._host.data, pod))
 
     def _begin(self, pod: Obj, found: list[ContainerState]) -> None:
         """Give a pod a worker."""
@@ -143,10 +143,11 @@ class Kubelet:
         task = self._tasks[uid] = asyncio.ensure_future(worker.run())
         task.add_done_callback(lambda task: self._ended(uid, task))
 
-    def _admitted(self, node: str) -> list[Obj]:
+    def _admitted(self, node: str) -> list[Admitted]:
         """Pods that a node has admitted and that have not ended; those that have are many, and have no worker."""
-        pods = [each.pod for each in self._workers.values() if each.pod["spec"]["nodeName"] == node]
-        return [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ENDED]
+        workers = [each for each in self._workers.values() if each.pod["spec"]["nodeName"] == node]
+        running = [each for each in workers if (each.pod.get("status") or {}).get("phase") not in ENDED]
+        return [Admitted(each.pod, each.requests) for each in running]
 
     def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
         """A worker has ended."""

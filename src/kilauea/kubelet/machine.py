@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ RESERVED_CPU, RESERVED_MEMORY = 100, 256 << 20
 """Thousandths of a processor and bytes that are left to everything else on the machine."""
 MOST_PODS = 1000
 """Pods of the whole machine."""
+_CPU_VERSION_1 = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
 _NVIDIA = ("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")
 _NVIDIA_SECONDS = 20
 _ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}
@@ -52,15 +53,35 @@ def read_machine(folder: Path, groups: Path = Path("/sys/fs/cgroup"), proc: Path
         proc: where processes are.
     """
     cpu, memory = 1000 * _processors(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    quota = _text(groups / "cpu.max").split()
-    if len(quota) == 2 and quota[0].isdigit():
-        cpu = min(cpu, int(quota[0]) * 1000 // int(quota[1]))
-    limit = _text(groups / "memory.max")
-    if limit.isdigit():
-        memory = min(memory, int(limit))
+    for group in _own_groups(groups, _text(proc / "self/cgroup")):
+        quota = _text(group / "cpu.max").split() or [_text(group / name) for name in _CPU_VERSION_1]
+        if len(quota) == 2 and quota[0].isdigit() and int(quota[1]):
+            cpu = min(cpu, int(quota[0]) * 1000 // int(quota[1]))
+        limit = _text(group / "memory.max") or _text(group / "memory.limit_in_bytes")
+        if limit.isdigit():
+            memory = min(memory, int(limit))
     boot = _text(proc / "sys/kernel/random/boot_id") or "unknown"
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     return ThisMachine(cpu, memory, shutil.disk_usage(existing).total, nvidia_gpus(), boot, _info(boot))
+
+
+def _own_groups(root: Path, text: str) -> Iterator[Path]:
+    """Yield the control groups around this process, the outermost first: all their limits hold.
+
+    Args:
+        root: where control groups are.
+        text: the groups of the process, as `/proc/self/cgroup` has them.
+    """
+    for line in text.splitlines() or ["0::/"]:
+        _, controllers, path = line.split(":", 2)
+        group = root / controllers if controllers else root
+        yield group
+        for part in path.split("/"):
+            if part == "..":  # a group outside of what this process sees
+                break
+            if part:
+                group = group / part
+                yield group
 
 
 def _processors() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, resource_amounts
@@ -12,7 +13,19 @@ NO_PORT = "NodePorts"
 _PORT_WORDS = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
 
 
-def refusal_of(pod: Obj, node: Obj, others: Sequence[Obj]) -> tuple[str, str] | None:
+class Admitted(NamedTuple):
+    """A pod that a node has admitted.
+
+    Attributes:
+        pod: the pod.
+        requests: what it requests, as `requests_of` says.
+    """
+
+    pod: Obj
+    requests: Mapping[str, int]
+
+
+def refusal_of(pod: Obj, node: Obj, others: Sequence[Admitted]) -> tuple[str, str] | None:
     """Return reason and message if a node does not admit a pod; None if it does.
 
     Args:
@@ -20,14 +33,13 @@ def refusal_of(pod: Obj, node: Obj, others: Sequence[Obj]) -> tuple[str, str] | 
         node: the node.
         others: pods that it has admitted and that have not ended.
     """
-    if (ports := host_ports(pod)) and are_taken(ports, others):
+    if (ports := host_ports(pod)) and are_taken(ports, [each.pod for each in others]):
         return NO_PORT, _PORT_WORDS
     allocatable = resource_amounts((node.get("status") or {}).get("allocatable"))
     if len(others) + 1 > allocatable.get("pods", len(others) + 1):
         return _out_of("pods", 1, len(others), allocatable["pods"])
-    used = [requests_of(each) for each in others]
     for name, wanted in sorted(requests_of(pod).items()):
-        there, taken = allocatable.get(name, 0), sum(each.get(name, 0) for each in used)
+        there, taken = allocatable.get(name, 0), sum(each.requests.get(name, 0) for each in others)
         if wanted and wanted + taken > there:
             return _out_of(name, wanted, taken, there)
     return None

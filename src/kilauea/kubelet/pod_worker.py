@@ -21,6 +21,7 @@ from kilauea.kubelet.container_config import facts_of, termination_message, unen
 from kilauea.kubelet.container_runtime import ContainerState
 from kilauea.kubelet.host import Host
 from kilauea.kubelet.members import Member, members_of, next_of
+from kilauea.kubelet.node_admission import requests_of
 from kilauea.kubelet.running import Running
 from kilauea.kubelet.starting import Starter
 from kilauea.kubelet.status import changed, phase_of, pod_status
@@ -35,6 +36,8 @@ _FIRST_RETRY, _LONGEST_RETRY = 0.5, 122.0
 """Seconds after which volumes that could not be mounted are tried again; doubled each time."""
 LOOK_SECONDS = 10
 """Seconds between two looks at the sizes of volumes that have a limit."""
+SHORT_RUN = 0.03
+"""Seconds within which a container may end before its start is written."""
 _WRITE_RETRY = 1.0
 _GONE_GRACE = 2.0
 """Seconds that containers have whose pod was deleted at once."""
@@ -49,16 +52,22 @@ class PodWorker:
         pod: as the API has it.
         found: runs of its containers that the runtime knows of an earlier process.
         refusal: reason and message if the node does not admit the pod.
+
+    Attributes:
+        pod: as the API has it now.
+        requests: amounts that it requests.
     """
 
     def __init__(
         self, host: Host, pod: Obj, found: Sequence[ContainerState] = (), refusal: tuple[str, str] | None = None
     ) -> None:
         self.pod = pod
+        self.requests = requests_of(pod)
         self._host = host
         self._members = members_of(pod)
         self._by_name = {each.name: each for each in self._members}
         self._wake = asyncio.Event()
+        self._exit_came = asyncio.Event()
         self._exits: list[ContainerState] = []
         self._running = Running(host, self._by_name, self._wake.set)
         self._starter = Starter(host)
@@ -90,6 +99,8 @@ class PodWorker:
     def update(self, pod: Obj) -> None:
         """The pod is like this now."""
         if _version(pod) >= _version(self.pod):
+            if pod["metadata"].get("generation") != self.pod["metadata"].get("generation"):
+                self.requests = requests_of(pod)
             self.pod = pod
             for each in members_of(pod):
                 if each.name not in self._by_name:  # an ephemeral container; others cannot be added
@@ -105,6 +116,7 @@ class PodWorker:
     def exited(self, state: ContainerState) -> None:
         """A container has exited."""
         self._exits.append(state)
+        self._exit_came.set()
         self._wake.set()
 
     def refresh(self) -> None:
@@ -142,9 +154,18 @@ class PodWorker:
         self._check_end(now)
         if self._ending:
             self._stop_more()
-        else:
-            await self._go_on(now)
+        elif await self._go_on(now):
+            await self._see_short_runs()
         return await self._report()
+
+    async def _see_short_runs(self) -> None:
+        """Wait a moment for the end of containers that have just started, so that one status tells of both."""
+        self._exit_came.clear()
+        if not self._exits:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._exit_came.wait(), SHORT_RUN)
+        self._take_exits()
+        self._check_end(self._host.clock.now())
 
     def _due(self) -> int | None:
         """Time at which something happens by itself, in microseconds since 1970."""
@@ -250,22 +271,25 @@ class PodWorker:
                 self._host.event(self.pod, "Killing", f"Stopping container {each.name}")
                 self._running.stop(each, self.pod, left, self._target_address())
 
-    async def _go_on(self, now: int) -> None:
-        """Start what is to be started."""
+    async def _go_on(self, now: int) -> bool:
+        """Start what is to be started; return True if a container runs that did not run before."""
         if self._retry > now:
-            return
+            return False
         for each in self._members:
             if each.backs_off(self._about(), now):
                 words = f"Back-off restarting failed container {each.name} in pod {self._about()}"
                 self._host.event(self.pod, "BackOff", words, warning=True)
         following = next_of(self._members, now)
         if (following.start or self._stale or self._renews(now)) and not await self._mount(now):
-            return
+            return False
+        started = False
         for each in following.start:
             if self._volumes is None or self._running.hooked or self._interrupted():
-                return
+                break
             if await self._starter.start(self.pod, each, self._volumes, self._host.clock.now()):
                 self._running.watch(each, self._target_address(), self.pod)
+                started = True
+        return started
 
     def _interrupted(self) -> bool:
         return self._gone or "deletionTimestamp" in self.pod["metadata"]

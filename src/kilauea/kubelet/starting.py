@@ -52,7 +52,7 @@ class Starter:
             self._not_started(pod, member, attempt, error, now)
             await self._host.forget(container_id(member.uid, member.name, attempt))
             return False
-        self._host.states[state.id] = state
+        self._host.states.setdefault(state.id, state)  # its end may have come first
         member.run(state, image=image.id)
         _remove_old_logs(container.log, attempt)
         self._host.event(pod, "Created", "Container created")

@@ -66,6 +66,29 @@ def test_the_lowest_of_several_default_classes_counts(api: Api) -> None:
     assert (spec["priorityClassName"], spec["priority"]) == ("low", 100)
 
 
+def test_limits_and_the_default_class_count_from_the_write_to_the_deletion(api: Api) -> None:
+    """Of the kinds that admission reads for each pod: in each namespace, and as they are now."""
+    ranges, classes = "/api/v1/namespaces/default/limitranges", "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+    def seen(name: str, namespace: str = "default") -> tuple[Any, Any]:
+        pod = {"metadata": {"name": name}, "spec": {"containers": CONTAINERS}}
+        spec = api.good("POST", f"/api/v1/namespaces/{namespace}/pods", pod)["spec"]
+        return spec["containers"][0]["resources"].get("limits"), spec["priority"]
+
+    assert seen("a") == (None, 0)
+    for amount in ("1", "2"):
+        limits = [{"type": "Container", "default": {"cpu": amount}}]
+        api.good("POST" if amount == "1" else "PUT", ranges + ("/r" if amount == "2" else ""),
+                 {"metadata": {"name": "r"}, "spec": {"limits": limits}})  # fmt: skip
+        assert seen(f"b{amount}") == ({"cpu": amount}, 0)
+    assert seen("c", "kube-system") == (None, 0)
+    api.good("POST", classes, {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True})
+    assert seen("d") == ({"cpu": "2"}, 7)
+    api.good("DELETE", f"{ranges}/r")
+    api.good("DELETE", f"{classes}/usual")
+    assert seen("e") == (None, 0)
+
+
 def test_admission_owns_no_fields(api: Api) -> None:
     fields = api.create_pod("p")["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
     assert not {"f:priority", "f:serviceAccountName", "f:tolerations", "f:volumes"} & fields.keys()

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from kilauea.cli.jobs.arrays import array_text, index_script, parse_array
+from kilauea.cli.jobs.arrays import array_text, index_script, parse_array, split_limit
 from kilauea.cli.jobs.commands import after, literal
-from kilauea.cli.jobs.manifest import Request, job_for
+from kilauea.cli.jobs.manifest import Request, job_for, submitted
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,11 @@ def test_elements_are_read_and_written_as_slurm_does(text: str, elements: tuple[
     ("text", "said"),
     [
         ("", 'invalid array ""'),
-        ("a-b", 'invalid array "a-b": use 0-99, 0-30:10 or 1,3,7'),
+        ("a-b", 'invalid array "a-b": use 0-99, 0-30:10, 1,3,7 or 0-99%4'),
         ("3-1", '"3-1" has no elements'),
         ("0-9:0", '"0-9:0" has no elements'),
         ("0-999999999", "more than 10000 elements"),
         ("0-9999,10000", "more than 10000 elements"),
-        ("0-9%4", "a queue whose capability holds 4 of them"),
         ("٣", "invalid array"),
     ],
 )
@@ -59,6 +58,17 @@ def test_a_shell_finds_the_element_of_each_copy() -> None:
 def test_a_program_gets_its_arguments_as_they_are_after_shell_commands() -> None:
     command = after("x=1; ", ["printf", "%s|", "a b", "$x", "*"])
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "a b|$x|*|"
+
+
+def test_a_limit_of_elements_at_a_time_is_an_annotation_of_the_job() -> None:
+    assert split_limit("0-9%4") == ("0-9", 4)
+    assert split_limit("0-9") == ("0-9", 0)
+    job = job_for(Request(("true",), "default", elements=(0, 1, 2), at_once=2))
+    assert job["metadata"]["annotations"]["kilauea.dev/parallelism"] == "2"
+    assert submitted(job).endswith(": 3 elements of 1 cpu, 2 at a time")
+    for limit in ("", "0", "x", "-1"):
+        with pytest.raises(ValueError, match="--array: invalid limit"):
+            split_limit(f"0-9%{limit}")
 
 
 def test_an_array_is_a_job_whose_copies_start_and_fail_one_by_one() -> None:

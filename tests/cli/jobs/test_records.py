@@ -113,6 +113,9 @@ def test_elements_of_an_array_that_wait_are_one_record() -> None:
         ("s_[5-9:2]", "PENDING", 0, 6000),
     ]
     assert records_of([array], pods, [])[-1].message == "too full"
+    array["metadata"]["annotations"]["kilauea.dev/parallelism"] = "2"
+    waiting = records_of([array], pods[:2], [])[-1]
+    assert (waiting.reason, waiting.message) == ("JobArrayTaskLimit", "2 elements run at a time")
     array["status"]["state"]["phase"] = "Terminated"
     assert {each.state for each in records_of([array], [], [])} == {"CANCELLED"}
 

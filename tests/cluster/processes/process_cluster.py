@@ -20,7 +20,6 @@ from kilauea.kubelet.container_runtime import ContainerError
 from kilauea.kubelet.processes.runtime import ProcessRuntime
 
 Obj = dict[str, Any]
-SECONDS = 120.0
 
 
 class ProcessCluster:
@@ -86,7 +85,7 @@ def main_of(client: Client, name: str) -> Obj:
 
 def until_phase(client: Client, name: str, phase: str) -> None:
     """Wait for a pod to be in a phase."""
-    until(lambda: status_of(client, name).get("phase") == phase, f"pod {name} to be {phase}", SECONDS)
+    until(lambda: status_of(client, name).get("phase") == phase, f"pod {name} to be {phase}")
 
 
 def processes(word: str) -> list[int]:

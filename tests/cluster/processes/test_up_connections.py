@@ -13,7 +13,7 @@ import pytest
 import urllib3
 
 from cluster.api_process import Server
-from cluster.processes.process_cluster import SECONDS, pod, process_cluster, until_phase
+from cluster.processes.process_cluster import pod, process_cluster, until_phase
 from cluster.up_process import apply, ask, kubectl, until
 
 SERVER = """if True:
@@ -75,7 +75,7 @@ def test_logs_come_by_line_stream_and_time(server: Server) -> None:
     stamped = kubectl(server, "logs", "talks", "--timestamps").splitlines()[0]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z \w+", stamped)
     apply(server, pod("crashes", "echo run; exit 1", restart="Always"))
-    until(lambda: ask(server, "logs", "--previous", "crashes").stdout == "run\n", "the log of the run before", SECONDS)
+    until(lambda: ask(server, "logs", "--previous", "crashes").stdout == "run\n", "the log of the run before")
 
 
 def test_files_are_copied_both_ways(server: Server, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_port_is_forwarded_at_the_address_of_the_pod_and_at_localhost(server: 
         "env": [fields, {"name": "ADDRESS", "value": address}],
     }
     apply(server, pod(name, "", main=command))
-    until(lambda: ask(server, "logs", name).stdout.startswith("port "), "the server", SECONDS)
+    until(lambda: ask(server, "logs", name).stdout.startswith("port "), "the server")
     port = int(kubectl(server, "logs", name).split()[1])
     environment = os.environ | {"KUBECONFIG": str(server.kubeconfig)}
     words = ["kubectl", "port-forward", "--address", "127.0.0.1", f"pod/{name}", f":{port}"]
@@ -116,7 +116,7 @@ def test_a_container_is_added_to_look_into_a_pod(server: Server) -> None:
     words = ["debug", "studied", "--profile=general", "-q", "--image=host", "-c", "look", "-i", "--"]
     done = ask(server, *words, "sh", "-c", "read word; echo saw $word", given="input\n")
     assert done.returncode == 0, done.stderr
-    until(lambda: ask(server, "logs", "studied", "-c", "look").stdout == "saw input\n", "its log", SECONDS)
+    until(lambda: ask(server, "logs", "studied", "-c", "look").stdout == "saw input\n", "its log")
     path = "/api/v1/namespaces/default/pods/studied"
 
     def ended() -> bool:
@@ -124,7 +124,7 @@ def test_a_container_is_added_to_look_into_a_pod(server: Server) -> None:
         states = [each["state"] for each in status.get("ephemeralContainerStatuses") or ()]
         return status["phase"] == "Running" and [state.get("terminated", {}).get("exitCode") for state in states] == [0]
 
-    until(ended, "the end of the added container", SECONDS)
+    until(ended, "the end of the added container")
     kubectl(server, "delete", "pod", "studied", "--grace-period", "1")
 
 
@@ -136,5 +136,5 @@ def test_top_shows_what_processes_use(server: Server) -> None:
         found = re.search(r"works\s+(\d+)m\s+(\d+)Mi", ask(server, "top", "pod").stdout)
         return int(found[1]) if found else 0
 
-    until(lambda: millicores() > 10, "the usage of a busy pod", SECONDS)
+    until(lambda: millicores() > 10, "the usage of a busy pod")
     kubectl(server, "delete", "pod", "works", "--grace-period", "1")

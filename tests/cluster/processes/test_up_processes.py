@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from cluster.processes.process_cluster import (
-    SECONDS,
     ProcessCluster,
     main_of,
     pod,
@@ -69,7 +68,7 @@ def test_a_gang_of_processes_completes(cluster: ProcessCluster) -> None:
         status = client.get(f"{VC_JOBS}/gang").get("status") or {}
         return bool((status.get("state") or {}).get("phase") == "Completed")
 
-    until(completed, "the job to complete", SECONDS)
+    until(completed, "the job to complete")
     assert sorted(kubectl(server, "logs", f"gang-w-{number}") for number in (0, 1)) == ["0\n", "1\n"]
     server.stop()
 
@@ -86,25 +85,31 @@ def test_simulated_nodes_stand_beside_the_machine(cluster: ProcessCluster) -> No
     server.stop()
     again = cluster.start()
     words = "2 simulated nodes of earlier runs stay, and pods on them are not executed"
-    until(lambda: words in again.log.read_text(), "the warning about them", SECONDS)
+    until(lambda: words in again.log.read_text(), "the warning about them")
     assert "kubectl delete node node-0 node-1" in again.log.read_text()
     again.stop()
 
 
+def seconds_of(test: int) -> str:
+    """An argument of `sleep` that no other process of this machine has."""
+    return f"10000{test}.{os.getpid()}"
+
+
 def test_processes_outlive_a_killed_cluster_and_are_found_again(cluster: ProcessCluster, tmp_path: Path) -> None:
+    own = seconds_of(1)
     server = cluster.start()
     client = server.client()
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     apply(
         server,
-        pod("stays", f"echo start >> {tmp_path}/starts; exec sleep 100001", sees=tmp_path),
+        pod("stays", f"echo start >> {tmp_path}/starts; exec sleep {own}", sees=tmp_path),
         pod("ends", f"read line < {gate}; exit 7", sees=tmp_path),
         pod("deleted", "exec sleep 1000"),
     )
     for name in ("stays", "ends", "deleted"):
         until_phase(client, name, "Running")
-    until(lambda: processes("100001"), "the process")
+    until(lambda: processes(own), "the process")
     before = main_of(client, "stays")
     server.kill()
     gate.write_text("go\n")
@@ -115,20 +120,21 @@ def test_processes_outlive_a_killed_cluster_and_are_found_again(cluster: Process
     after = main_of(client, "stays")
     assert (after["restartCount"], after["containerID"]) == (0, before["containerID"])
     assert (tmp_path / "starts").read_text() == "start\n"
-    assert len(processes("100001")) == 1
+    assert len(processes(own)) == 1
     kubectl(server, "delete", "pod", "stays", "deleted")
-    until(lambda: not processes("100001"), "the process to end with its pod")
+    until(lambda: not processes(own), "the process to end with its pod")
     server.stop()
 
 
 def test_a_process_that_ignores_its_end_is_killed_with_its_children(cluster: ProcessCluster) -> None:
+    own = seconds_of(2)
     server = cluster.start()
     client = server.client()
-    apply(server, pod("stubborn", "trap '' TERM; setsid sleep 100002 & while true; do sleep 1; done"))
+    apply(server, pod("stubborn", f"trap '' TERM; setsid sleep {own} & while true; do sleep 1; done"))
     until_phase(client, "stubborn", "Running")
-    until(lambda: processes("100002"), "the child to be started")
+    until(lambda: processes(own), "the child to be started")
     kubectl(server, "delete", "pod", "stubborn", "--grace-period=2", "--timeout=60s")
-    until(lambda: not processes("100002"), "the child to end")
+    until(lambda: not processes(own), "the child to end")
     server.stop()
 
 
@@ -136,9 +142,13 @@ def test_a_command_restarts_with_its_policy(cluster: ProcessCluster) -> None:
     server = cluster.start()
     client = server.client()
     apply(server, pod("again", "exit 1", restart="Always"))
-    until(lambda: main_of(client, "again").get("restartCount", 0) >= 1, "a restart", SECONDS)
-    until(lambda: "waiting" in main_of(client, "again")["state"], "the back-off", SECONDS)
-    assert main_of(client, "again")["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    until(lambda: main_of(client, "again").get("restartCount", 0) >= 1, "a restart")
+
+    def waits() -> bool:
+        waiting = main_of(client, "again")["state"].get("waiting") or {}
+        return waiting.get("reason") == "CrashLoopBackOff"
+
+    until(waits, "the back-off")
     assert status_of(client, "again")["phase"] == "Running"
     server.stop()
 
@@ -158,11 +168,12 @@ def test_a_missing_object_is_named_until_it_is_there(cluster: ProcessCluster) ->
     client = server.client()
     source = {"valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}}
     apply(server, pod("asks", 'echo "$MODE"', main={"env": [{"name": "MODE", **source}]}))
-    until(lambda: "waiting" in (main_of(client, "asks").get("state") or {}), "the pod to wait")
-    until(
-        lambda: main_of(client, "asks")["state"]["waiting"].get("message") == 'configmap "settings" not found',
-        "the reason",
-    )
+
+    def reason() -> str:
+        waiting = (main_of(client, "asks").get("state") or {}).get("waiting") or {}
+        return str(waiting.get("message"))
+
+    until(lambda: reason() == 'configmap "settings" not found', "the reason")
     kubectl(server, "create", "configmap", "settings", "--from-literal=mode=fast")
     until_phase(client, "asks", "Succeeded")
     assert kubectl(server, "logs", "asks") == "fast\n"
@@ -194,7 +205,7 @@ def test_processes_do_not_see_the_folder_with_the_credentials_of_the_cluster(
 
 def test_the_process_runtime_does_not_listen_to_other_machines_unasked(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "kilauea", "up", "--runtime", "process", "--data-dir", str(tmp_path / "data")]
-    done = subprocess.run([*words, "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*words, "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 2
     assert "--allow-remote-processes" in done.stderr
     assert not (tmp_path / "data").exists()

@@ -35,6 +35,39 @@ def test_pods_are_made_only_once_the_group_is_admitted() -> None:
     assert world.status["taskStatusCount"] == {"a": {"phase": {"Pending": 2}}, "b": {"phase": {"Pending": 1}}}
 
 
+def test_a_job_has_no_more_pods_at_a_time_than_its_annotation_says() -> None:
+    manifest = job(task("a", 5), minAvailable=1)
+    manifest["metadata"]["annotations"] = {"kilauea.dev/parallelism": "2"}
+    world = JobWorld(manifest)
+    world.start()
+    assert world.pods() == ["m-a-0", "m-a-1"]
+    world.say("m-a-0", "Succeeded")
+    world.settle()
+    assert world.pods() == ["m-a-1", "m-a-2"]
+    for ended, phase in enumerate(("Failed", "Succeeded", "Succeeded"), 1):
+        assert world.phase == "Running"
+        world.say(f"m-a-{ended}", phase)
+        world.settle()
+    assert world.pods() == ["m-a-4"]
+    world.say("m-a-4", "Succeeded")
+    world.settle()
+    assert world.phase == "Completed"
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "2"])
+def test_a_number_of_pods_at_a_time_that_cannot_be_is_said_and_no_pod_is_made(text: str) -> None:
+    manifest = job(task("a", 5), minAvailable=3)
+    manifest["metadata"]["annotations"] = {"kilauea.dev/parallelism": text}
+    world = JobWorld(manifest)
+    world.settle()
+    world.admit()
+    for _ in range(3):
+        world.look()
+    assert world.pods() == []
+    words = f'annotation kilauea.dev/parallelism: invalid number "{text}": use 3 (minAvailable) or more'
+    assert words in world.status["state"]["message"]
+
+
 def test_a_job_runs_once_enough_pods_run_and_is_completed_when_all_have_succeeded() -> None:
     world = JobWorld(job(task("a", 3), minAvailable=2))
     world.settle()

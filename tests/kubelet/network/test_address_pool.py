@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
-from kilauea.kubelet.network.address_pool import POD_NETWORK, SERVICE_NETWORK, AddressPool, NoFreeAddress, ranges_of
+from kilauea.kubelet.network.address_pool import (
+    POD_NETWORK,
+    SERVICE_NETWORK,
+    AddressPool,
+    NoFreeAddress,
+    claimed_ranges,
+    keep_ranges,
+)
 
 SMALL = IPv4Network("127.64.0.0/29")
 
@@ -50,12 +58,27 @@ def test_a_pod_keeps_the_address_of_its_status_if_it_is_free(wanted: str, given:
     assert pool.give("a", wanted) == given
 
 
-def test_a_cluster_has_the_same_ranges_after_a_restart_and_another_has_others(tmp_path: Path) -> None:
-    one, two = ranges_of(tmp_path / "one"), ranges_of(tmp_path / "." / "one")
-    assert one == two
-    others = {ranges_of(tmp_path / str(number)) for number in range(20)}
-    assert len(others) > 10
-    for pods, services in others:
+def test_a_cluster_has_the_same_ranges_after_a_restart(tmp_path: Path) -> None:
+    with claimed_ranges(tmp_path / "one") as ranges:
+        keep_ranges(tmp_path / "one", ranges)
+    with claimed_ranges(tmp_path / "." / "one") as again, claimed_ranges(tmp_path / "one") as at_the_same_time:
+        assert again == at_the_same_time == ranges
+
+
+def test_clusters_that_run_at_the_same_time_share_no_address(tmp_path: Path) -> None:
+    with ExitStack() as running:
+        found = [running.enter_context(claimed_ranges(tmp_path / str(number))) for number in range(60)]
+    assert len(set(found)) == len(found)
+    for pods, services in found:
         assert pods.subnet_of(POD_NETWORK)
         assert services.subnet_of(SERVICE_NETWORK)
         assert (pods.num_addresses, services.num_addresses) == (8192, 4096)
+
+
+def test_a_file_that_names_no_range_is_ignored(tmp_path: Path) -> None:
+    file = tmp_path / "kubelet" / "network"
+    file.parent.mkdir()
+    for text in ("", "nonsense", "10.0.0.0/19"):
+        file.write_text(text)
+        with claimed_ranges(tmp_path) as ranges:
+            assert ranges.pods.subnet_of(POD_NETWORK)

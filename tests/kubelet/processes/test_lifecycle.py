@@ -129,12 +129,13 @@ def test_when_the_supervisor_is_killed_its_containers_end_and_that_is_told(
 def test_a_process_that_leaves_its_session_ends_with_its_container(tmp_path: Path, isolation: Isolation) -> None:
     async def story() -> None:
         seconds = str(100_000_000 + time.time_ns() % 100_000_000)
-        script = f"(setsid sleep {seconds} &) ; echo left; sleep 0.3"
+        script = f"trap 'exit 0' TERM; (setsid sleep {seconds} &) ; while :; do sleep 0.01; done"
         async with runtime(tmp_path, isolation) as opened:
             wanted = container(tmp_path, "sh", "-c", script)
             await opened.start(wanted)
             await until(lambda: processes_of("sleep", seconds))
-            await exit_of(opened, "one")
+            await opened.signal("one", signal.SIGTERM)
+            assert (await exit_of(opened, "one")).exit_code == 0
             assert processes_of("sleep", seconds) == []
 
     asyncio.run(story())

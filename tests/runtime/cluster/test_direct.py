@@ -103,6 +103,38 @@ def test_events_that_are_handed_over_are_those_of_the_wire(labels: str) -> None:
         assert {each.type for each in straight} == {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}
 
 
+@pytest.mark.parametrize("labels", ["", "app=a", "app=none"])
+def test_a_list_that_is_handed_over_is_that_of_the_wire_and_copies_nothing(labels: str) -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            for number in range(5):
+                metadata = {"name": f"m{number}", "labels": {"app": "ab"[number % 2]}}
+                await world.calm.create(MAPS, "default", {"metadata": metadata})
+            wire = await Client(DirectTransport(world.server, "tester"), "tester").list(MAPS, labels=labels)
+            straight = await DirectClient(world.server, "tester").list(MAPS, labels=labels)
+            assert (list(straight.items), straight.version) == (list(wire.items), wire.version)
+            assert len(straight.items) == len(straight.holders) == {"": 5, "app=a": 3, "app=none": 0}[labels]
+            assert list(straight.items[1:3]) == [each.value for each in straight.holders[1:3]]
+            kept = {id(each) for each in world.store.list("/core/configmaps/").items}
+            assert {id(each) for each in straight.holders} <= kept
+
+        world.run(test())
+
+
+def test_a_list_without_the_wire_that_is_refused_is_an_error() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            client = DirectClient(world.server, "tester")
+            for resource, labels, code in ((THINGS, "", 404), (MAPS, "a b", 400)):
+                with pytest.raises(ApiError) as caught:
+                    await client.list(resource, labels=labels)
+                assert caught.value.code == code
+
+        world.run(test())
+
+
 def test_a_watch_that_is_too_far_behind_ends_with_the_same_error_in_both_ways() -> None:
     with virtual_api(1, retention=Retention(seconds=-1, revisions=1, size=1)) as world:
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
 from kilauea.apiserver.admission.amounts import ZERO, Amount, Amounts, parse, parse_all
 from kilauea.apiserver.admission.pod_resources import container_amounts, pod_amounts
-from kilauea.apiserver.admission.view import Metadata, Record, reader
+from kilauea.apiserver.admission.view import Derived, Metadata, Record, reader
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 _NONE: Mapping[str, str] = {}
@@ -45,10 +45,13 @@ class LimitRanger(AdmissionStep):
     name = "LimitRanger"
     kinds = frozenset({("", "pods"), ("", "persistentvolumeclaims")})
 
+    def __init__(self) -> None:
+        self._limits = Derived(_limits_in)
+
     def mutate(self, attributes: Attributes) -> None:
         """Give the containers of a new pod what they do not say."""
         if attributes.resource.plural == "pods" and _concerns(attributes) and attributes.obj is not None:
-            for limits in _limits_of(attributes):
+            for limits in self._limits_of(attributes):
                 _fill_in(attributes.obj, limits)
 
     def validate(self, attributes: Attributes) -> None:
@@ -57,10 +60,14 @@ class LimitRanger(AdmissionStep):
             return
         spec = attributes.obj.get("spec") or {}
         check = _claim_problems if attributes.resource.plural == "persistentvolumeclaims" else _pod_problems
-        for limits in _limits_of(attributes):
+        for limits in self._limits_of(attributes):
             problems = list(dict.fromkeys(each for item in limits for each in check(item, spec)))
             if problems:
                 raise forbidden(attributes, problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+
+    def _limits_of(self, attributes: Attributes) -> Sequence[Sequence[LimitItem]]:
+        """The limits of the namespace, of each LimitRange."""
+        return self._limits.of(attributes.backend.store, f"/core/limitranges/{attributes.namespace}/")
 
 
 def _concerns(attributes: Attributes) -> bool:
@@ -75,13 +82,12 @@ def _concerns(attributes: Attributes) -> bool:
     return subresource == "resize" if attributes.operation == "UPDATE" else not subresource
 
 
-def _limits_of(attributes: Attributes) -> list[list[LimitItem]]:
-    """The limits of the namespace, of each LimitRange."""
-    page = attributes.backend.store.list(f"/core/limitranges/{attributes.namespace}/")
-    return [_read(each.value).spec.limits or [] for each in page.items]
+def _limits_in(values: Sequence[bytes]) -> Sequence[Sequence[LimitItem]]:
+    """The limits of each LimitRange."""
+    return [_read(value).spec.limits or [] for value in values]
 
 
-def _fill_in(pod: dict[str, Any], limits: list[LimitItem]) -> None:
+def _fill_in(pod: dict[str, Any], limits: Sequence[LimitItem]) -> None:
     """Defaults for the containers of a pod, and the annotation that tells of them."""
     most: dict[str, str] = {}
     least: dict[str, str] = {}

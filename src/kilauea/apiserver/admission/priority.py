@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
-from kilauea.apiserver.admission.view import Metadata, Record, reader
-from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.admission.view import Derived, Metadata, Record, reader
 
 _GROUP = "scheduling.k8s.io"
 _ROOT = f"/{_GROUP}/priorityclasses/"
@@ -31,16 +31,19 @@ class Priority(AdmissionStep):
     name = "Priority"
     kinds = frozenset({("", "pods"), *((_GROUP, plural) for plural in ("priorityclasses", "podgroups", "workloads"))})
 
+    def __init__(self) -> None:
+        self._default = Derived(_default_class)
+
     def mutate(self, attributes: Attributes) -> None:
         """Fill in the priority of a pod; one that is there must be that of the class."""
         resource = attributes.resource
         if resource.group == _GROUP and attributes.operation == "CREATE" and not attributes.subresource:
-            _resolve_groups(attributes)
+            self._resolve_groups(attributes)
         if resource.plural != "pods" or resource.group or attributes.subresource or attributes.obj is None:
             return
         spec = attributes.obj.setdefault("spec", {})
         if attributes.old is None:
-            _resolve(attributes, spec)
+            self._resolve(attributes, spec)
             return
         before = attributes.old.get("spec") or {}
         for field in ("priority", "preemptionPolicy"):
@@ -54,64 +57,61 @@ class Priority(AdmissionStep):
             return
         if not obj.get("globalDefault"):
             return
-        default = default_class(attributes.backend)
+        default = self._default.of(attributes.backend.store, _ROOT)
         if default is None or (attributes.old is not None and default.metadata.name == attributes.name):
             return
         name = default.metadata.name
         raise forbidden(attributes, f"PriorityClass {name} is already marked as default. Only one default can exist")
 
+    def _class_of(self, attributes: Attributes, spec: dict[str, Any]) -> PriorityClass:
+        """The class that a specification names; without a name the default class, whose name is filled in."""
+        name = spec.get("priorityClassName")
+        if name:
+            stored = attributes.backend.store.get(_ROOT + name)
+            if stored is None:
+                raise forbidden(attributes, f"no PriorityClass with name {name} was found")
+            return _read(stored.value)
+        found = self._default.of(attributes.backend.store, _ROOT) or _NO_CLASS
+        if found.metadata.name:
+            spec["priorityClassName"] = found.metadata.name
+        return found
 
-def default_class(backend: Backend) -> PriorityClass | None:
+    def _resolve_groups(self, attributes: Attributes) -> None:
+        """Priority of a new pod group."""
+        spec = (attributes.obj or {}).get("spec")
+        if attributes.resource.plural != "podgroups" or not isinstance(spec, dict):
+            return
+        value = self._class_of(attributes, spec).value
+        given = spec.get("priority")
+        if given is not None and given != value:
+            why = f"priority set in the pod group ({given}) must match the priority computed ({value})"
+            raise forbidden(attributes, f"{why} based on the priority class set in the spec")
+        spec["priority"] = value
+
+    def _resolve(self, attributes: Attributes, spec: dict[str, Any]) -> None:
+        """Class, priority and preemption of a new pod."""
+        found = self._class_of(attributes, spec)
+        given = spec.get("priority")
+        if given is not None and given != found.value:
+            raise forbidden(
+                attributes,
+                f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
+                f"controller computed {found.value} from the given PriorityClass name",
+            )
+        spec["priority"] = found.value
+        policy, asked = found.preemption_policy, spec.get("preemptionPolicy")
+        if policy is None:
+            return
+        if asked is not None and asked != policy:
+            raise forbidden(
+                attributes,
+                f"the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority admission "
+                f"controller computed {policy} from the given PriorityClass name",
+            )
+        spec["preemptionPolicy"] = policy
+
+
+def _default_class(values: Sequence[bytes]) -> PriorityClass | None:
     """The class of pods that name none; the lowest, should there be several."""
-    found = [_read(each.value) for each in backend.store.list(_ROOT).items]
-    return min((each for each in found if each.global_default), key=lambda each: each.value, default=None)
-
-
-def _class_of(attributes: Attributes, spec: dict[str, Any]) -> PriorityClass:
-    """The class that a specification names; without a name the default class, whose name is filled in."""
-    name = spec.get("priorityClassName")
-    if name:
-        stored = attributes.backend.store.get(_ROOT + name)
-        if stored is None:
-            raise forbidden(attributes, f"no PriorityClass with name {name} was found")
-        return _read(stored.value)
-    found = default_class(attributes.backend) or _NO_CLASS
-    if found.metadata.name:
-        spec["priorityClassName"] = found.metadata.name
-    return found
-
-
-def _resolve_groups(attributes: Attributes) -> None:
-    """Priority of a new pod group."""
-    spec = (attributes.obj or {}).get("spec")
-    if attributes.resource.plural != "podgroups" or not isinstance(spec, dict):
-        return
-    value = _class_of(attributes, spec).value
-    given = spec.get("priority")
-    if given is not None and given != value:
-        why = f"priority set in the pod group ({given}) must match the priority computed ({value})"
-        raise forbidden(attributes, f"{why} based on the priority class set in the spec")
-    spec["priority"] = value
-
-
-def _resolve(attributes: Attributes, spec: dict[str, Any]) -> None:
-    """Class, priority and preemption of a new pod."""
-    found = _class_of(attributes, spec)
-    given = spec.get("priority")
-    if given is not None and given != found.value:
-        raise forbidden(
-            attributes,
-            f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller "
-            f"computed {found.value} from the given PriorityClass name",
-        )
-    spec["priority"] = found.value
-    policy, asked = found.preemption_policy, spec.get("preemptionPolicy")
-    if policy is None:
-        return
-    if asked is not None and asked != policy:
-        raise forbidden(
-            attributes,
-            f"the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority admission "
-            f"controller computed {policy} from the given PriorityClass name",
-        )
-    spec["preemptionPolicy"] = policy
+    defaults = (each for each in map(_read, values) if each.global_default)
+    return min(defaults, key=lambda each: each.value, default=None)

@@ -24,8 +24,10 @@ class RuntimeClasses(AdmissionStep):
     def mutate(self, attributes: Attributes) -> None:
         """Set overhead, node selector and tolerations."""
         spec = _new_pod(attributes)
-        found = None if spec is None else _class_of(attributes, spec)
-        if spec is None or found is None:
+        if spec is None or not spec.get("runtimeClassName"):
+            return
+        found = _class_of(attributes, spec)
+        if found is None:
             return
         overhead = _overhead_of(found)
         if overhead:
@@ -37,7 +39,7 @@ class RuntimeClasses(AdmissionStep):
     def validate(self, attributes: Attributes) -> None:
         """An overhead is that of the class."""
         spec = _new_pod(attributes)
-        if spec is None:
+        if spec is None or not (spec.get("runtimeClassName") or spec.get("overhead")):
             return
         found = _class_of(attributes, spec)
         overhead = _overhead_of(found) if found is not None else {}

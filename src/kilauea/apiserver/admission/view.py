@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
+
+from kilauea.apiserver.storage import Store
 
 T = TypeVar("T")
 REMEMBERED = 4096
@@ -23,6 +25,30 @@ class Metadata(Record, frozen=True):
     name: str = ""
     creation_timestamp: str | None = None
     annotations: dict[str, str] | None = None
+
+
+class Derived(Generic[T]):
+    """Something made of all objects under a prefix, made again only after a write to their resource.
+
+    Args:
+        make: returns it, given the bytes of the objects; it must not be changed.
+    """
+
+    def __init__(self, make: Callable[[Sequence[bytes]], T]) -> None:
+        self._make = make
+        self._known: dict[str, tuple[Store, int, T]] = {}
+
+    def of(self, store: Store, prefix: str) -> T:
+        """Return it for the objects under a prefix as they are now."""
+        newest = store.newest(prefix)
+        known = self._known.get(prefix)
+        if known is not None and known[0] is store and known[1] == newest:
+            return known[2]
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        made = self._make([each.value for each in store.list(prefix).items])
+        self._known[prefix] = store, newest, made
+        return made
 
 
 def reader(kind: type[T]) -> Callable[[bytes], T]:

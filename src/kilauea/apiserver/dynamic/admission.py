@@ -49,6 +49,8 @@ class DynamicAdmission:
 
     def is_asked(self, attributes: Attributes) -> bool:
         """Return True if there is anything to ask about a write."""
+        if self._fresh and not self._has_any:  # as for most writes
+            return False
         return self.has_any() and not is_exempt(attributes)
 
     async def mutate(self, attributes: Attributes, settle: Callable[[], None]) -> None:

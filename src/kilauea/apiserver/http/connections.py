@@ -94,7 +94,7 @@ class Connections(web.Server):
     def begin(self, handler: Any, seconds: float) -> Work:
         """Note that a request is being answered, which may take so long; its connection does not wait meanwhile."""
         self._waiting.pop(handler, None)
-        work = self._working[handler] = Work(asyncio.current_task(), time.monotonic() + seconds)
+        work = self._working[handler] = Work(asyncio.current_task(self._loop), time.monotonic() + seconds)
         return work
 
     def end(self, handler: Any) -> None:

@@ -7,7 +7,7 @@ import logging
 import re
 import ssl
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from urllib.parse import unquote
 
@@ -27,7 +27,7 @@ from kilauea.apiserver.http.connections import (
     raise_limit,
 )
 from kilauea.apiserver.http.upgrade import Conversations
-from kilauea.apiserver.request import ApiRequest, ApiResponse, TextStream, Upgrade, User, WatchStream
+from kilauea.apiserver.request import JSON, ApiRequest, ApiResponse, TextStream, Upgrade, User, WatchStream
 from kilauea.apiserver.status import ApiFault
 
 LARGEST_BODY = 3 * 1024 * 1024
@@ -40,9 +40,13 @@ PATIENCE = 30.0
 LINGER_SECONDS = 10.0
 """Seconds for which the rest of a body is read after the answer, which the client may not see otherwise."""
 _TIMEOUT = re.compile("(?:^|&)timeout=([^&]*)")
+_IS_PLAIN = re.compile("/[^#]*").fullmatch
+"""Matches the target of a request that is a path and a query, as it is unless it names the server or a fragment."""
 _SELDOM = SeldomOutOfDescriptors()
 _GZIP = 16 + zlib.MAX_WBITS
 _SHARED = {"Cache-Control": "no-cache, private"}
+_JSON_HEAD = web.Response(headers={**_SHARED, "Content-Type": JSON}).headers
+"""The head of most answers, in the form of aiohttp, which copies that quickly."""
 
 
 log = logging.getLogger(__name__)
@@ -99,7 +103,8 @@ class Transport:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request from its bytes to its answer; it ends when its time is over."""
-        path, _, query = request.path_qs.partition("?")
+        target = request.raw_path
+        path, _, query = (target if _IS_PLAIN(target) else request.path_qs).partition("?")
         work = self._connections.begin(request.protocol, _seconds(query) if "timeout=" in query else REQUEST_SECONDS)
         try:
             return await self._answer_in_time(request, path, query, work)
@@ -113,9 +118,10 @@ class Transport:
     async def _answer_in_time(self, request: web.BaseRequest, path: str, query: str, work: Work) -> web.StreamResponse:
         try:
             user = self._user_of(request)
-            if user is None and request.body_exists:  # nothing is kept for a client that is not known
+            has_body = request.body_exists
+            if user is None and has_body:  # nothing is kept for a client that is not known
                 raise status.unauthorized()
-            body = await _body_of(request) if request.body_exists else b""
+            body = await _body_of(request) if has_body else b""
         except ApiFault as fault:
             return _plain(fault_response(fault))
         except ConnectionError:  # the client has gone before its body was whole; there is no client left to answer
@@ -125,7 +131,8 @@ class Transport:
         for key, value in request.headers.items():
             key = key.lower()
             headers[key] = f"{headers[key]}, {value}" if key in headers else value
-        answer = await self._api.handle(ApiRequest(request.method, unquote(path), pairs, headers, body, user))
+        path = unquote(path) if "%" in path else path
+        answer = await self._api.handle(ApiRequest(request.method, path, pairs, headers, body, user))
         if isinstance(answer, Upgrade):
             work.take_time()
             return await self._conversations.hold(request, answer)
@@ -207,7 +214,10 @@ def _checked(body: bytes) -> bytes:
 
 def _plain(answer: ApiResponse) -> web.Response:
     """An answer of moderate size."""
-    head = {**_SHARED, "Content-Type": answer.content_type} if answer.content_type else _SHARED
+    if answer.content_type == JSON:
+        head: Mapping[str, str] = _JSON_HEAD
+    else:
+        head = {**_SHARED, "Content-Type": answer.content_type} if answer.content_type else _SHARED
     response = web.Response(body=answer.body, status=answer.status, headers=head)
     for key, value in answer.headers:
         response.headers.add(key, value)
@@ -216,7 +226,7 @@ def _plain(answer: ApiResponse) -> web.Response:
 
 def _begin(answer: ApiResponse | WatchStream | TextStream) -> web.StreamResponse:
     """The head of an answer in parts."""
-    response = web.StreamResponse(status=answer.status if isinstance(answer, ApiResponse) else 200, headers=_SHARED)
+    response = web.StreamResponse(status=200 if isinstance(answer, WatchStream) else answer.status, headers=_SHARED)
     response.headers["Content-Type"] = answer.content_type
     for key, value in answer.headers:
         response.headers.add(key, value)

@@ -15,10 +15,11 @@ from kilauea.apiserver.strategies.table import OLDER, STRATEGIES
 
 SERVED_SUBRESOURCES = frozenset(
     (
-        "approval attach binding ephemeralcontainers eviction exec finalize log portforward resize scale status token"
+        "approval attach binding ephemeralcontainers eviction exec finalize log portforward proxy resize scale status "
+        "token"
     ).split()
 )
-"""Subresources that are answered; those that pass requests on (proxy) are not."""
+"""Subresources that are answered."""
 _STORED_ELSEWHERE: Mapping[tuple[str, str, str], tuple[str | None, StoredForm]] = {
     ("events.k8s.io", "v1", "events"): ("", EVENTS),
     ("autoscaling", "v1", "horizontalpodautoscalers"): (None, FirstAutoscalers()),

@@ -126,6 +126,11 @@ class ResourceType:
         """The first bytes of every stored object; lists leave them out, as the real server does for its own kinds."""
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
+    @cached_property
+    def is_served_as_stored(self) -> bool:
+        """True if `served` changes nothing."""
+        return self.conversion is None and self.other_form is None and self.late_defaults is None
+
     def served(self, value: bytes) -> bytes:
         """Stored bytes in the form of this version."""
         if self.conversion is not None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
+
+import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import not_supported, required
-from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.request import JSON, ApiResponse
 from kilauea.apiserver.rest.body import read_typed
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.dynamic import ask_dynamically
@@ -21,9 +24,48 @@ def _schema() -> Schema:
     return builtin_schema("", "v1", "Binding")
 
 
+class _Metadata(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Target(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class _Plain(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A Binding as schedulers send it: of the right types, and without fields to take out."""
+
+    api_version: Literal["v1"] = "v1"
+    kind: Literal["Binding"] = "Binding"
+    metadata: _Metadata | None = None
+    target: _Target | None = None
+
+
+_check_plain = msgspec.json.Decoder(_Plain).decode
+
+
+def _read(call: Call) -> Object:
+    """The Binding in the body; one that is plain is not looked through field by field."""
+    request = call.request
+    if request.parsed is None and request.headers.get("content-type", JSON) == JSON:
+        try:
+            _check_plain(request.body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            pass
+        else:
+            return {"apiVersion": "v1", "kind": "Binding", **msgspec.json.decode(request.body)}
+    return read_typed(call, _schema(), "v1", "Binding")
+
+
 async def bind(call: Call) -> ApiResponse:
     """Answer a create of a pod's `binding`, or of a Binding that names the pod."""
-    body = read_typed(call, _schema(), "v1", "Binding")
+    body = _read(call)
     metadata = metadata_of(body)
     name = call.info.name or metadata.get("name", "")
     if metadata.get("name", name) != name:

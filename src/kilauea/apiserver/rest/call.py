@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, Operation
@@ -13,6 +13,9 @@ from kilauea.apiserver.fields import invalid_value, not_supported
 from kilauea.apiserver.request import ANONYMOUS, ApiRequest, RequestInfo, User
 from kilauea.apiserver.resources.types import ResourceType, Subresource
 from kilauea.apiserver.status import ApiFault, Cause
+
+if TYPE_CHECKING:
+    from kilauea.apiserver.negotiation import View
 
 Object = dict[str, Any]
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
@@ -30,6 +33,8 @@ class Call:
     resource: ResourceType
     subresource: Subresource | None = None
     warnings: list[str] = field(default_factory=list)
+    view: View | None = None
+    """The form of the answer, once it is known (`negotiation.view_of`)."""
 
     @property
     def user(self) -> User:

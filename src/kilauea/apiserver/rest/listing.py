@@ -7,14 +7,14 @@ holds up the loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_long_table, partial_object, view_of
-from kilauea.apiserver.request import YAML, ApiResponse, TextStream
+from kilauea.apiserver.request import YAML, ApiResponse, Listing, TextStream
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options
 from kilauea.apiserver.rest.versions import served_items
@@ -75,7 +75,9 @@ async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:
         return ApiResponse(200, body, view.media)
     partial = view.form == PARTIAL
     if view.media != YAML:
-        return ApiResponse(200, _chunks(call, found, partial), view.media)
+        as_stored = call.resource.is_served_as_stored and not partial and not found.token
+        listing = Listing(found.items, found.revision) if as_stored else None
+        return ApiResponse(200, _chunks(call, found, partial), view.media, listing=listing)
     if sum(len(each.value) for each in found.items) > CHUNK:
         return TextStream(_in_yaml(call, found, partial), YAML)
     return ApiResponse(200, b"".join(_chunks(call, found, partial)), YAML)
@@ -189,17 +191,14 @@ def _values(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
 def _chunks(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
     """The bytes of a list."""
     head = msgspec.json.encode(_head(call, found, partial))
-    pending, size = [head[:-1] + b',"items":['], len(head)
     resource = call.resource
-    cut = 0 if resource.is_custom or partial else len(resource.head)
+    if found.items and resource.is_served_as_stored and not partial:
+        yield from _joined(head, found.items, 0 if resource.is_custom else len(resource.head))
+        return
+    pending, size = [head[:-1] + b',"items":['], len(head)
     comma = b""
-    for stored in found.items:  # as `_values`, without a further copy of each
-        served = resource.served(stored.value)
-        if partial:
-            value = comma + partial_object(served)
-        else:
-            value = comma + b"{" + served[cut:] if cut else comma + served
-        pending.append(value)
+    for value in _values(call, found, partial):
+        pending += (comma, value)
         comma = b","
         size += len(value)
         if size >= CHUNK:
@@ -207,3 +206,21 @@ def _chunks(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
             pending, size = [], 0
     pending.append(b"]}")
     yield b"".join(pending)
+
+
+def _joined(head: bytes, items: Sequence[Stored], cut: int) -> Iterator[bytes]:
+    """The bytes of a list of objects as they are stored, but for the first bytes of each. Each step counts."""
+    between = b",{" if cut else b","
+    before = head[:-1] + b',"items":[' + between[1:]
+    pending: list[bytes] = []
+    size = 0
+    for stored in items:
+        value = stored.value
+        pending.append(value[cut:])
+        size += len(value)
+        if size >= CHUNK:
+            yield before + between.join(pending)
+            before = between
+            pending.clear()
+            size = 0
+    yield before + between.join(pending) + b"]}" if pending else b"]}"

@@ -34,6 +34,8 @@ async def served_bytes(call: Call, values: Sequence[bytes]) -> list[bytes]:
 
 async def served_value(call: Call, value: bytes) -> bytes:
     """One stored object in the version of a request."""
+    if call.resource.is_served_as_stored:
+        return value
     return call.resource.served((await served_bytes(call, [value]))[0])
 
 

@@ -145,6 +145,7 @@ class _Frames:
         self._matches = call.backend.matches.matches
         self._view = view_of(call)
         self._everything = selection.is_everything
+        self._as_stored = self._everything and not self._view.form and call.resource.is_served_as_stored
         self._columns_sent = False
 
     def added(self, stored: Stored) -> Frame:
@@ -154,6 +155,8 @@ class _Frames:
     def event(self, event: Event) -> Frame | None:
         """Translate an event for the selection, which an object may enter and leave; None if it was never in."""
         now, before = event.now, event.before
+        if self._as_stored and event.kind != "deleted":
+            return Frame("MODIFIED" if before is not None else "ADDED", now.value, now.revision, now)
         is_in, was_in = event.kind != "deleted", before is not None
         if not self._everything:
             is_in = is_in and self._matches(self._selection, now)

@@ -39,8 +39,16 @@ class Ring:
 
     def __init__(self, floor: int) -> None:
         self.floor = floor
+        self.newest = floor
+        """Of the events that have ever been here."""
         self.events: list[Event] = []
         self.ageing = Ageing()
+
+    def add(self, event: Event) -> None:
+        """Take in the next event."""
+        self.events.append(event)
+        self.newest = event.now.revision
+        self.ageing.add(event.now)
 
     def check(self, revision: int) -> None:
         """Refuse a revision below the oldest from which events go on without a gap.
@@ -94,9 +102,7 @@ class History:
         size = 0
         for event in events:
             key, before = event.now.key, event.before
-            ring = self.ring(key)
-            ring.events.append(event)
-            ring.ageing.add(event.now)
+            self.ring(key).add(event)
             # What is current is in memory anyway; what history alone keeps is the value before.
             size += OVERHEAD + len(key) + (0 if before is None else before.size)
         self._batches.append((self._clock(), size, events))

@@ -150,6 +150,10 @@ class Store:
         """The object of a key."""
         return self._objects.get(key)
 
+    def newest(self, prefix: str) -> int:
+        """The revision of the newest write to the resource of a prefix: its objects are the same until this changes."""
+        return self._history.ring(prefix).newest
+
     def list(
         self, prefix: str, *, limit: int | None = None, after_key: str | None = None, at_revision: int | None = None
     ) -> Page:

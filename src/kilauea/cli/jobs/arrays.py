@@ -8,28 +8,35 @@ from collections.abc import Sequence
 MOST_ELEMENTS = 10_000
 ARRAY = "kilauea.dev/array"
 """Annotation of a job with the elements of its array, in the order of its copies."""
+PARALLELISM = "kilauea.dev/parallelism"
+"""Annotation of a job with the number of its pods that may be there at a time and have not ended."""
 INDEX_VARIABLES = ("KILAUEA_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+
+
+def split_limit(text: str) -> tuple[str, int]:
+    """Split `0-99%4` into the array and the number of its elements that run at a time; 0 for no limit.
+
+    Raises:
+        ValueError: the limit is not a number above 0.
+    """
+    spec, percent, limit = text.partition("%")
+    if percent and not (limit.isascii() and limit.isdigit() and len(limit) < 10 and int(limit)):
+        raise ValueError(f'--array: invalid limit in "{text}": use {spec}%4 for 4 elements at a time')
+    return spec, int(limit or 0)
 
 
 def parse_array(text: str) -> tuple[int, ...]:
     """Elements of an array as `sbatch --array` writes it: `0-99`, `0-30:10`, `1,3,7`.
 
     Raises:
-        ValueError: the text is not an array, or asks for what jobs do not have.
+        ValueError: the text is not an array.
     """
-    spec, percent, limit = text.partition("%")
-    if percent:
-        raise ValueError(
-            f'--array: "{text}" limits how many elements run at a time, which a job cannot: use --array {spec} and a '
-            f"queue whose capability holds {limit or 'N'} of them, for example "
-            f"`vcctl queue create -n narrow --capability cpu={limit or 'N'}` and -p narrow"
-        )
     found: list[int] = []
-    for part in spec.split(","):
+    for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise ValueError(f'--array: invalid array "{text}": use 0-99, 0-30:10 or 1,3,7')
+            raise ValueError(f'--array: invalid array "{text}": use 0-99, 0-30:10, 1,3,7 or 0-99%4')
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         if last < first or not step:
             raise ValueError(f'--array: "{part}" has no elements: use FIRST-LAST with FIRST <= LAST and a step above 0')

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kilauea.cli.jobs.arrays import parse_array
+from kilauea.cli.jobs.arrays import parse_array, split_limit
 from kilauea.cli.jobs.copies import INDEX_LABEL
 from kilauea.cli.jobs.manifest import Request, new_name, user_name
 from kilauea.cli.jobs.script import Script
@@ -141,7 +141,8 @@ def request_of(
     """
     shape = shape_of(given, note)
     try:
-        elements = parse_array(given["array"]) if given["array"] else ()
+        array, at_once = split_limit(given["array"])
+        elements = parse_array(array) if given["array"] else ()
     except ValueError as error:
         raise CommandError(str(error)) from error
     if elements and shape.tasks > 1:
@@ -159,6 +160,7 @@ def request_of(
         image=given["image"],
         limit=given["limit"],
         elements=elements,
+        at_once=at_once,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kilauea.api.times import SECOND
 from kilauea.cli import slurm
-from kilauea.cli.jobs.arrays import ARRAY, INDEX_VARIABLES, array_text, index_script
+from kilauea.cli.jobs.arrays import ARRAY, INDEX_VARIABLES, PARALLELISM, array_text, index_script
 from kilauea.cli.jobs.commands import after
 from kilauea.cli.jobs.copies import INDEX_LABEL
 from kilauea.cli.vcctl import options
@@ -42,6 +42,7 @@ class Request:
         limit: of time, in microseconds; 0 for none.
         priority_class: of the copies; empty for none.
         elements: of an array; empty if it is none.
+        at_once: number of its elements that run at a time; 0 for no limit.
     """
 
     command: tuple[str, ...]
@@ -58,6 +59,7 @@ class Request:
     limit: int = 0
     priority_class: str = ""
     elements: tuple[int, ...] = ()
+    at_once: int = 0
 
 
 def job_for(wanted: Request) -> dict[str, Any]:
@@ -91,6 +93,8 @@ def job_for(wanted: Request) -> dict[str, Any]:
     if wanted.elements:
         task["minAvailable"] = 1
         job["metadata"]["annotations"][ARRAY] = array_text(wanted.elements)
+        if wanted.at_once:
+            job["metadata"]["annotations"][PARALLELISM] = str(wanted.at_once)
         if not index_script(wanted.elements):
             index = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX_LABEL}']"}}}
             container = pod["containers"][0]
@@ -150,10 +154,11 @@ def submitted(job: Any) -> str:
     elements = (job["metadata"].get("annotations") or {}).get(ARRAY)
     one, many = ("element", "elements") if elements else ("copy", "copies")
     copies = f"{task['replicas']} {one if task['replicas'] == 1 else many}"
+    at_once = (job["metadata"].get("annotations") or {}).get(PARALLELISM)
     limit = pod.get("activeDeadlineSeconds")
     length = f", each for at most {slurm.duration_text(limit)}" if limit else ""
     queue = f" to queue {spec['queue']}" if spec.get("queue") else ""
-    return f"submitted{queue}: {copies} of {amounts}{length}"
+    return f"submitted{queue}: {copies} of {amounts}{length}{f', {at_once} at a time' if at_once else ''}"
 
 
 def new_name(word: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, parse_milli
 from kilauea.api.times import SECOND, parse_time
-from kilauea.cli.jobs.arrays import ARRAY, array_text, parse_array
+from kilauea.cli.jobs.arrays import ARRAY, PARALLELISM, array_text, parse_array
 from kilauea.cli.jobs.batch_request import JOB_NAME
 from kilauea.cli.jobs.copies import INDEX_LABEL, JOB_LABEL, exit_code
 from kilauea.cli.jobs.manifest import USER
@@ -126,6 +126,8 @@ def _records(job: Obj, pods: Sequence[Obj], group: Obj | None) -> Iterator[Recor
     if waiting:
         record = _record(job, f"_[{array_text(waiting)}]", [], "PENDING", group, copies=len(waiting))
         reason, message = (record.reason, record.message) if record.message else _reason_of_pods(pods)
+        if not message and (at_once := (job["metadata"].get("annotations") or {}).get(PARALLELISM)):
+            reason, message = "JobArrayTaskLimit", f"{at_once} elements run at a time"
         yield replace(record, reason=reason, message=message)
 
 

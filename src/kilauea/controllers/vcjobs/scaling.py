@@ -9,7 +9,7 @@ from kilauea.api.kinds import PODS
 from kilauea.api.ports import Create, Key, Operation, View
 from kilauea.controllers.objects import controller_of, is_going, status_of
 from kilauea.controllers.vcjobs.killing import deletion, together
-from kilauea.controllers.vcjobs.members import Member, Members
+from kilauea.controllers.vcjobs.members import ENDED, Member, Members
 from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault
 from kilauea.controllers.vcjobs.pods import new_pod
 from kilauea.controllers.vcjobs.refusals import FAILED_CREATE, PLUGIN_ERROR
@@ -50,7 +50,14 @@ class Scaling:
         """New pods, with what the plugins add to them."""
         made: list[dict[str, Any]] = []
         try:
+            room = self._work.parallelism - sum(1 for each in self._members if each.phase not in ENDED)
+        except ValueError as error:
+            self.faults.append((FAILED_CREATE, f"Error creating pods: {error}"))
+            return []
+        try:
             for task, index in self._missing():
+                if len(made) >= room:  # the end of a pod makes room for the next
+                    break
                 if len(made) == BURST:
                     self.is_cut = True
                     break

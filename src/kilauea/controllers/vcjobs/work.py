@@ -17,6 +17,8 @@ POD_PENDING = "PodPending"
 ANY = "*"
 GROUP_VERSION = "kilauea.dev/job-version"
 """Annotation of a pod group: the version of the job that it was made for."""
+PARALLELISM = "kilauea.dev/parallelism"
+"""Annotation of a job: the number of its pods that may be there at a time and have not ended."""
 MOST_PODS = 100_000
 """Pods of one job at most: a cluster must survive a mistyped number."""
 MAX_RETRY = 3
@@ -123,6 +125,21 @@ class Work:
         if self.replicas <= MOST_PODS:
             return ""
         return f"{self.replicas} pods are wanted, and a job may have {MOST_PODS}: set fewer replicas in spec.tasks"
+
+    @property
+    def parallelism(self) -> int:
+        """Pods that may be there at a time and have not ended.
+
+        Raises:
+            ValueError: the annotation has no such number; names the fix.
+        """
+        text = annotations_of(self.obj).get(PARALLELISM)
+        if text is None:
+            return MOST_PODS
+        least = max(self.min_available, 1)
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):
+            raise ValueError(f'annotation {PARALLELISM}: invalid number "{text}": use {least} (minAvailable) or more')
+        return int(text)
 
     @property
     def late_tasks(self) -> list[str]:

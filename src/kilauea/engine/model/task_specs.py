@@ -205,7 +205,7 @@ class SpecTable:
             QuantityError: a request is not a quantity.
         """
         spec = pod.spec
-        requests, scored_cpu, scored_memory = _requests(spec)
+        requests, scored_cpu, scored_memory = requests_of(spec)
         affinity = spec.affinity or _NO_AFFINITY
         asks: dict[str, object] = {
             "scored_cpu": scored_cpu,
@@ -256,7 +256,7 @@ def _build(requests: dict[str, int], asks: Mapping[str, object]) -> TaskSpec:
     return spec
 
 
-def _requests(spec: PodSpec) -> tuple[dict[str, int], int, int]:
+def requests_of(spec: PodSpec) -> tuple[dict[str, int], int, int]:
     """Requests of a pod (spec 1.4.2), and cpu and memory as scores count them."""
     containers = spec.containers or ()
     if len(containers) == 1 and not (spec.init_containers or spec.resources or spec.overhead):

@@ -8,7 +8,7 @@ Pods share the network of the machine. Each has a loopback address of its own, s
 host name do not collide. A program that listens at all addresses has the port for itself on the whole machine.
 """
 
-from kilauea.kubelet.network.address_pool import NetworkRanges, ranges_of
+from kilauea.kubelet.network.address_pool import NetworkRanges, claimed_ranges, keep_ranges
 from kilauea.kubelet.network.pod_network import PodNetwork
 
-__all__ = ["NetworkRanges", "PodNetwork", "ranges_of"]
+__all__ = ["NetworkRanges", "PodNetwork", "claimed_ranges", "keep_ranges"]

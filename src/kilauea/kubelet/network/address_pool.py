@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from pathlib import Path
@@ -12,6 +15,8 @@ POD_NETWORK, SERVICE_NETWORK = IPv4Network("127.64.0.0/11"), IPv4Network("127.96
 """Addresses of all clusters of a machine; 127.0.0.0/10 is left to everything else that runs there."""
 _CLUSTER_BITS = 8
 """A cluster has one of 256 parts of both networks: 8192 addresses for pods and 4096 for services."""
+_KEPT = Path("kubelet", "network")
+"""File in the folder of a cluster with the addresses of its pods."""
 
 
 class NetworkRanges(NamedTuple):
@@ -26,10 +31,50 @@ class NetworkRanges(NamedTuple):
     services: IPv4Network
 
 
-def ranges_of(folder: Path) -> NetworkRanges:
-    """Return the addresses of the cluster in a folder: the same after a restart, mostly others for another folder."""
-    part = sha256(str(folder.resolve()).encode()).digest()[0]
-    return NetworkRanges(_part(POD_NETWORK, part), _part(SERVICE_NETWORK, part))
+@contextmanager
+def claimed_ranges(folder: Path) -> Iterator[NetworkRanges]:
+    """Yield the addresses of the cluster in a folder, which no other cluster that runs on this machine has meanwhile.
+
+    They are the same after a restart, if `keep_ranges` has written them to the folder: what ran before uses them still.
+    Only if another cluster has taken them since then, both have the same.
+    """
+    kept = _kept(folder)
+    first = sha256(str(folder.resolve()).encode()).digest()[0] if kept is None else kept
+    candidates = [(first + step) % (1 << _CLUSTER_BITS) for step in range(1 << _CLUSTER_BITS)]
+    with ExitStack() as held:
+        part = next((each for each in candidates[: 1 if kept is not None else None] if _claim(each, held)), first)
+        yield NetworkRanges(_part(POD_NETWORK, part), _part(SERVICE_NETWORK, part))
+
+
+def keep_ranges(folder: Path, ranges: NetworkRanges) -> None:
+    """Write down which addresses the cluster in a folder has."""
+    file = folder / _KEPT
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{ranges.pods}\n")
+
+
+def _kept(folder: Path) -> int | None:
+    """The number of the part that the cluster in a folder has had; None for a new one."""
+    try:
+        network = IPv4Network((folder / _KEPT).read_text().strip())
+    except (OSError, ValueError):
+        return None
+    first = int(POD_NETWORK.network_address)
+    number = (int(network.network_address) - first) >> (32 - POD_NETWORK.prefixlen - _CLUSTER_BITS)
+    return number if 0 <= number < 1 << _CLUSTER_BITS else None
+
+
+def _claim(part: int, held: ExitStack) -> bool:
+    """Return True if no other process has claimed a part; then it is claimed for the length of a block.
+
+    A claim is a name that Linux keeps as long as the process runs, for each network namespace, as the addresses are.
+    """
+    claim = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    try:
+        claim.bind(f"\0kilauea-network-{part}")
+    except OSError as error:
+        return error.errno != errno.EADDRINUSE
+    return True
 
 
 def _part(network: IPv4Network, number: int) -> IPv4Network:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,6 +78,11 @@ class ProcessRuntime:
     def supervisor(self) -> int:
         """Process id of the supervisor, from `open` on."""
         return int(self._about.get("pid", 0))
+
+    @property
+    def running(self) -> Collection[str]:
+        """Ids of the containers that run; not of those whose end waits to be taken from `exits`."""
+        return frozenset(self._running)
 
     async def open(self) -> Sequence[ContainerState]:
         """Connect; return all containers that it still knows, running or exited, and not removed."""

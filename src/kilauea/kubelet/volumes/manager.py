@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from kilauea.api.ports import Obj
 from kilauea.api.quantity import parse_size
 from kilauea.kubelet.container_runtime import Mount
 from kilauea.kubelet.environment import ConfigError, PodFacts, expand
+from kilauea.kubelet.removal import remove_later
 from kilauea.kubelet.volumes.atomic import write_files
 from kilauea.kubelet.volumes.claims import claimed_path
 from kilauea.kubelet.volumes.host_path import prepare_host_path
@@ -162,10 +162,11 @@ class Volumes:
         return ""
 
     def remove(self, uid: str) -> None:
-        """Remove the volumes of a pod and what else is in its folder."""
+        """Remove the volumes of a pod and what else is in its folder, soon."""
         self._tokens.forget(uid)
-        shutil.rmtree(self._in_memory(uid), ignore_errors=True)
-        shutil.rmtree(self._folder / uid, ignore_errors=True)
+        for folder in (self._in_memory(uid), self._folder / uid):
+            if folder.exists():
+                remove_later(folder)
 
     def pods(self) -> Sequence[str]:
         """Return the uids of pods that have a folder."""

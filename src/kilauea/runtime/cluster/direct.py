@@ -8,13 +8,14 @@ Its callers work as with any other cluster. There is no rate limit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
+from typing import overload
 
 import msgspec
 
-from kilauea.api.ports import Resource, Seen
+from kilauea.api.ports import Holder, Listed, Resource, Seen
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.request import (
     GROUP_MASTERS,
@@ -46,13 +47,21 @@ class DirectTransport:
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Ask."""
+        return _complete(await self.answer(make_request(method, target, headers, body)))
+
+    async def answer(self, request: ApiRequest) -> ApiResponse:
+        """The answer to a request as the server makes it."""
         if self._closed:
             raise unreachable("the transport is closed")
-        answer = await self._server.handle(make_request(method, target, headers, body, self._user))
+        request.user = self._user
+        answer = await self._server.handle(request)
+        if isinstance(answer, TextStream):
+            async with aclosing(answer.chunks) as chunks:
+                return ApiResponse(200, b"".join([chunk async for chunk in chunks]))
         if not isinstance(answer, ApiResponse):
             await _end(answer)
-            raise unreachable(f"{method} {target}: the answer is a stream")
-        return _complete(answer)
+            raise unreachable(f"{request.method} {request.path}: the answer is a stream")
+        return answer
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """The chunks of a watch; each holds whole lines."""
@@ -106,6 +115,26 @@ class DirectClient(Client):
         self._gather = gather
         super().__init__(self._direct, component, rng, page=0)
 
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        reduce: Callable[[bytes], bytes] | None = None,
+    ) -> Listed:
+        """All objects of a kind as they were at one version, with what keeps them, so that nothing is reduced."""
+        request = make_request("GET", collection_path(resource, namespace), self._headers)
+        query = {"labelSelector": labels, "fieldSelector": fields}
+        request.query = [(name, value) for name, value in query.items() if value]
+        answer = await self._direct.answer(request)
+        if answer.status >= 300:
+            raise refusal(_complete(answer))
+        if answer.listing is None:
+            return await super().list(resource, namespace, labels, fields, reduce)
+        holders = answer.listing.items
+        return Listed(_Values(holders), str(answer.listing.revision), holders)
+
     async def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:
@@ -120,6 +149,30 @@ class DirectClient(Client):
                 yield [_seen(frame) for frame in batch]
                 if self._gather:
                     await asyncio.sleep(self._gather)
+
+
+class _Values(Sequence[bytes]):
+    """The bytes of objects, each read when it is looked at, and only then in memory."""
+
+    def __init__(self, holders: Sequence[Holder]) -> None:
+        self._holders = holders
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, slice):
+            return _Values(self._holders[index])
+        return self._holders[index].value
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (each.value for each in self._holders)
 
 
 def _seen(frame: Frame) -> Seen:

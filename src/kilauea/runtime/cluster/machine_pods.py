@@ -24,7 +24,7 @@ from kilauea.kubelet.images import Mapped, MappedImages
 from kilauea.kubelet.kubelet import Kubelet, by_pod, declare
 from kilauea.kubelet.logs import LogFiles
 from kilauea.kubelet.machine import machine_nodes, node_gpus, read_machine
-from kilauea.kubelet.network import PodNetwork, ranges_of
+from kilauea.kubelet.network import NetworkRanges, PodNetwork, keep_ranges
 from kilauea.kubelet.node import MachineNodes
 from kilauea.kubelet.processes.runtime import ProcessRuntime
 from kilauea.kubelet.usage import ContainerUsage, UsageOfOthers
@@ -54,6 +54,7 @@ class MachinePods:
 
     Args:
         options: how this machine runs pods.
+        ranges: addresses of the cluster.
         api: for the kubelet.
         cache: of the objects of the cluster; it must not run yet.
         clock: the time.
@@ -65,6 +66,7 @@ class MachinePods:
     def __init__(
         self,
         options: MachineOptions,
+        ranges: NetworkRanges,
         api: Api,
         cache: Cache,
         clock: Clock,
@@ -83,7 +85,8 @@ class MachinePods:
         volumes = Volumes(folder, cache.get, Tokens(api, clock))
         gpus = Gpus(node_gpus(machine, names), folder)
         images = MappedImages(options.images)
-        self.network = PodNetwork(cache, ranges_of(data), data / "kubelet", clock)
+        keep_ranges(data, ranges)
+        self.network = PodNetwork(cache, ranges, data / "kubelet", clock)
         self._host = Host(
             api, cache, clock, record, self.runtime, images, volumes, gpus, data, ("", 0), network=self.network
         )
@@ -142,8 +145,7 @@ class MachinePods:
 
     async def close(self) -> None:
         """Let go of the containers, which keep running."""
-        running = sum(1 for state in self._host.states.values() if state.state == "running")
-        if running:
+        if running := len(self.runtime.running):
             log.warning("%d containers keep running on this machine; the next start finds them again", running)
         await self.runtime.close()
 

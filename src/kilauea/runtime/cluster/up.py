@@ -33,7 +33,7 @@ from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.load_balancers import LoadBalancerController
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
 from kilauea.controllers.unserved import UnservedPodController
-from kilauea.kubelet.network import ranges_of
+from kilauea.kubelet.network import NetworkRanges, claimed_ranges
 from kilauea.nodes.annotations import is_simulated
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
@@ -46,6 +46,7 @@ from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.admission import VolcanoAdmission
 from kilauea.runtime.cluster.advising import Advisor, Words
 from kilauea.runtime.cluster.apiserver import ServerOptions, serve
+from kilauea.runtime.cluster.dashboard import dashboard_of_cluster
 from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.cluster.machine_pods import MachineOptions, MachinePods
 from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
@@ -107,13 +108,17 @@ class Up:
     pods: MachineOptions | None = None
 
 
-async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> None:
+async def run_up(
+    up: Up, ready: Callable[[str, str], None], stop: asyncio.Event, again: Callable[[str], None] = lambda link: None
+) -> None:
     """Run until told to stop.
 
     Args:
         up: the parts to run.
-        ready: called with the address once pods can be scheduled.
+        ready: called with the address, and the link to the dashboard (empty if that cannot listen), once pods can be
+            scheduled.
         stop: ends everything when it is set.
+        again: called with the next link to the dashboard when one was used.
 
     Raises:
         StartError: it cannot start.
@@ -125,14 +130,23 @@ async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> N
         raise StartError(str(error)) from error
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
+    links: list[str] = []
+
     def listening(found: str) -> None:
         address.set_result(found)
-        ready(found)
+        ready(found, links[-1])
 
-    server = up.server
-    if up.pods is not None:
-        server = replace(server, service_range=ranges_of(server.data_dir).services)
-    await serve(server, listening, stop, partial(_components, up, manifests, stop, address))
+    def linked(link: str) -> None:
+        links.append(link)
+        if len(links) > 1:
+            again(link)
+
+    if up.pods is None:
+        await serve(up.server, listening, stop, partial(_components, up, manifests, stop, address, linked, None))
+        return
+    with claimed_ranges(up.server.data_dir) as ranges:
+        server = replace(up.server, service_range=ranges.services)
+        await serve(server, listening, stop, partial(_components, up, manifests, stop, address, linked, ranges))
 
 
 @asynccontextmanager
@@ -141,6 +155,8 @@ async def _components(
     manifests: Sequence[Manifest],
     stop: asyncio.Event,
     address: asyncio.Future[str],
+    linked: Callable[[str], None],
+    ranges: NetworkRanges | None,
     api: ApiServer,
     authority: str,
 ) -> AsyncIterator[None]:
@@ -157,9 +173,9 @@ async def _components(
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock), busy=busy)
     kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign)
     machine = None
-    if up.pods is not None:
+    if up.pods is not None and ranges is not None:
         data = up.server.data_dir.resolve()
-        machine = MachinePods(up.pods, client("kubelet"), cache, clock, recorder.record, data, address)
+        machine = MachinePods(up.pods, ranges, client("kubelet"), cache, clock, recorder.record, data, address)
     simulated: list[Controller] = [AutoscalerController(), LoadBalancerController(), *_nodes(up, machine)]
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
@@ -202,7 +218,8 @@ async def _components(
             log.warning(_LEFT_OVER, len(more), " ".join(more))
         await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
 
-    async with _opened(machine), _running(work, stop):
+    dashboard = dashboard_of_cluster(api, client("kilauea-dashboard"), up.server, scheduler, linked)
+    async with _opened(machine), _running(work, stop), dashboard:
         beginning = asyncio.ensure_future(begin())
         try:
             await _unless(stop, _ended(beginning, PATIENCE_SECONDS))

@@ -24,7 +24,7 @@ from kilauea.api.errors import object_label
 from kilauea.api.kinds import KUBERNETES_GROUP
 from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.meta import Object
-from kilauea.api.ports import Holder, Seen
+from kilauea.api.ports import Holder, Seen, Text, bytes_of
 from kilauea.api.scheduling import PodGroup, Queue
 from kilauea.api.storage import PersistentVolume, PersistentVolumeClaim
 from kilauea.api.topology import HyperNode
@@ -183,7 +183,7 @@ class Feed:
 
         self._apply_or_queue(change)
 
-    def relisted(self, kind: str, items: Sequence[bytes], version: str = "") -> None:
+    def relisted(self, kind: str, items: Sequence[Text], version: str = "") -> None:
         """Replace all objects of a kind.
 
         A list may be older than answers to requests that were sent while it was on its way. What these have shown of
@@ -228,33 +228,34 @@ class Feed:
             if kind == "Pod" and answer.metadata.resource_version != version:
                 self._answered[answer.key] = Answered(_number(answer.metadata.resource_version))
 
-    def _relist(self, kind: str, items: Sequence[bytes], version: str) -> None:
+    def _relist(self, kind: str, items: Sequence[Text], version: str) -> None:
         with collection_paused():
             if kind == "Pod":
                 self._relist_pods(items, version)
             else:
-                self._relist_at_once(kind, items)
+                self._relist_at_once(kind, [bytes_of(each) for each in items])
         self.changes += 1
         self.touched.update(self.groups)
         self.touched.update(self.kubernetes_groups)
         self.wake()
 
-    def _relist_pods(self, items: Sequence[bytes], version: str) -> None:
+    def _relist_pods(self, items: Sequence[Text], version: str) -> None:
         """Replace all pods, one after another: there may be a million of them."""
         newer = {key for key, each in self._answered.items() if version and each.version > _number(version)}
         self._answered = {key: each for key, each in self._answered.items() if key in newer}
         for place in [place for place in self.faults if place[0] == "Pod"]:
             del self.faults[place]
         listed = set()
-        for data in items:
+        for text in items:
+            data = bytes_of(text)
             for key, pod in self._read("Pod", data):
                 listed.add(key)
                 if key in newer and self._version("Pod", key)[0] == pod.metadata.uid:
                     self._answered[key] = self._answered[key]._replace(listed=data)
                     continue
                 overlaid = self._overlay(pod)
-                if self.pods[key] == data:
-                    self.pods[key] = data  # it was reduced as the list was read: one copy is enough
+                if text is not data or self.pods[key] == data:
+                    self.pods[key] = text  # it is kept anyway, or was reduced as the list was read
                 self.state.apply(Listed(overlaid))
                 self._note_problems([overlaid])
         for key in [key for key in self.pods if key not in listed]:
@@ -569,7 +570,7 @@ class KindFeed:
         self._feed = feed
         self._kind = kind
 
-    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+    def on_relist(self, items: Sequence[Text], version: str) -> None:
         """Replace all objects of the kind."""
         self._feed.relisted(self._kind, items, version)
 

@@ -23,7 +23,7 @@ from kilauea.api.times import SECOND
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.model.attempts import AdmissionBackoff
-from kilauea.engine.plan import Plan
+from kilauea.engine.plan import Plan, QueueOutcome
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.resources import reference
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
@@ -117,6 +117,8 @@ class Scheduler:
         self._faults: dict[tuple[str, str], str] = {}
         self._conditions: dict[str, tuple[Any, ...]] = {}
         self.cycles = 0
+        self.queues: Mapping[str, QueueOutcome] = {}
+        """Figures of the queues after the latest cycle that computed them."""
 
     @property
     def conf(self) -> SchedulerConf:
@@ -178,6 +180,7 @@ class Scheduler:
             self._woken.clear()  # this cycle covers every earlier event, and its own assumptions need no cycle
             parts.statuses.after(plan, all_=whole)
         self.cycles += 1
+        self.queues = plan.queues or self.queues
         parts.metrics.after(plan, conf, now, took, all_=whole)
         self._report(plan)
         ended = self._clock.monotonic()

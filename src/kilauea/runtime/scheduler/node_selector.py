@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kilauea.api.ports import Seen
+from kilauea.api.ports import Seen, Text, bytes_of
 from kilauea.runtime.scheduler.feed import Feed
 
 Labels = Sequence[tuple[str, str]]
@@ -53,10 +53,10 @@ class SelectedNodes:
         self._labels = labels
         self._selected: set[str] = set()
 
-    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+    def on_relist(self, items: Sequence[Text], version: str) -> None:
         """Replace all nodes."""
         self._selected.clear()
-        self._feed.relisted("Node", [each for each in items if self._note(each)])
+        self._feed.relisted("Node", [each for each in items if self._note(bytes_of(each))])
 
     def on_events(self, batch: Sequence[Seen]) -> None:
         """Apply events; heartbeats of other nodes change nothing."""

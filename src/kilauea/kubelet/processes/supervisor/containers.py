@@ -82,11 +82,12 @@ class Containers:
 
     def clean_up(self) -> None:
         """End what an earlier supervisor left running, and record it as exited."""
-        for container in self._table.values():
-            if container.runs:
-                self._mode.kill_leftovers(container.record, self._boot)
-                self._mode.free(container.record.id)
-                self._end(container, 137, 0, "ContainerStatusUnknown", _UNKNOWN)
+        running = self.running()
+        kept = self._table.keys() - {container.record.id for container in running}
+        for container in running:
+            self._mode.kill_leftovers(container.record, self._boot)
+            self._end(container, 137, 0, "ContainerStatusUnknown", _UNKNOWN)
+        self._mode.free_others(kept)
 
     def records(self) -> list[Record]:
         """Return the states of all containers, in the order of their ids."""
@@ -176,8 +177,11 @@ class Containers:
             raise Failure("CreateContainerError", f'container "{id}" runs; kill it before you remove it')
         del self._table[id]
         self._unsaved.pop(id, None)
-        self._records.remove(id)
-        self._mode.free(id)
+        if container.record.reason == "StartError":
+            # Another one may be started with this id, which then has the same files.
+            self._records.remove(id)
+        else:
+            self._mode.cleaner.remove(self._records.path(id), self._mode.folder_of(id))
 
     def _started(self, container: Container) -> None:
         """The pipe of a new process has something: its command runs, or it failed."""

@@ -86,7 +86,8 @@ class Loop:
             wait = max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
             for key, events in self._selector.select(wait):
                 readable, writable = key.data
-                # A callback before may have ended the watch of a descriptor that was ready, too.
+                # A callback before may have ended the watch of a descriptor that was ready, too, and another one may
+                # have its number by now.
                 if events & selectors.EVENT_READ and readable and self._watches(key):
                     _guarded(readable)
                 if events & selectors.EVENT_WRITE and writable and self._watches(key):
@@ -95,7 +96,8 @@ class Loop:
                 _guarded(heapq.heappop(self._timers)[2])
 
     def _watches(self, key: selectors.SelectorKey) -> bool:
-        return self._selector.get_map().get(key.fd) is not None
+        found = self._selector.get_map().get(key.fd)
+        return found is not None and found.data is key.data
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -86,13 +85,14 @@ class Namespaces(Plain):
 
     def prepare(self, spec: Spec) -> Plan:
         """Return the steps of the first process of a container."""
-        folder = self.scratch / spec.id
-        folder.mkdir(mode=0o700, parents=True)
-        for name in ("upper", "work", "tmp", "root"):
-            (folder / name).mkdir()
-        # It is the root folder that other users see; the supervisor's own files are closed to them.
-        (folder / "upper").chmod(0o755)
-        return Plan(partial(linux.clone, self._kinds, signal.SIGCHLD), partial(self._run, spec, str(folder)))
+        folder = self.folder_of(spec.id)
+        os.mkdir(folder, 0o700)
+        # Its root folder, which other users see; the supervisor's own files are closed to them.
+        os.mkdir(f"{folder}/upper", 0o755)
+        os.chmod(f"{folder}/upper", 0o755)  # whatever the umask
+        for name in ("work", "tmp", "root"):
+            os.mkdir(f"{folder}/{name}", 0o700)
+        return Plan(partial(linux.clone, self._kinds, signal.SIGCHLD), partial(self._run, spec, folder))
 
     def prepare_exec(self, record: Record, spec: Spec, argv: Sequence[str], *, tty: bool) -> Plan:
         """Return the steps of another command in a container."""
@@ -102,7 +102,7 @@ class Namespaces(Plain):
         """Set up a container without a command; return what failed, empty for nothing."""
         reader, writer = os.pipe2(os.O_CLOEXEC)
         spec = Spec("probe", "", "", 0, [], "")
-        _remove_tree(self.scratch / spec.id)
+        self.free(spec.id)
         plan = self.prepare(spec)
         try:
             pid = plan.fork()
@@ -114,14 +114,14 @@ class Namespaces(Plain):
             os.waitpid(pid, 0)
         except OSError as error:
             failure = str(error.strerror or error)
-        _remove_tree(self.scratch / spec.id)
+        self.free(spec.id)
         return failure
 
     def _probe(self, spec: Spec, writer: int) -> NoReturn:
         try:
             if self._has_users:
                 _be_user(self._ids, spec)
-            _make_root(spec, f"{self.scratch}/{spec.id}", has_overlay=self.has_overlay, has_users=self._has_users)
+            _make_root(spec, self.folder_of(spec.id), has_overlay=self.has_overlay, has_users=self._has_users)
         except BaseException as error:
             os.write(writer, str(error).encode())
         finally:
@@ -146,27 +146,6 @@ class Namespaces(Plain):
         """Return what the processes of a container use."""
         return self.usage_of([record.pid, *exec_pids])
 
-    def free(self, id: str) -> None:
-        """Remove what a container wrote; in a process of its own if there is much."""
-        folder = self.scratch / id
-        with contextlib.suppress(FileNotFoundError):
-            try:
-                for name in ("work/work", "work", "upper", "tmp", "root", ""):
-                    with contextlib.suppress(FileNotFoundError):
-                        os.rmdir(folder / name)
-            except OSError:
-                self._remove_elsewhere(folder)
-
-    def _remove_elsewhere(self, folder: Path) -> None:
-        pid = os.fork()
-        if pid:
-            self.loop.at_exit(pid, lambda status: None)
-            return
-        try:
-            _remove_tree(folder)
-        finally:
-            os._exit(0)
-
     def _run(self, spec: Spec, folder: str) -> NoReturn:
         """Set up the namespaces and run the command: the first process of a container."""
         os.umask(0o022)
@@ -188,16 +167,6 @@ class Namespaces(Plain):
         if child:
             os.write(pipe, b"%d\n" % child)
             os._exit(0)
-
-
-def _remove_tree(folder: Path) -> None:
-    """Remove a folder and everything in it, also folders that their owner cannot read, as overlays leave them."""
-    for path, folders, _ in os.walk(folder):
-        for name in folders:
-            if not os.path.islink(os.path.join(path, name)):
-                with contextlib.suppress(OSError):
-                    os.chmod(os.path.join(path, name), 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run_inside(spec: Spec, argv: Sequence[str], tty: bool) -> NoReturn:

@@ -7,7 +7,6 @@ and the mark in their environment tells to which container they belong.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 from kilauea.kubelet.processes.supervisor import process_tree
 from kilauea.kubelet.processes.supervisor.cgroups import Cgroups
+from kilauea.kubelet.processes.supervisor.cleaner import Cleaner, remove_tree
 from kilauea.kubelet.processes.supervisor.launching import Plan, execute_plain, run_plain
 from kilauea.kubelet.processes.supervisor.loop import Loop
 from kilauea.kubelet.processes.supervisor.records import Record
@@ -52,6 +52,7 @@ class Plain:
         self.loop = loop
         self.scratch = scratch
         self.own = os.getpid()
+        self.cleaner = Cleaner(loop)
 
     @property
     def limitations(self) -> list[str]:
@@ -141,9 +142,17 @@ class Plain:
         """Free what a container needs while it runs."""
         self.cgroups.remove(id)
 
+    def folder_of(self, id: str) -> str:
+        """Return the folder with files of a container."""
+        return f"{self.scratch}/{id}"
+
     def free(self, id: str) -> None:
-        """Remove the files of a container."""
-        shutil.rmtree(self.scratch / id, ignore_errors=True)
+        """Remove the files of a container that was not started."""
+        remove_tree(self.folder_of(id))
+
+    def free_others(self, ids: Collection[str]) -> None:
+        """Remove the files of all containers but some."""
+        self.cleaner.remove(*(self.folder_of(name) for name in sorted(os.listdir(self.scratch)) if name not in ids))
 
     def _strays(self, record: Record) -> list[int]:
         """Processes of a container that left their parents."""

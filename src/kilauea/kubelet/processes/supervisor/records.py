@@ -63,7 +63,7 @@ class Records:
 
     def save(self, record: Record) -> None:
         """Write a record; raise OSError if the disk does not take it."""
-        path = self._path(record.id)
+        path = self.path(record.id)
         draft = f"{path}.new"
         with open(draft, "w") as file:
             file.write(json.dumps(record.as_dict()))
@@ -72,9 +72,10 @@ class Records:
     def remove(self, id: str) -> None:
         """Remove the record of a container."""
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path(id))
+            os.unlink(self.path(id))
 
-    def _path(self, id: str) -> str:
+    def path(self, id: str) -> str:
+        """Return the file with the record of a container."""
         return f"{self._folder}/{id}.json"
 
 

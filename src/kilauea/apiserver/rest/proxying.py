@@ -1,0 +1,176 @@
+"""Requests that are passed on to pods and services (`proxy`), and what a node says of itself.
+
+`pods/[http:]NAME[:PORT]/proxy/PATH` reaches a port of a pod, `services/[http:]NAME[:PORT]/proxy/PATH` a pod behind a
+service. Of nodes, whose kubelet has no port of its own here, `healthz` and `pods` are answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from kilauea.api.container_streams import PodConnections
+from kilauea.api.ports import ApiError
+from kilauea.apiserver import status
+from kilauea.apiserver.request import ApiResponse, TextStream
+from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.get import read_stored
+from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.status import ApiFault
+from kilauea.apiserver.streams.http_exchange import ExchangeError, exchange
+
+_NOT_PASSED_ON = frozenset(
+    "authorization connection content-length expect host keep-alive proxy-authenticate proxy-authorization "
+    "te trailer transfer-encoding upgrade".split()
+)
+"""Headers that concern this connection alone, or that a container must not see."""
+_IMPERSONATION = "impersonate-"
+_DEFAULT_PORT = 80
+_UNSAFE = "/:@!$&'()*+,;=~"
+
+
+class _Name(NamedTuple):
+    """A name with a port, as `proxy` has it."""
+
+    name: str
+    port: str
+
+
+async def proxy(call: Call) -> ApiResponse | TextStream:
+    """Answer a request that is to be passed on."""
+    if call.resource.plural == "nodes":
+        return _of_node(call)
+    called = _name_of(call)
+    named = replace(call, info=replace(call.info, name=called.name))
+    if call.resource.plural == "pods":
+        pod = decode(read_stored(named).value)
+        return await _pass_on(call, pod, _port_of_pod(pod, called))
+    return await _pass_on(call, *_behind_service(call, decode(read_stored(named).value), called))
+
+
+def _name_of(call: Call) -> _Name:
+    """Read `NAME`, `NAME:PORT` or `http:NAME:PORT`.
+
+    Raises:
+        ApiFault: it is none of these (400), or asks for what is not supported (501).
+    """
+    text = call.info.name
+    parts = text.split(":")
+    if len(parts) == 3 and parts[0] in ("http", "", "https"):
+        if parts[0] == "https":
+            raise status.no_proxy(call.resource.plural, text, f"{text} asks for HTTPS; use http:{parts[1]}:{parts[2]}")
+        parts = parts[1:]
+    if len(parts) > 2 or not parts[0]:
+        raise status.bad_request(f'invalid {call.resource.plural.removesuffix("s")} request "{text}": use NAME:PORT')
+    return _Name(parts[0], parts[1] if len(parts) == 2 else "")
+
+
+def _port_of_pod(pod: Object, called: _Name) -> int:
+    """The port that a request names, or else the first that a container of the pod has."""
+    if called.port:
+        return _number(called)
+    ports = (port["containerPort"] for each in pod["spec"]["containers"] for port in each.get("ports") or ())
+    return int(next(ports, _DEFAULT_PORT))
+
+
+def _number(called: _Name) -> int:
+    if not (called.port.isascii() and called.port.isdigit() and 0 < int(called.port[:6]) < 65536):
+        raise status.bad_request(f'invalid port "{called.port}" of {called.name}: use a number from 1 to 65535')
+    return int(called.port)
+
+
+def _behind_service(call: Call, service: Object, called: _Name) -> tuple[Object, int]:
+    """A pod behind a service that is ready, and its port.
+
+    Raises:
+        ApiFault: the service has no such port, or no pod is ready (503).
+    """
+    ports = (service.get("spec") or {}).get("ports") or ()
+    wanted = [each for each in ports if called.port in (each.get("name") or "", str(each["port"]))]
+    found = wanted or (ports if len(ports) == 1 and not called.port else ())
+    if not found:
+        raise _unavailable(f'no service port "{called.port}" found for service "{called.name}"')
+    name = found[0].get("name") or ""
+    store, namespace = call.backend.store, call.namespace
+    for stored in store.list(f"/discovery.k8s.io/endpointslices/{namespace}/").items:
+        piece = decode(stored.value)
+        if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") != called.name:
+            continue
+        port = next((each["port"] for each in piece.get("ports") or () if (each.get("name") or "") == name), None)
+        for endpoint in piece.get("endpoints") or ():
+            target, ready = endpoint.get("targetRef") or {}, (endpoint.get("conditions") or {}).get("ready")
+            pod = store.get(f"/core/pods/{namespace}/{target.get('name')}") if target.get("kind") == "Pod" else None
+            if port is not None and ready is not False and pod is not None:
+                return decode(pod.value), int(port)
+    raise _unavailable(f'no endpoints available for service "{called.name}"')
+
+
+async def _pass_on(call: Call, pod: Object, port: int) -> TextStream:
+    """Ask a port of a pod, and hand on its answer."""
+    connections: PodConnections | None = call.backend.connections
+    if connections is None or not connections.runs(pod):
+        raise status.no_proxy(call.resource.plural, call.info.name)
+    try:
+        connections.check_pod(pod)
+        address = (pod.get("status") or {}).get("podIP") or ""
+        connection = await connections.connect(pod, port)
+        request = call.request
+        headers = {"host": f"{address}:{port}"}
+        headers |= {name: value for name, value in request.headers.items() if _is_passed_on(name)}
+        answer = await exchange(connection, request.method, _target(call), headers, request.body)
+    except (ApiError, ExchangeError) as error:
+        words = error.message if isinstance(error, ApiError) else str(error)
+        raise _unavailable(f"error trying to reach service: {words}") from error
+    received = [(name, value) for name, value in answer.headers if _is_passed_on(name)]
+    types = [value for name, value in received if name == "content-type"]
+    others = [(name, _moved(call, value) if name == "location" else value) for name, value in received]
+    others = [(name, value) for name, value in others if name != "content-type"]
+    kind = types[0] if types else "application/octet-stream"
+    return TextStream(answer.body, kind, others, answer.status)
+
+
+def _is_passed_on(name: str) -> bool:
+    return name not in _NOT_PASSED_ON and not name.startswith(_IMPERSONATION)
+
+
+def _rest(call: Call) -> tuple[str, str]:
+    """The path of a request up to `proxy`, and what is after it."""
+    before, _, after = call.request.path.partition(f"/{call.info.name}/proxy")
+    return f"{before}/{call.info.name}/proxy", after
+
+
+def _target(call: Call) -> str:
+    """Path and query for the container."""
+    path = quote(_rest(call)[1] or "/", safe=_UNSAFE)
+    return f"{path}?{urlencode(call.request.query)}" if call.request.query else path
+
+
+def _moved(call: Call, location: str) -> str:
+    """A path of the container, to which it leads a client, as a path of this server."""
+    return f"{_rest(call)[0]}{location}" if location.startswith("/") and not location.startswith("//") else location
+
+
+def _unavailable(message: str) -> ApiFault:
+    return ApiFault(503, "ServiceUnavailable", message)
+
+
+def _of_node(call: Call) -> ApiResponse:
+    """The answer of a kubelet.
+
+    Raises:
+        ApiFault: there is no such node (404), or nothing answers this path (501).
+    """
+    name = call.info.name.partition(":")[0]
+    read_stored(replace(call, info=replace(call.info, name=name)))
+    path = _rest(call)[1].strip("/")
+    if call.info.verb != "get" or path not in ("healthz", "pods"):
+        raise status.no_proxy("nodes", name, f"of node {name}, only healthz and pods are answered")
+    if path == "healthz":
+        return ApiResponse(200, b"ok", "text/plain; charset=utf-8")
+    pods = [decode(each.value) for each in call.backend.store.list("/core/pods/").items]
+    own = [pod for pod in pods if pod["spec"].get("nodeName") == name]
+    body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": own}
+    return ApiResponse(200, msgspec.json.encode(body))

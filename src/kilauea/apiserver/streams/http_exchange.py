@@ -1,0 +1,143 @@
+"""One HTTP request over a connection to a container, and its answer as it comes (RFC 9112)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import NamedTuple
+
+from kilauea.api.container_streams import Connection
+
+LONGEST_HEAD = 64 * 1024
+"""Bytes of the status line and the headers of an answer."""
+_WITHOUT_BODY = (204, 304)
+
+
+class ExchangeError(Exception):
+    """There is no answer over HTTP."""
+
+
+class Answer(NamedTuple):
+    """An answer.
+
+    Attributes:
+        status: its code.
+        headers: names in lower case, and values, in their order.
+        body: its parts, decoded from chunks; ends the connection when it is exhausted or closed.
+    """
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: AsyncGenerator[bytes, None]
+
+
+async def exchange(connection: Connection, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    """Send a request and return its answer, once its head is there; the connection ends with its body.
+
+    Raises:
+        ExchangeError: there is no answer, or it is not HTTP.
+    """
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    if body or method in ("POST", "PUT", "PATCH"):
+        lines.append(f"Content-Length: {len(body)}")
+    if any("\r" in line or "\n" in line for line in lines):
+        raise ExchangeError("a header has a line break")
+    reader = _Reader(connection)
+    try:
+        await connection.write("\r\n".join([*lines, "Connection: close", "", ""]).encode() + body)
+        status, received = await reader.head()
+        while 100 <= status < 200:
+            status, received = await reader.head()
+    except BaseException:
+        await connection.close()
+        raise
+    length = None if method != "HEAD" and status not in _WITHOUT_BODY else 0
+    return Answer(status, received, _body(reader, connection, dict(received), length))
+
+
+async def _body(
+    reader: _Reader, connection: Connection, headers: Mapping[str, str], length: int | None
+) -> AsyncGenerator[bytes, None]:
+    try:
+        if length is None and "chunked" in headers.get("transfer-encoding", "").lower():
+            while size := await reader.chunk_size():
+                async for part in reader.exactly(size):
+                    yield part
+                await reader.line()
+            return
+        text = headers.get("content-length", "")
+        if length is None and text.isascii() and text.isdigit():
+            length = int(text)
+        async for part in reader.rest() if length is None else reader.exactly(length):
+            yield part
+    except ExchangeError as error:  # the client is to see that something is missing
+        raise ConnectionResetError(str(error)) from error
+    finally:
+        await connection.close()
+
+
+class _Reader:
+    """Lines and parts of what a connection brings."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._left = b""
+
+    async def line(self) -> bytes:
+        """The next line, without its end."""
+        while b"\n" not in self._left:
+            if len(self._left) > LONGEST_HEAD:
+                raise ExchangeError("the head of the answer is too long")
+            more = await self._connection.read()
+            if not more:
+                raise ExchangeError("EOF")
+            self._left += more
+        line, _, self._left = self._left.partition(b"\n")
+        return line.rstrip(b"\r")
+
+    async def head(self) -> tuple[int, list[tuple[str, str]]]:
+        """Status code and headers."""
+        first = (await self.line()).split(None, 2)
+        if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not (first[1].isdigit() and len(first[1]) == 3):
+            raise ExchangeError("malformed HTTP response")
+        headers, size = [], 0
+        while line := await self.line():
+            size += len(line)
+            if size > LONGEST_HEAD:
+                raise ExchangeError("the head of the answer is too long")
+            name, colon, value = line.decode("latin-1").partition(":")
+            if not colon:
+                raise ExchangeError("malformed HTTP response")
+            headers.append((name.strip().lower(), value.strip()))
+        return int(first[1]), headers
+
+    async def chunk_size(self) -> int:
+        """The bytes of the next chunk; 0 at the end."""
+        text = (await self.line()).partition(b";")[0].strip()
+        try:
+            size = int(text, 16) if len(text) < 16 else -1
+        except ValueError:
+            size = -1
+        if size < 0:
+            raise ExchangeError("malformed HTTP response")
+        return size
+
+    async def exactly(self, count: int) -> AsyncGenerator[bytes, None]:
+        """So many bytes, or fewer if the connection ends before."""
+        while count > 0:
+            part = self._left[:count] or (await self._connection.read())
+            if not part:
+                raise ExchangeError("unexpected EOF")
+            if not self._left:
+                self._left = part
+                continue
+            self._left = self._left[len(part) :]
+            count -= len(part)
+            yield part
+
+    async def rest(self) -> AsyncGenerator[bytes, None]:
+        """All that comes."""
+        if self._left:
+            yield self._left
+            self._left = b""
+        while part := await self._connection.read():
+            yield part

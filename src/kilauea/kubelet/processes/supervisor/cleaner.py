@@ -1,0 +1,110 @@
+"""A process that removes files of containers: a folder in which something was mounted can take long to remove.
+
+It is a child of the supervisor, which writes paths to a pipe, each ended by a zero. When the supervisor ends, it does
+the rest of its work, and ends, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+
+from kilauea.kubelet.processes.supervisor.loop import Loop, would_block
+
+_AGAIN = 0.1
+"""Seconds after which paths are written again that the pipe did not take."""
+_AT_ONCE = 64 * 1024
+_PARTS = ("work/work", "work", "upper", "tmp", "root", "")
+"""Folders of a container that has written nothing, the innermost first."""
+
+
+class Cleaner:
+    """Removes files and folders, later and without waiting.
+
+    Args:
+        loop: knows the processes that the supervisor has started itself.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._pipe = -1
+        self._waiting = b""
+
+    def remove(self, *paths: str) -> None:
+        """Remove files, or folders with everything in them; no error if they do not exist."""
+        if not paths:
+            return
+        due = not self._waiting
+        self._waiting += b"".join(os.fsencode(path) + b"\0" for path in paths)
+        if due:
+            self._write()
+
+    def _write(self) -> None:
+        if self._pipe < 0:
+            self._start()
+        try:
+            while self._waiting:
+                self._waiting = self._waiting[os.write(self._pipe, self._waiting[:_AT_ONCE]) :]
+        except OSError as error:
+            if not would_block(error):  # the process has ended: another one begins with these paths
+                self._waiting = self._waiting[self._waiting.find(b"\0") + 1 :]
+                os.close(self._pipe)
+                self._pipe = -1
+            self._loop.after(_AGAIN, self._write)
+
+    def _start(self) -> None:
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if not pid:
+            try:
+                _serve(reader)
+            finally:
+                os._exit(0)
+        os.close(reader)
+        os.set_blocking(writer, False)
+        self._pipe = writer
+        self._loop.at_exit(pid, lambda status: None)
+
+
+def _serve(reader: int) -> None:
+    """Remove what the pipe names, until it ends."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    # Among them the lock of the folder, which the next supervisor takes, and output of containers.
+    os.closerange(3, reader)
+    os.closerange(reader + 1, os.sysconf("SC_OPEN_MAX"))
+    rest = b""
+    while data := os.read(reader, _AT_ONCE):
+        *paths, rest = (rest + data).split(b"\0")
+        for path in paths:
+            with contextlib.suppress(OSError):
+                _remove(os.fsdecode(path))
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+        return
+    except FileNotFoundError:
+        return
+    except OSError:  # a folder
+        pass
+    try:
+        for part in _PARTS:
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(f"{path}/{part}")
+    except OSError:
+        remove_tree(path)
+
+
+def remove_tree(folder: str) -> None:
+    """Remove a folder and everything in it, also folders that their owner cannot read, as overlays leave them."""
+    for path, folders, _ in os.walk(folder):
+        for name in folders:
+            if not os.path.islink(os.path.join(path, name)):
+                with contextlib.suppress(OSError):
+                    os.chmod(os.path.join(path, name), 0o700)
+    shutil.rmtree(folder, ignore_errors=True)

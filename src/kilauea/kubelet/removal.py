@@ -1,0 +1,17 @@
+"""Removes folders beside the event loop: a disk may take long for that, and pods have volumes of any size."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+_remover = ThreadPoolExecutor(1, "removal")
+
+
+def remove_later(folder: Path) -> None:
+    """Remove a folder with everything in it, after those that were asked for before; no error if it does not exist.
+
+    What is left when the process is killed, the next kubelet removes at its start.
+    """
+    _remover.submit(shutil.rmtree, folder, ignore_errors=True)

@@ -1,0 +1,23 @@
+"""Become another program with limits: `python -m kilauea.runtime.dashboard.limited SECONDS BYTES PROGRAM ARGUMENT ...`.
+
+The limits are on processor time and address space, and the program is nice to others. It replaces this process, so that
+the process that started it can end it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+
+def main(seconds: str, size: str, *command: str) -> None:
+    """Set the limits and become the program."""
+    os.nice(10)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (int(size), int(size)))
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,364 @@
+"""The site: from requests to pages, streams and answers on demand. It changes nothing in the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from urllib.parse import unquote
+
+import msgspec
+from aiohttp import web
+
+from kilauea.api.kinds import EVENTS
+from kilauea.api.ports import Api, ApiError, Clock, Key
+from kilauea.api.quantity import Unit, unit_of
+from kilauea.dashboard.pages import MOST_MANIFEST, Cluster, plan_page
+from kilauea.dashboard.picture import Entry
+from kilauea.dashboard.plan_outcome import outcome, pasted_names, shown_messages
+from kilauea.dashboard.rendering import Renderer
+from kilauea.dashboard.rows import READ_EVENT, Event
+from kilauea.runtime.dashboard.commands import Commands
+from kilauea.runtime.dashboard.sessions import IDLE_SECONDS, Sessions, is_from_site, is_own_host
+from kilauea.runtime.dashboard.streams import MOST_VIEWERS, PATIENCE_SECONDS, Pages, stream
+from kilauea.runtime.dashboard.watching import Watching
+
+STATIC = {
+    "dashboard.css": "text/css",
+    "dashboard.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+    "vendor/htmx.min.js": "text/javascript",
+    "vendor/hx-sse.min.js": "text/javascript",
+    "vendor/uPlot.iife.min.js": "text/javascript",
+    "vendor/uPlot.min.css": "text/css",
+}
+"""Files that are served, with their types."""
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+PAGE_HEADERS = {"Cache-Control": "no-store"}
+OPEN = ("/login", "/static/")
+"""Paths for which no session is needed."""
+EVENTS_SHOWN, PODS_WITH_EVENTS = 100, 10
+"""Events of a job that are shown, and pods whose events are read."""
+LOG_LINES, LOG_BYTES = 200, 256 * 1024
+SEND_BYTES = 64 * 1024
+"""Bytes that the system keeps for a stream whose browser does not read."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The cluster of a site, with the rights of one user.
+
+    Attributes:
+        api: the API.
+        read_log: returns the last lines of the log of a pod: its key, how many lines, how many bytes.
+        commands: plans and explanations.
+        server: the address, as it is shown.
+        secret: what the login page asks for.
+    """
+
+    api: Api
+    read_log: Callable[[Key, int, int], Awaitable[bytes]]
+    commands: Commands
+    server: str
+    secret: str
+
+
+class Site:
+    """The pages of one cluster.
+
+    Args:
+        source: the cluster.
+        cluster: what pages show.
+        watching: keeps that up to date.
+        sessions: who may see it.
+        clock: the time.
+    """
+
+    def __init__(self, source: Source, cluster: Cluster, watching: Watching, sessions: Sessions, clock: Clock) -> None:
+        self._source, self._cluster, self._watching = source, cluster, watching
+        self._sessions = sessions
+        self._renderer = Renderer(clock.now, source.server)
+        self._pages = Pages(cluster, self._renderer, watching.refresh)
+        self._viewers = 0
+        self._port = 0
+        self._files = {name: files("kilauea.dashboard").joinpath("static", name).read_bytes() for name in STATIC}
+        self._tags = {name: f'"{hashlib.sha256(data).hexdigest()[:20]}"' for name, data in self._files.items()}
+
+    @asynccontextmanager
+    async def serving(self, host: str, port: int) -> AsyncIterator[int]:
+        """Serve for the length of a block; gives the port, which is a free one for 0.
+
+        Raises:
+            OSError: the address cannot be had.
+        """
+        application = web.Application(client_max_size=2 * MOST_MANIFEST, middlewares=[self._guard])
+        application.add_routes(
+            [
+                web.get("/login", self._login_page, allow_head=False),
+                web.post("/login", self._login),
+                web.get("/static/{name:.+}", self._static),
+                web.get("/live{path:/.*}", self._live),
+                web.get("/series", self._series),
+                web.get("/plan", self._plan_page),
+                web.post("/plan", self._plan),
+                web.get("/jobs/{kind}/{namespace}/{name}/explain", self._explain),
+                web.get("/jobs/{kind}/{namespace}/{name}/events", self._events),
+                web.get("/jobs/{kind}/{namespace}/{name}/logs", self._logs),
+                web.get("/{path:.*}", self._page),
+            ]
+        )
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+            self._port = runner.addresses[0][1]
+            yield self._port
+        finally:
+            await runner.cleanup()
+
+    @property
+    def _cookie(self) -> str:
+        """The name of the cookie: browsers send those of one host to all its ports."""
+        return f"kilauea-dashboard-{self._port}"
+
+    @web.middleware
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Let requests through that are meant for the site, from its own pages, within a session."""
+        try:
+            response = await self._guarded(request, handler)
+        except web.HTTPException as error:
+            response = error
+        if not response.prepared:
+            response.headers.update(HEADERS)
+            if not request.path.startswith("/static/"):
+                response.headers.update(PAGE_HEADERS)
+        if isinstance(response, web.HTTPException):
+            raise response
+        return response
+
+    async def _guarded(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        if not is_own_host(request.headers.get("Host", ""), self._port):
+            raise web.HTTPMisdirectedRequest(text="This site answers only to 127.0.0.1, localhost and [::1].\n")
+        if request.method != "GET" and not is_from_site(request.headers):
+            raise web.HTTPForbidden(text="Requests that ask for work must come from the site itself.\n")
+        if not request.path.startswith(OPEN):
+            if not self._sessions.knows(request.cookies.get(self._cookie, "")):
+                if request.method == "GET" and request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate":
+                    raise web.HTTPSeeOther("/login")
+                raise web.HTTPUnauthorized(text="Log in first.\n")
+            self._watching.begin()
+        return await handler(request)
+
+    # --- login
+
+    async def _login_page(self, request: web.Request) -> web.StreamResponse:
+        token = request.query.get("token", "")
+        return self._enter(request, token) if token else self._ask("")
+
+    async def _login(self, request: web.Request) -> web.StreamResponse:
+        return self._enter(request, str((await request.post()).get("token", "")).strip())
+
+    def _enter(self, request: web.Request, token: str) -> web.StreamResponse:
+        secret = self._sessions.enter(token)
+        if not secret:
+            return self._ask("That is not a valid token, or its link has been used.", 403)
+        response = web.HTTPSeeOther("/")
+        response.set_cookie(self._cookie, secret, max_age=IDLE_SECONDS, httponly=True, samesite="Strict", path="/")
+        return response
+
+    def _ask(self, error: str, status: int = 200) -> web.Response:
+        return _html(self._renderer.login(self._source.secret, error), status)
+
+    # --- pages
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        text = self._pages.whole(request.rel_url.raw_path, _query(request), f"/live{request.rel_url.raw_path_qs}")
+        if text is None:
+            raise web.HTTPNotFound(text="There is no such page.\n")
+        response = _html(text)
+        response.enable_compression()
+        return response
+
+    async def _static(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        if name not in self._files:
+            raise web.HTTPNotFound(text="There is no such file.\n")
+        headers = {"ETag": self._tags[name], "Cache-Control": "no-cache"}
+        if request.headers.get("If-None-Match") == self._tags[name]:
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=self._files[name], content_type=STATIC[name], charset="utf-8", headers=headers)
+
+    async def _live(self, request: web.Request) -> web.StreamResponse:
+        path = request.rel_url.raw_path.removeprefix("/live")
+        if self._viewers >= MOST_VIEWERS:
+            raise web.HTTPServiceUnavailable(text=f"{MOST_VIEWERS} pages are open already: close one.\n")
+        if self._pages.rendered(path, _query(request)) is None:
+            raise web.HTTPNotFound(text="There is no such page.\n")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **HEADERS, **PAGE_HEADERS})
+        self._viewers += 1
+        try:
+            _bound(request)
+            await response.prepare(request)
+            await stream(self._pages, path, _query(request), _sender(request, response))
+        except ConnectionError:
+            response.force_close()
+        finally:
+            self._viewers -= 1
+        return response
+
+    async def _series(self, request: web.Request) -> web.StreamResponse:
+        query = _query(request)
+        queue, resource = query.get("queue", ""), query.get("resource", "")
+        series = self._cluster.series
+        scale = 1 / 1000 if unit_of(resource) is Unit.MILLI else 1
+        used, deserved = (_scaled(line, scale) for line in series.of(queue, resource))
+        unit = "bytes" if unit_of(resource) is Unit.BYTES else ""
+        found = {"times": series.times(), "used": used, "deserved": deserved, "unit": unit}
+        return web.Response(text=json.dumps(found), content_type="application/json")
+
+    # --- on demand
+
+    async def _plan_page(self, request: web.Request) -> web.StreamResponse:
+        return _html(self._renderer.page(plan_page("", None)))
+
+    async def _plan(self, request: web.Request) -> web.StreamResponse:
+        manifest = str((await request.post()).get("manifest", ""))
+        given = manifest.encode()
+        if len(given) > MOST_MANIFEST:
+            model = outcome(None, "", f"the objects have {len(given)} bytes: give at most {MOST_MANIFEST}")
+        else:
+            done = await self._source.commands.run("plan", "-f", "-", "-o", "json", given=given)
+            model = outcome(_object_in(done.output), done.errors, done.fault, pasted_names(given))
+        if "HX-Request" in request.headers:
+            return _html(self._renderer.template("outcome.html", model))
+        return _html(self._renderer.page(plan_page(manifest, model)))
+
+    async def _explain(self, request: web.Request) -> web.StreamResponse:
+        entry = self._entry(request)
+        kind = "job" if entry.kind == "Job" else "podgroup"
+        words = ("explain", kind, entry.key.name, "-n", entry.key.namespace)
+        done = await self._source.commands.run(*words)
+        messages = shown_messages(done.errors)
+        error = done.fault or ("\n".join(messages) if done.code else "")
+        model = {
+            "text": done.output.decode(errors="replace"),
+            "error": error,
+            "label": "Explanation",
+            "empty": "nothing to explain",
+            "command": f"kilauea {' '.join(words)}",
+        }
+        return _html(self._renderer.template("text.html", model))
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        entry = self._entry(request)
+        names = [entry.key.name, *([entry.group.name] if entry.group is not None else [])]
+        pods = self._cluster.picture.pods_of(entry)
+        names += [pod.key.name for pod in pods[:PODS_WITH_EVENTS]]
+        uids = {pod.uid for pod in pods}
+        try:
+            lists = await asyncio.gather(*(self._events_about(entry.key.namespace, name) for name in names))
+        except ApiError as error:
+            return _html(self._renderer.template("events.html", {"error": str(error), "events": [], "more": 0}))
+        found = {each.key: each for events in lists for each in events if _concerns(each, entry, uids)}
+        newest = sorted(found.values(), key=lambda each: (-each.at, each.key))
+        model = {"error": "", "events": newest[:EVENTS_SHOWN], "more": max(0, len(newest) - EVENTS_SHOWN)}
+        return _html(self._renderer.template("events.html", model))
+
+    async def _events_about(self, namespace: str, name: str) -> list[Event]:
+        listed = await self._source.api.list(EVENTS, namespace, fields=f"involvedObject.name={name}")
+        return [READ_EVENT(item) for item in listed.items]
+
+    async def _logs(self, request: web.Request) -> web.StreamResponse:
+        entry, name = self._entry(request), request.query.get("pod", "")
+        model = {"text": "", "error": "", "label": f"Log of {name}", "empty": "The log is empty.", "command": ""}
+        if any(pod.key.name == name for pod in self._cluster.picture.pods_of(entry)):
+            model["command"] = f"kubectl logs {name} -n {entry.key.namespace} --tail={LOG_LINES}"
+            try:
+                found = await self._source.read_log(Key(entry.key.namespace, name), LOG_LINES, LOG_BYTES)
+                model["text"] = found[-LOG_BYTES:].decode(errors="replace")
+            except ApiError as error:
+                model["error"] = str(error)
+        else:
+            model["error"] = f"The job has no pod {name}." if name else "No pod of the job has started."
+        return _html(self._renderer.template("text.html", model))
+
+    def _entry(self, request: web.Request) -> Entry:
+        """The job that a request is about.
+
+        Raises:
+            HTTPNotFound: there is none.
+        """
+        parts = [unquote(each) for each in request.rel_url.raw_path.split("/")[2:5]]
+        found = self._cluster.picture.find(*parts) if len(parts) == 3 else None
+        if found is None:
+            raise web.HTTPNotFound(text="There is no such job.\n")
+        return found
+
+
+def _bound(request: web.Request) -> None:
+    """Let the system keep little for a browser that does not read."""
+    connection = request.transport.get_extra_info("socket") if request.transport is not None else None
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+
+
+def _sender(request: web.Request, response: web.StreamResponse) -> Callable[[bytes], Awaitable[None]]:
+    """Sends to a browser; one that reads nothing for too long is disconnected."""
+
+    async def send(data: bytes) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await response.write(data)
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError("the browser reads nothing") from None
+
+    return send
+
+
+def _concerns(event: Event, entry: Entry, uids: set[str]) -> bool:
+    """True if an event is about a job, its pod group, or one of its pods."""
+    kind, key, uid = event.about
+    return uid in uids if kind == "Pod" else key == (entry.key if kind == entry.kind else entry.group)
+
+
+def _query(request: web.Request) -> Mapping[str, str]:
+    return {name: request.query[name] for name in request.query}
+
+
+def _html(text: str, status: int = 200) -> web.Response:
+    return web.Response(text=text, status=status, content_type="text/html")
+
+
+def _object_in(text: bytes) -> Mapping[str, object] | None:
+    """The JSON object in an output; None if there is none."""
+    try:
+        found: dict[str, object] = msgspec.json.decode(text, type=dict)
+    except msgspec.MsgspecError:
+        return None
+    return found
+
+
+def _scaled(values: list[float | None], scale: float) -> list[float | None]:
+    return [None if value is None else round(value * scale, 3) for value in values]

@@ -1,0 +1,116 @@
+"""Live pages: each browser has one stream, which brings the parts of its page that have changed.
+
+Nothing is kept for a browser but what it was sent last. Changes gather for a second or more, the longer the more a page
+costs, so that a viewer takes a bounded share of a processor. While a browser does not read, nothing is made for it; one
+that does not read for long is disconnected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from kilauea.dashboard.pages import Cluster, page_of
+from kilauea.dashboard.rendering import Renderer, change
+
+SHORTEST_PAUSE = 1.0
+"""Seconds between two looks at what has changed."""
+SHARE = 0.03
+"""Largest part of a processor that a viewer takes."""
+QUIET_SECONDS = 15.0
+"""Seconds after which something is sent in any case, so that a lost connection is noticed."""
+PATIENCE_SECONDS = 20.0
+"""Seconds for which a browser may read nothing."""
+MOST_VIEWERS = 100
+MOST_RENDERED = 32
+"""Pages that are kept as text, for viewers of the same page."""
+_AGE = re.compile(r"(<time [^>]*>)[^<]*")
+
+Query = Mapping[str, str]
+
+
+class Rendered(NamedTuple):
+    """The parts of a page as text, and the processor time that they took, in seconds."""
+
+    parts: Mapping[str, str]
+    digests: Mapping[str, bytes]
+    seconds: float
+
+
+class Pages:
+    """Makes the texts of pages, once for all viewers of the same page.
+
+    Args:
+        cluster: what to show.
+        renderer: templates.
+        refresh: called before a page is made.
+    """
+
+    def __init__(self, cluster: Cluster, renderer: Renderer, refresh: Callable[[], None]) -> None:
+        self._cluster, self._renderer, self._refresh = cluster, renderer, refresh
+        self._kept: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], tuple[Any, Rendered]] = OrderedDict()
+
+    def whole(self, path: str, query: Query, live: str) -> str | None:
+        """A whole page; None if there is none at the path."""
+        self._refresh()
+        page = page_of(path, query, self._cluster)
+        return self._renderer.page(page, live) if page is not None else None
+
+    def rendered(self, path: str, query: Query) -> Rendered | None:
+        """The parts of a page that may change; None if there is no such page."""
+        self._refresh()
+        at = path, tuple(sorted(query.items()))
+        version = self._cluster.version
+        known = self._kept.get(at)
+        if known is not None and known[0] == version:
+            self._kept.move_to_end(at)
+            return known[1]
+        started = time.thread_time()
+        page = page_of(path, query, self._cluster)
+        if page is None:
+            return None
+        parts = {part.id: self._renderer.part(part) for part in page.parts if part.id not in page.still}
+        digests = {id: _digest(text) for id, text in parts.items()}
+        found = Rendered(parts, digests, time.thread_time() - started)
+        self._kept[at] = version, found
+        while len(self._kept) > MOST_RENDERED:
+            self._kept.popitem(last=False)
+        return found
+
+
+def _digest(text: str) -> bytes:
+    """A digest of a part without the ages in it, which browsers count themselves."""
+    return hashlib.blake2b(_AGE.sub(r"\1", text).encode(), digest_size=16).digest()
+
+
+async def stream(pages: Pages, path: str, query: Query, send: Callable[[bytes], Awaitable[None]]) -> None:
+    """Send changes of a page until its viewer is gone.
+
+    Args:
+        pages: makes the texts.
+        path: the page.
+        query: its query.
+        send: sends bytes, and waits while the viewer does not read; raises `ConnectionError` when the viewer is gone.
+    """
+    sent: dict[str, bytes] = {}
+    seen: Rendered | None = None
+    spoken = time.monotonic()
+    while True:
+        found = pages.rendered(path, query)
+        if found is None:
+            return
+        if found is not seen:
+            news = [id for id, digest in found.digests.items() if sent.get(id) != digest]
+            if news:
+                await send("".join(change(id, found.parts[id]) for id in news).encode())
+                spoken = time.monotonic()
+            sent, seen = dict(found.digests), found
+        elif time.monotonic() - spoken > QUIET_SECONDS:
+            await send(b": quiet\n\n")
+            spoken = time.monotonic()
+        await asyncio.sleep(max(SHORTEST_PAUSE, found.seconds / SHARE))

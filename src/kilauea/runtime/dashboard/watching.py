@@ -1,0 +1,131 @@
+"""Keeps the picture of a cluster up to date, with the rights of one user, and takes samples of its queues."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+from kilauea.api.ports import Api, ApiError, Clock, Resource
+from kilauea.api.wellknown import ROOT_QUEUE
+from kilauea.client.reflector import Reflector
+from kilauea.dashboard.pages import Cluster
+from kilauea.dashboard.picture import Figures, QueueFigures, main_resources
+from kilauea.dashboard.rows import REDUCERS
+from kilauea.dashboard.series import PERIOD_SECONDS, Sample
+from kilauea.dashboard.tables import Table
+from kilauea.engine.plan import QueueOutcome
+
+REFUSED_SECONDS = 60.0
+"""Seconds after which a kind that may not be listed is asked for again: rights may have been given meanwhile."""
+log = logging.getLogger(__name__)
+
+
+class Watching:
+    """Follows what pages show.
+
+    Args:
+        api: the cluster, with the rights of the user.
+        cluster: is kept up to date.
+        clock: the time.
+        rng: length of pauses.
+        namespace: the only namespace to look at; empty for all.
+        known: returns the figures of queues that their scheduler in this process has; None without such a scheduler.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        cluster: Cluster,
+        clock: Clock,
+        rng: Random,
+        namespace: str = "",
+        known: Callable[[], Mapping[str, QueueOutcome]] | None = None,
+    ) -> None:
+        self._api, self._cluster, self._clock, self._rng = api, cluster, clock, rng
+        self._namespace, self._known = namespace, known
+        self._last: Mapping[str, QueueOutcome] = {}
+        self._wanted, self._looked_at = asyncio.Event(), asyncio.Event()
+
+    def begin(self) -> None:
+        """Watch from now on, as a page was asked for."""
+        self._wanted.set()
+        self._looked_at.set()
+
+    async def looked_at(self) -> None:
+        """Wait until a page is asked for that was not asked for before this call."""
+        self._looked_at.clear()
+        await self._looked_at.wait()
+
+    async def run(self) -> None:
+        """Take samples, and watch once that is asked for, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._sample())
+            await self._wanted.wait()
+            for resource, table, fields in self._cluster.picture.watched:
+                tasks.create_task(self._follow(resource, table, fields), name=f"dashboard watches {resource.plural}")
+
+    async def _follow(self, resource: Resource, table: Table[object], fields: str) -> None:
+        """Watch a kind; one that may not be listed is empty, and is asked for again later."""
+        while True:
+            reflector = Reflector(
+                self._api,
+                resource,
+                table,
+                self._clock,
+                self._rng,
+                namespace=self._namespace if resource.namespaced else "",
+                fields=fields,
+                may_lack=True,
+                may_be_refused=True,
+                reduce=REDUCERS.get(resource),
+            )
+            try:
+                await reflector.run()
+            except ApiError as error:
+                table.refuse(str(error))
+            await self._clock.sleep(REFUSED_SECONDS)
+
+    def refresh(self) -> None:
+        """Take the time, and the newest figures of the scheduler, for a page that is to be made."""
+        self._looked_at.set()
+        self._update()
+
+    def _update(self) -> None:
+        self._cluster.now = self._clock.now()
+        if self._known is not None and (found := self._known()) is not self._last:
+            self._last, self._cluster.figures = found, figures_of(found)
+
+    async def _sample(self) -> None:
+        """Add a sample of all queues, at equal distances."""
+        while True:
+            await self._clock.sleep(PERIOD_SECONDS)
+            self._update()
+            cluster = self._cluster
+            if cluster.picture.complete and len(cluster.picture.queues):
+                offered = cluster.sums[0]
+                samples = cluster.forest.samples(offered)
+                cluster.series.add(cluster.now, _resources(main_resources(offered)), samples)
+            elif cluster.figures:
+                known = [(name, f) for name, f in cluster.figures.items() if f.allocated is not None]
+                samples = {name: Sample(f.allocated or {}, f.deserved or {}) for name, f in known}
+                names = {name for each in samples.values() for name in each.used if "/" in name}
+                cluster.series.add(cluster.now, _resources(["cpu", "memory", *sorted(names)]), samples)
+
+
+def _resources(names: Sequence[str]) -> Sequence[str]:
+    return names[:MOST_SAMPLED]
+
+
+MOST_SAMPLED = 5
+"""Resources with samples."""
+
+
+def figures_of(queues: Mapping[str, QueueOutcome]) -> Figures:
+    """The figures of queues after a cycle; plugins differ in whether those of a parent include its children."""
+    parents = {queue.parent or ROOT_QUEUE for name, queue in queues.items() if name != ROOT_QUEUE}
+    return {
+        name: QueueFigures(queue.deserved, queue.allocated if name not in parents else None)
+        for name, queue in queues.items()
+    }

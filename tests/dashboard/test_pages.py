@@ -1,0 +1,134 @@
+"""Pages as HTML: every text of an object is shown as text, and every page stands with and without objects."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from kilauea.api.ports import Key
+from kilauea.dashboard.pages import LINKS, Cluster, job_path, node_path, page_of, plan_page
+from kilauea.dashboard.picture import Picture
+from kilauea.dashboard.rendering import Renderer, change
+from support.dashboard_objects import NOW, cluster_of, event, group, job, node, pod, queue, tell
+
+HOSTILE = (
+    """</script><script>alert(1)</script>"'><img src=x onerror=alert(2)><hx-partial hx-target="body">&amp;{{7*7}}"""
+)
+PATHS = [path for path, _ in LINKS if path != "/plan"]
+RENDERER = Renderer(lambda: NOW, "https://server")
+VOID = {"meta", "link", "input", "img", "br"}
+
+
+class Checker(HTMLParser):
+    """Collects the tags of a page, and fails if they do not nest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+
+
+def checked(html: str) -> Checker:
+    checker = Checker()
+    checker.feed(html)
+    assert checker.open == []
+    return checker
+
+
+def html_of(cluster: Cluster, path: str, **query: str) -> str:
+    page = page_of(path, query, cluster)
+    assert page is not None
+    return RENDERER.page(page, f"/live{path}")
+
+
+def hostile() -> Cluster:
+    """A cluster in which every text that users choose is markup."""
+    picture = Picture()
+    tell(picture.nodes, node(HOSTILE), node("plain", cordoned=True), node("down", ready=False))
+    tell(picture.queues, queue("root"), queue(HOSTILE, "root", allocated="3", deserved="2", guarantee="1"))
+    tell(picture.jobs, job(HOSTILE, HOSTILE))
+    tell(picture.groups, group(HOSTILE, HOSTILE, why=f"{HOSTILE}: {HOSTILE}", job=HOSTILE))
+    tell(picture.pods, pod(HOSTILE, HOSTILE, on=HOSTILE, phase=HOSTILE))
+    tell(picture.evicted, event("Evict", HOSTILE, HOSTILE))
+    tell(picture.preempted, event("Preempted", f"Preempted by Job team/{HOSTILE} on node n", HOSTILE))
+    picture.hypernodes.refuse(HOSTILE)
+    return cluster_of(picture)
+
+
+DETAILS = [job_path("Job", Key("team", HOSTILE)), node_path(HOSTILE)]
+
+
+@pytest.mark.parametrize("path", [*PATHS, *DETAILS])
+def test_names_with_markup_are_text(path: str) -> None:
+    checker = checked(html_of(hostile(), path, at=HOSTILE, search="", domain=""))
+    scripts = [attributes for tag, attributes in checker.tags if tag == "script"]
+    assert all(set(attributes) == {"defer", "src"} for attributes in scripts)
+    assert not [tag for tag, attributes in checker.tags if tag == "img" or "onerror" in attributes]
+
+
+def test_names_are_not_templates() -> None:
+    assert "{{7*7}}" in html_of(hostile(), "/queues")
+
+
+@pytest.mark.parametrize(
+    "name", ["search", "queue", "namespace", "reason", "state", "at", "domain", "page", "resource"]
+)
+@pytest.mark.parametrize("path", PATHS)
+def test_a_query_with_markup_is_text(path: str, name: str) -> None:
+    checker = checked(html_of(hostile(), path, **{name: HOSTILE}))
+    assert not [tag for tag, attributes in checker.tags if tag == "img" or "onerror" in attributes]
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/jobs/Job/team/none", "/jobs/PodGroup/team/none", "/nodes/none"])
+def test_every_page_stands_without_objects_and_before_they_are_read(path: str) -> None:
+    checked(html_of(cluster_of(Picture()), path))
+    assert "is being read" in html_of(Cluster(Picture(), cluster_of(Picture()).series), path)
+
+
+@pytest.mark.parametrize("path", ["/other", "/jobs/Job/team", "/jobs/Secret/team/x", "/nodes/a/b", "/jobs/", "//"])
+def test_another_path_is_not_a_page(path: str) -> None:
+    found = page_of(path, {}, cluster_of(Picture()))
+    assert found is None or path in ("/jobs/", "//")
+
+
+@pytest.mark.parametrize("path", [*PATHS, *DETAILS])
+def test_pages_have_landmarks_headings_captions_and_unique_ids(path: str) -> None:
+    checker = checked(html_of(hostile(), path))
+    tags = [tag for tag, _ in checker.tags]
+    assert [tags.count(each) for each in ("header", "main", "h1")] == [1, 1, 1]
+    assert tags.count("caption") == tags.count("table")
+    ids = [attributes["id"] for _, attributes in checker.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert not [attributes for _, attributes in checker.tags if "style" in attributes]
+
+
+def test_the_form_for_plans_keeps_what_was_pasted() -> None:
+    html = RENDERER.page(plan_page("a: </textarea><script>x</script>", None))
+    assert "a: &lt;/textarea&gt;&lt;script&gt;" in html
+    checked(html)
+
+
+def test_a_change_of_a_part_is_one_message_of_the_stream() -> None:
+    begin, end = '<hx-partial hx-target="#jobs" hx-swap="outerMorph">', "</hx-partial>"
+    found = change("jobs", "<p>one\ntwo\n\nthree</p>")
+    assert found == f"data: {begin}<p>one\ndata: two\ndata: \ndata: three</p>{end}\n\n"
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r", "\r\n", "\u2028", "\x0b", "\x85"])
+def test_no_text_of_an_object_can_end_a_message_of_the_stream(ending: str) -> None:
+    message = change("jobs", f"<p>a{ending}{ending}data: b</p>")
+    assert not re.search(r"(\r\n|\r|\n)(\r\n|\r|\n)", message.removesuffix("\n\n"))
+    assert all(line.startswith("data: ") for line in re.split(r"\r\n|\r|\n", message.removesuffix("\n\n")))

@@ -1,0 +1,342 @@
+"""The site over HTTP, beside a real API server in memory: who gets in, what is sent, and browsers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from kilauea.api.kinds import NODES
+from kilauea.api.ports import ApiError, Key
+from kilauea.apiserver.admission.chain import admission_steps
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.bootstrap import create_first_objects
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.resources.builtin import builtin_types
+from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.storage import Store
+from kilauea.client.rest import Client
+from kilauea.dashboard.pages import MOST_MANIFEST, Cluster
+from kilauea.dashboard.picture import Picture
+from kilauea.dashboard.series import Series
+from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.cluster.direct import DirectClient
+from kilauea.runtime.dashboard import streams
+from kilauea.runtime.dashboard.commands import Commands, Done
+from kilauea.runtime.dashboard.sessions import IDLE_SECONDS, MOST_SESSIONS, Sessions
+from kilauea.runtime.dashboard.site import Site, Source
+from kilauea.runtime.dashboard.watching import Watching
+from support.virtual_time import LoopClock, VirtualLoop
+
+ESTABLISHED = "01"
+"""The state of a connection as the system lists it."""
+PASSWORD = "the-servers-token"
+
+
+@dataclass
+class Running:
+    """A site that answers."""
+
+    base: str
+    port: int
+    sessions: Sessions
+    cluster: Cluster
+    client: Client
+    browser: aiohttp.ClientSession
+    """With cookies, and without redirects unless a test asks for them."""
+    links: list[str]
+
+    async def log_in(self) -> None:
+        """Open the link that works next."""
+        async with self.browser.get(f"{self.base}/login?token={self.sessions.token}") as answer:
+            assert answer.status == 200
+
+    async def text(self, path: str, status: int = 200, **headers: str) -> str:
+        """What is at a path."""
+        async with self.browser.get(self.base + path, allow_redirects=False, headers=headers) as answer:
+            assert answer.status == status
+            return await answer.text()
+
+
+class Refusing(DirectClient):
+    """A client of a user who may not list nodes."""
+
+    async def list(self, resource: Any, *args: Any, **kwargs: Any) -> Any:
+        if resource == NODES:
+            raise ApiError(403, "Forbidden", 'nodes is forbidden: User "ann" cannot list resource "nodes"')
+        return await super().list(resource, *args, **kwargs)
+
+
+@asynccontextmanager
+async def site(client_of: Callable[[ApiServer], Client] | None = None) -> AsyncIterator[Running]:
+    """A site beside an API server of its own."""
+    clock, rng = SystemClock(), Random(1)
+    store = await Store.open(None, "memory")
+    api = ApiServer(Backend(store, Registry(builtin_types()), clock.now, rng, admission_steps()))
+    await create_first_objects(api)
+    client = client_of(api) if client_of is not None else DirectClient(api, "tester", rng)
+    cluster, links = Cluster(Picture(), Series()), list[str]()
+    watching = Watching(client, cluster, clock, rng)
+    sessions = Sessions(clock, PASSWORD, links.append)
+    commands = Commands(Path("/nonexistent/kubeconfig"), {"PYTHONPATH": ":".join(sys.path)})
+    running = Site(Source(client, client.log, commands, "here", "Token"), cluster, watching, sessions, clock)
+    watch = asyncio.create_task(watching.run())
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with running.serving("127.0.0.1", 0) as port, aiohttp.ClientSession(cookie_jar=jar) as browser:
+        yield Running(f"http://127.0.0.1:{port}", port, sessions, cluster, client, browser, links)
+    watch.cancel()
+    await asyncio.gather(watch, return_exceptions=True)
+    await store.close()
+
+
+def run(test: Callable[[Running], Coroutine[Any, Any, None]], client_of: Any = None) -> None:
+    """Run a test at a site."""
+
+    async def main() -> None:
+        async with asyncio.timeout(60), site(client_of) as running:
+            await test(running)
+
+    asyncio.run(main())
+
+
+async def until(true: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for something that is to become true."""
+    while not await true():
+        await asyncio.sleep(0.02)
+
+
+def node(name: str) -> dict[str, Any]:
+    status = {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def test_a_link_works_once_and_the_next_one_is_told() -> None:
+    async def test(at: Running) -> None:
+        first = at.sessions.token
+        await at.log_in()
+        assert at.links == [at.sessions.token]
+        assert "<h1>Overview</h1>" in await at.text("/")
+        async with aiohttp.ClientSession() as other, other.get(f"{at.base}/login?token={first}") as answer:
+            assert answer.status == 403
+            assert "has been used" in await answer.text()
+
+    run(test)
+
+
+def test_the_servers_own_token_opens_the_site_too() -> None:
+    async def test(at: Running) -> None:
+        for token, status in (("wrong", 403), ("", 403), (PASSWORD, 200)):
+            async with at.browser.post(f"{at.base}/login", data={"token": token}) as answer:
+                assert answer.status == status
+        assert "<h1>Jobs</h1>" in await at.text("/jobs")
+
+    run(test)
+
+
+def test_without_a_session_nothing_is_shown() -> None:
+    async def test(at: Running) -> None:
+        for path in ("/", "/jobs", "/live/", "/series", "/plan", "/jobs/Job/a/b/logs"):
+            await at.text(path, 303)
+            await at.text(path, 401, **{"Sec-Fetch-Mode": "cors"})
+        async with at.browser.post(f"{at.base}/plan", data={"manifest": "a"}) as answer:
+            assert answer.status == 401
+        assert not at.cluster.picture.nodes.complete, "nothing is watched for strangers"
+
+    run(test)
+
+
+def test_the_cookie_is_not_for_scripts_nor_for_other_sites() -> None:
+    async def test(at: Running) -> None:
+        async with at.browser.get(f"{at.base}/login?token={at.sessions.token}", allow_redirects=False) as answer:
+            cookie = answer.headers["Set-Cookie"]
+        assert cookie.startswith(f"kilauea-dashboard-{at.port}=")
+        assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+
+    run(test)
+
+
+def test_every_answer_forbids_foreign_scripts_and_frames() -> None:
+    async def test(at: Running) -> None:
+        await at.log_in()
+        for path in ("/", "/login", "/static/dashboard.js", "/none", "/live/none"):
+            async with at.browser.get(at.base + path) as answer:
+                policy = answer.headers["Content-Security-Policy"]
+                assert "default-src 'none'" in policy
+                assert "unsafe" not in policy
+                assert "frame-ancestors 'none'" in policy
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:80", ""]
+)
+def test_a_name_that_resolves_to_this_machine_is_not_the_site(host: str) -> None:
+    async def test(at: Running) -> None:
+        await at.log_in()
+        await at.text("/", 421, Host=host)
+        await at.text("/", 200, Host=f"localhost:{at.port}")
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "http://127.0.0.1:1"}, {"Origin": "null"}, {"Sec-Fetch-Site": "same-site"}]
+)
+def test_work_is_not_done_for_pages_of_other_ports(headers: dict[str, str]) -> None:
+    async def test(at: Running) -> None:
+        await at.log_in()
+        async with at.browser.post(f"{at.base}/plan", data={"manifest": "a"}, headers=headers) as answer:
+            assert answer.status == 403
+
+    run(test)
+
+
+def test_a_change_comes_over_the_stream_as_the_part_of_the_page_that_shows_it() -> None:
+    async def test(at: Running) -> None:
+        await at.log_in()
+        async with at.browser.get(f"{at.base}/live/nodes") as stream:
+            assert stream.headers["Content-Type"] == "text/event-stream"
+            await at.client.create(NODES, "", node("late"))
+            found = b""
+            while b'hx-target="#nodes"' not in found or b"late" not in found:
+                found += await stream.content.readany()
+
+    run(test)
+
+
+def test_a_page_that_does_not_change_sends_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "SHORTEST_PAUSE", 0.02)
+
+    async def test(at: Running) -> None:
+        await at.log_in()
+
+        async def complete() -> bool:
+            return at.cluster.picture.complete
+
+        await until(complete)
+        async with at.browser.get(f"{at.base}/live/jobs") as stream:
+            await stream.content.readuntil(b"\n\n")
+            await stream.content.readuntil(b"\n\n")
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await stream.content.readany()
+
+    run(test)
+
+
+def test_a_browser_that_never_reads_is_dropped_and_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kilauea.runtime.dashboard.site.PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(streams, "SHORTEST_PAUSE", 0.01)
+
+    async def test(at: Running) -> None:
+        await at.log_in()
+        for number in range(200):
+            await at.client.create(NODES, "", node(f"n{number}"))
+        cookies = at.browser.cookie_jar.filter_cookies(URL(at.base))
+        cookie = "; ".join(f"{name}={morsel.value}" for name, morsel in cookies.items())
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", at.port))
+        deaf.send(f"GET /live/nodes HTTP/1.1\r\nHost: 127.0.0.1:{at.port}\r\nCookie: {cookie}\r\n\r\n".encode())
+        made = 0
+
+        async def closed() -> bool:
+            nonlocal made
+            made += 1
+            changed = node("n0") | {"spec": {"unschedulable": bool(made % 2)}}
+            changed["metadata"] = {"name": "n0", "labels": {"turn": str(made)}}
+            await at.client.patch(NODES, Key("", "n0"), {"metadata": changed["metadata"], "spec": changed["spec"]})
+            assert "n199" in await at.text("/nodes?search=n199")
+            port = f":{deaf.getsockname()[1]:04X}"
+            rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()]
+            return not [row for row in rows if row[2].endswith(port) and row[3] == ESTABLISHED]
+
+        await until(closed)
+        deaf.close()
+
+    run(test)
+
+
+def test_a_kind_that_the_user_may_not_list_is_named_and_the_rest_is_shown() -> None:
+    async def test(at: Running) -> None:
+        await at.log_in()
+
+        async def told() -> bool:
+            return "You may not list nodes" in await at.text("/")
+
+        await until(told)
+        text = await at.text("/")
+        assert "User &#34;ann&#34; cannot list resource" in text
+        assert "<h1>Overview</h1>" in text
+
+    run(test, lambda api: Refusing(api, "ann"))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        pytest.param("x" * (MOST_MANIFEST + 1), "give at most", id="too much"),
+        pytest.param("kind: Job", "no such file", id="the command says what is wrong"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_says_why(manifest: str, words: str) -> None:
+    async def test(at: Running) -> None:
+        await at.log_in()
+        async with at.browser.post(f"{at.base}/plan", data={"manifest": manifest}) as answer:
+            assert answer.status == 200
+            assert words in await answer.text()
+
+    run(test)
+
+
+def test_static_files_are_only_those_of_the_site() -> None:
+    async def test(at: Running) -> None:
+        for path in (
+            "/static/../pages.py",
+            "/static/%2e%2e/pages.py",
+            "/static/vendor/MANIFEST",
+            "/static//etc/passwd",
+        ):
+            async with at.browser.get(URL(at.base + path, encoded=True)) as answer:
+                assert "import" not in await answer.text()
+        async with at.browser.get(f"{at.base}/static/dashboard.css") as answer:
+            tag = answer.headers["ETag"]
+        await at.text("/static/dashboard.css", 304, **{"If-None-Match": tag})
+
+    run(test)
+
+
+def test_sessions_end_when_they_are_idle_and_the_oldest_for_too_many() -> None:
+    loop = VirtualLoop()
+    sessions = Sessions(LoopClock(loop), "password")
+    first = sessions.enter("password")
+    loop.seconds += IDLE_SECONDS - 1
+    assert sessions.knows(first)
+    loop.seconds += IDLE_SECONDS + 1
+    assert not sessions.knows(first)
+    kept = []
+    for _ in range(MOST_SESSIONS + 1):
+        loop.seconds += 1
+        kept.append(sessions.enter("password"))
+    assert [sessions.knows(each) for each in (kept[0], kept[1], kept[-1])] == [False, True, True]
+    loop.close()
+
+
+def test_commands_wait_for_their_turn_and_too_many_are_refused(tmp_path: Path) -> None:
+    async def main() -> list[Done]:
+        commands = Commands(tmp_path / "none", {"PYTHONPATH": ":".join(sys.path)})
+        return await asyncio.gather(*(commands.run("version") for _ in range(6)))
+
+    done = asyncio.run(main())
+    assert [bool(each.fault) for each in done] == [False] * 4 + [True] * 2

@@ -219,16 +219,16 @@ def test_good_news_of_pods_waits_for_urgent_work_and_warnings_do_not() -> None:
             urgent = True
             recorder = Recorder(world.client, world.clock, busy=lambda: urgent)
             world.start(recorder.run())
-            for number in range(RUSH * 4):
+            for number in range(RUSH * 9):
                 recorder.record("kubelet", Record(pod(f"pod-{number}"), "Normal", "Started", "Started container main"))
             recorder.record("kubelet", Record(pod("pod-0"), "Warning", "Failed", "no"))
             await asyncio.sleep(1)
             written = await events(world)
             assert "Failed" in {event["reason"] for event in written}
-            assert RUSH / 2 < len(written) < RUSH * 2
+            assert RUSH / 2 < len(written) < RUSH * 3
             urgent = False
             await asyncio.sleep(1)
-            assert len(await events(world)) == RUSH * 4 + 1
+            assert len(await events(world)) == RUSH * 9 + 1
 
         world.run(test())
 

@@ -41,8 +41,8 @@ REMEMBERED = 4096
 """Of events, reasons and objects, those that are counted on."""
 TOGETHER = 8
 """Events that are written at once, so that they share the wait for the server and its disk."""
-RUSH = 100
-"""Events a second that tell that all is well with a pod, while the process has more urgent work."""
+RUSH = 10
+"""Events a second that tell that all is well with a pod, while the process has more urgent work: each costs a bind."""
 TRIES, RETRY_SECONDS = 5, 2.0
 COMBINED = "(combined from similar events): "
 
@@ -129,7 +129,7 @@ class Recorder:
         self._clock = clock
         self._limit = limit
         self._instance = instance
-        self._busy = busy
+        self.busy = busy
         self._rush = RateLimit(RUSH, 1, clock)
         self._told: _Recent[tuple[_Reason, str], _Reported] = _Recent()
         self._similar: _Recent[_Reason, _Similar] = _Recent()
@@ -211,7 +211,7 @@ class Recorder:
 
     def _may_wait(self) -> bool:
         """Return True if only good news of pods is to be written, there is room for more, and other work is urgent."""
-        return not self._pending.important and len(self._pending) < REST // 2 and self._busy()
+        return not self._pending.important and len(self._pending) < REST // 2 and self.busy()
 
     def _taken(self) -> list[_Reported]:
         """The next events, as many as are written together; the limit allows the first of them."""

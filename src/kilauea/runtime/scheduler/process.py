@@ -63,6 +63,7 @@ async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensio
             at_once if extensions.bring_any else in_thread,
             daemon.tracer,
         )
+        daemon.recorder.busy = lambda: live.busy > 0
 
         def settings() -> dict[str, Any]:
             return {COMPONENT: {"options": plain(options), "configuration": plain(conf.conf), "fault": conf.fault}}

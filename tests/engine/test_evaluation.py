@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kilauea.api.meta import Object
+from kilauea.engine.extension import Scope
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
@@ -85,6 +86,42 @@ def test_plans_are_the_same_if_every_node_is_looked_at(
         objects.append(pod(f"r-{number}", "r", node=on, **{k: v for k, v in fields.items() if k != "on"}))
     objects += [gang(f"g{number}", **fields) for number, fields in enumerate(gangs)]
     assert plan(objects, order, every=False) == plan(objects, order, every=True)
+
+
+def score_nothing(session: Session) -> None:
+    """A score by figures that may look at anything, so that no shapes share their scores."""
+    session.add_node_score("looks", lambda *_: None, scope=Scope.FIGURES)
+
+
+@given(
+    nodes=st.lists(st.sampled_from([4, 4, 8]), min_size=1, max_size=6),
+    gangs=st.lists(
+        st.lists(
+            st.tuples(st.sampled_from(["1", "2", "500m"]), st.sampled_from([{}, {"a/a": 1}, {"b/b": 2}])),
+            min_size=1,
+            max_size=8,
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    order=st.sampled_from([*ORDERS, [("binpack", {"binpack.resources": "a/a"})]]),
+)
+@settings(deadline=None, max_examples=200)
+def test_plans_are_the_same_if_shapes_share_their_scores(
+    nodes: list[int], gangs: list[list[tuple[str, dict[str, int]]]], order: list[Any]
+) -> None:
+    objects: list[Objects] = [
+        node(f"n{number}", cpu=cpu, resources={"a/a": 3, "b/b": 5}) for number, cpu in enumerate(nodes)
+    ]
+    for number, pods in enumerate(gangs):
+        objects.append(group(f"g{number}", minimum=1))
+        for rank, (cpu, more) in enumerate(pods):
+            objects.append(pod(f"g{number}-{rank}", f"g{number}", requests={"cpu": cpu, **more}))
+    tiers = conf(ACTIONS, ["gang", "priority"], ["predicates", "proportion", *order], ["looks"])
+    sharing = plan_of(*objects, conf=tiers, plugins=[plugin_called("looks")])
+    alone = plan_of(*objects, conf=tiers, plugins=[plugin_called("looks", score_nothing)])
+    assert sharing == alone
+    assert sharing.binds
 
 
 @given(held=st.lists(st.booleans(), min_size=2, max_size=6), cpu=st.integers(4, 12), size=st.integers(2, 12))

@@ -195,7 +195,7 @@ def _number(value: object) -> int:
 
 def record_text(containers: Iterable[Sequence[Slice]], vendor: str) -> str:
     """The slices of each container as device plugins read them."""
-    return ";".join("".join(f"{s.card},{vendor},{s.memory},{s.cores}:" for s in slices) for slices in containers)
+    return ";".join(["".join([f"{s.card},{vendor},{s.memory},{s.cores}:" for s in slices]) for slices in containers])
 
 
 def read_record(text: str) -> tuple[tuple[Slice, ...], ...]:

@@ -186,6 +186,8 @@ def argument_value(kind: type[Arguments], given: Sequence[str], flag: str) -> st
 
 def _flags(kind: type[Arguments], given: Sequence[str]) -> Iterator[_Flag]:
     """Each argument with the text of its value; the text after an unknown one, unless a flag, is its value."""
+    if not given:
+        return  # as for most jobs, so that the types of all plugins need not be looked through
     known = {each.encode_name: each for each in fields(kind)}
     rest, switch = list(reversed(given)), ""
     while rest:

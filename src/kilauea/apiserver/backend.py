@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Network
@@ -43,6 +43,21 @@ class UsageSource(Protocol):
         ...
 
 
+class HistorySource(Protocol):
+    """The source of the history of jobs."""
+
+    async def answer(
+        self, kind: str, plural: str, namespace: str, name: str, query: Mapping[str, str]
+    ) -> bytes | Iterable[bytes] | None:
+        """Return the body of an answer; None if there is no such job.
+
+        Raises:
+            ValueError: a parameter cannot be used.
+            LookupError: the history cannot be read now.
+        """
+        ...
+
+
 @dataclass(slots=True)
 class Backend:
     """Everything that answering a request needs.
@@ -58,6 +73,7 @@ class Backend:
         connections: reaches containers; None if nothing runs them.
         sessions: the connections to containers that are open.
         usage: usage of nodes and pods; None if nothing tells it.
+        history: what happened to jobs; None if nothing records it.
         sign: signs requests for certificates by the authority of the cluster; None if there is none.
         accounts: tokens of service accounts; None if there is no key to sign them with.
         matches: which objects watches select.
@@ -76,6 +92,7 @@ class Backend:
     connections: PodConnections | None = None
     sessions: Sessions = field(default_factory=Sessions)
     usage: UsageSource | None = None
+    history: HistorySource | None = None
     accounts: AccountTokens | None = None
     sign: Callable[[bytes, Sequence[str], int, int], bytes] | None = None
     matches: Matches = field(default_factory=Matches)

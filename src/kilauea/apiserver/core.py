@@ -46,6 +46,7 @@ from kilauea.apiserver.rest.eviction import evict
 from kilauea.apiserver.rest.extent import too_deep
 from kilauea.apiserver.rest.finalize import finalize
 from kilauea.apiserver.rest.get import get
+from kilauea.apiserver.rest.history import HISTORY, history
 from kilauea.apiserver.rest.listing import list_objects
 from kilauea.apiserver.rest.logs import read_log
 from kilauea.apiserver.rest.metrics import METRICS, metrics
@@ -98,6 +99,7 @@ UNSTORED: Mapping[tuple[str, str], Verb] = {
     ("", "bindings"): bind,
     **REVIEWS,
     **{(each.group, each.plural): metrics for each in METRICS},
+    **{(each.group, each.plural): history for each in HISTORY},
     (COMPONENTS.group, COMPONENTS.plural): components,
 }
 """Kinds that are answered and never kept, by group and plural."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +21,9 @@ from kilauea.cli.inputs import (
     read_inputs,
     warn,
 )
+
+if TYPE_CHECKING:
+    from kilauea.history.estimates import RunTimes
 
 EXAMPLES = """\b
 Examples:
@@ -39,6 +44,13 @@ Examples:
 @conf_option
 @plugins_option
 @now_option
+@click.option(
+    "--history",
+    "past",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="History in this folder, for expected starts. [default: that of the live cluster]",
+)
 @output_option
 def explain(
     words: tuple[str, ...],
@@ -48,6 +60,7 @@ def explain(
     scheduler_conf: str | None,
     folders: tuple[str, ...],
     at: str | None,
+    past: Path | None,
     output: str,
 ) -> None:
     """Show why KIND NAME (or KIND/NAME) waits: the rule that blocks it, with numbers, the smallest change that would
@@ -57,6 +70,9 @@ def explain(
     queue, the command shows its metrics and the groups that wait in it; for a node, its resources and why it accepts no
     pods.
 
+    For a job that waits it also says when it will probably start, and from what that follows: from the run times that
+    jobs declare, or from those of jobs like them in the history of the cluster.
+
     The command changes nothing: it computes the next scheduling cycle here, for the cluster as it is now.
     """  # noqa: D205 - the first line of the help is the sentence
     from kilauea.cli.color import echo
@@ -65,6 +81,7 @@ def explain(
     from kilauea.cli.places import render_place
     from kilauea.cli.subjects import Answered, concerned, groups_of, subject
     from kilauea.cli.table import printable
+    from kilauea.runtime.inputs.expecting import expected
 
     what = subject(words)
     started = time.perf_counter()
@@ -85,8 +102,38 @@ def explain(
         raise
     warn(inputs, result.plan, folders, concerned(what.name, groups, result.state))
     owners = owners_of(result.objects)
+    live = any(obj.metadata.resource_version for obj in result.objects if obj.kind == "Node")
+    times = _past(past, kubeconfig, live=live)
     for group in groups:
         started = time.perf_counter()
         explanation = result.explain(group)
         seconds = time.perf_counter() - started
-        echo(render_explanation(explanation, output, (load, result.cycle_seconds, seconds), owners))
+        start = None
+        if explanation.verdict == "waits":
+            start = expected(result, inputs.cluster.workloads, group, times)
+            if start.verdict != "starts" and not live:  # files hardly ever say how long pods run
+                start = None
+        echo(render_explanation(explanation, output, (load, result.cycle_seconds, seconds), owners, start, result.now))
+
+
+def _past(folder: Path | None, kubeconfig: Path | None, *, live: bool) -> RunTimes | None:
+    """Run times of earlier jobs, by the history in a folder or that of the cluster; None if there is none.
+
+    Raises:
+        Failure: the folder cannot be read.
+    """
+    import asyncio
+
+    from kilauea.client.access import AccessError
+    from kilauea.client.finding import find_access
+    from kilauea.history.errors import HistoryError
+    from kilauea.runtime.inputs.expecting import past_in, read_past
+
+    try:
+        if folder is not None:
+            return past_in(folder)
+        return asyncio.run(read_past(find_access(kubeconfig, os.environ))) if live else None
+    except HistoryError as error:
+        raise Failure(str(error)) from error
+    except AccessError:
+        return None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from kilauea.api.decode import encode_json
 from kilauea.api.quantity import format_amount
+from kilauea.cli.expected_output import expected_data, expected_text
 from kilauea.cli.explain_queues import (
     ahead_data,
     attempt_data,
@@ -22,6 +23,9 @@ from kilauea.cli.table import printable, table
 from kilauea.engine.explain.formatting import human, numbers
 from kilauea.engine.explain.group import Blocker, Change, Explanation
 
+if TYPE_CHECKING:
+    from kilauea.simulator.expected_start import ExpectedStart
+
 VERDICTS = {
     "starts": "starts in this cycle.",
     "starts in part": "has its minimum; pods beyond it wait.",
@@ -31,7 +35,12 @@ VERDICTS = {
 
 
 def render_explanation(
-    explanation: Explanation, output: str, seconds: tuple[float, float, float], owners: Owners
+    explanation: Explanation,
+    output: str,
+    seconds: tuple[float, float, float],
+    owners: Owners,
+    start: ExpectedStart | None = None,
+    now: int = 0,
 ) -> str:
     """The text of an explanation.
 
@@ -40,15 +49,22 @@ def render_explanation(
         output: `table`, `wide`, `json` or `yaml`.
         seconds: durations of loading, of the cycle and of the explanation.
         owners: the workloads that own pod groups; messages use their names.
+        start: when it will probably start; None to leave that out.
+        now: the time, in microseconds since 1970.
     """
     if output == "json":
-        return encode_json(as_data(explanation, seconds)).decode() + "\n"
+        return encode_json(as_data(explanation, seconds, start)).decode() + "\n"
     if output == "yaml":
-        return yaml.safe_dump(as_data(explanation, seconds), sort_keys=True, allow_unicode=True)
-    return "\n".join(map(printable, _text(explanation, owners))) + "\n"
+        return yaml.safe_dump(as_data(explanation, seconds, start), sort_keys=True, allow_unicode=True)
+    lines = _text(explanation, owners)
+    if start is not None:
+        lines += ["", f"Expected start: {expected_text(start, now, owners)}."]
+    return "\n".join(map(printable, lines)) + "\n"
 
 
-def as_data(explanation: Explanation, seconds: tuple[float, float, float]) -> dict[str, Any]:
+def as_data(
+    explanation: Explanation, seconds: tuple[float, float, float], start: ExpectedStart | None = None
+) -> dict[str, Any]:
     """The explanation as plain data; amounts are Kubernetes quantities."""
     load, cycle, explain = (round(s, 6) for s in seconds)
     return {
@@ -63,6 +79,7 @@ def as_data(explanation: Explanation, seconds: tuple[float, float, float]) -> di
         "holders": [holder_data(each) for each in explanation.holders],
         "attempts": [attempt_data(attempt) for attempt in explanation.attempts],
         "timing": {"load": load, "cycle": cycle, "explain": explain},
+        **({"expectedStart": expected_data(start)} if start is not None else {}),
     }
 
 

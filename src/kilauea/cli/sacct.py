@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kilauea.cli.histories.moments import Moment
 from kilauea.cli.jobs.reading import access_options
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ Examples:
 @click.option("-u", "--user", "users", multiple=True, metavar="USER[,USER]", help="Only jobs of these users.")
 @click.option("-r", "--partition", "queues", multiple=True, metavar="QUEUE[,QUEUE]", help="Only jobs in these queues.")
 @click.option("-s", "--state", "states", multiple=True, metavar="STATE[,STATE]", help="Only jobs in these states.")
+@click.option(
+    "-S",
+    "--starttime",
+    "since",
+    type=Moment(),
+    metavar="TIME",
+    help="Deleted jobs from then on, such as 7d or 2026-11-01. [default: midnight]",
+)
 @click.option("-o", "--format", "form", default="", metavar="NAME,...", help="Columns, such as JobID,State,ExitCode.")
 @click.option("-P", "--parsable2", is_flag=True, help="Separate columns by |, without padding.")
 @click.option("-n", "--noheader", is_flag=True, help="Do not print the headings.")
@@ -37,6 +46,7 @@ def sacct(
     users: tuple[str, ...],
     queues: tuple[str, ...],
     states: tuple[str, ...],
+    since: int | None,
     form: str,
     parsable2: bool,
     noheader: bool,
@@ -48,10 +58,13 @@ def sacct(
 ) -> None:
     """Show jobs with their states, times and exit codes.
 
-    The command knows the jobs that the cluster has now: a job that was deleted is not shown, and times and exit codes
-    are those of pods that exist. There are no job steps.
+    Of a cluster that keeps a history (`kilauea up`), jobs that were deleted since midnight or --starttime are shown,
+    too. For all others, times and exit codes are those of pods that exist. There are no job steps.
     """
+    from kilauea.api.times import format_time
+    from kilauea.cli.histories.moments import midnight
     from kilauea.cli.jobs import columns, reading
+    from kilauea.cli.jobs.past import deleted_jobs
     from kilauea.cli.jobs.records import STATES
     from kilauea.cli.squeue import print_json
     from kilauea.cli.vcctl.cluster import now
@@ -60,7 +73,11 @@ def sacct(
         chosen = columns.sacct_columns(form or columns.SACCT_FORMAT)
         shown = reading.states_of_words(reading.words_of(states), tuple(STATES))
         filters = (reading.words_of(jobs), reading.words_of(users), reading.words_of(queues))
-        records = await reading.read_records(api, reading.namespace_of(cluster, namespace, all_namespaces))
+        namespace_of = reading.namespace_of(cluster, namespace, all_namespaces)
+        records = await reading.read_records(api, namespace_of)
+        known = {(each.namespace, each.job, format_time(each.submitted or 0)) for each in records}
+        records += await deleted_jobs(api, namespace_of, midnight() if since is None else since, known)
+        records.sort(key=lambda each: each.submitted or 0)
         found = [each for each in records if each.state in shown and reading.takes(each, *filters)]
         if as_json:
             print_json([columns.record_data(each, now()) for each in found])

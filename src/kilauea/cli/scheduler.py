@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -72,12 +73,19 @@ Examples:
 )
 @leader_election("volcano", "Schedule only while holding the lease.")
 @switch("--tracing", False, 'Send OpenTelemetry spans to a collector; needs pip install "kilauea[tracing]".')
+@click.option(
+    "--history",
+    "history",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep a history of jobs in this folder, for `kilauea history` and `kilauea report`. [default: none]",
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, with this seed.")
 @master
 @logging_options
 @version
 @without_effect(SCHEDULER)
-def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, **given: Any) -> None:
+def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, history: Path | None, **given: Any) -> None:
     """Schedule pods of the cluster until SIGTERM or Ctrl-C.
 
     Scheduling starts once all kinds of objects are listed; /readyz shows which are missing. The scheduler is compatible
@@ -88,7 +96,7 @@ def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, **given: Any
 
     start_log(given)
     strict = given["disable_default_scheduler_config"]
-    options = SchedulerOptions(daemon_options(given), scheduler_conf, strict, _live(given))
+    options = SchedulerOptions(daemon_options(given), scheduler_conf, strict, _live(given), history)
 
     async def start(stop: asyncio.Event) -> None:
         extensions = load_extensions(folders, installed=scheduler_conf is not None)

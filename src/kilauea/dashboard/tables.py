@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kilauea.api.ports import Key, Seen
+from kilauea.api.ports import Key, Seen, Text, bytes_of
 
 Row = TypeVar("Row")
 
@@ -72,9 +72,9 @@ class Table(Generic[Row]):
 
     # --- what a reflector tells
 
-    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+    def on_relist(self, items: Sequence[Text], version: str) -> None:
         """These are all objects there are."""
-        found = {key_in(text): text for text in items}
+        found = {key_in(text): text for text in map(bytes_of, items)}
         for key in [key for key in self._rows if key not in found]:
             self._put(key, None)
         for key, text in found.items():

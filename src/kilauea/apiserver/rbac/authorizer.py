@@ -11,6 +11,9 @@ from kilauea.apiserver.request import GROUP_MASTERS, RequestInfo, User
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Store
 
+HISTORY_GROUP = "history.kilauea.dev"
+"""The group of the history of jobs: reading it is allowed where listing the Jobs of Volcano is."""
+_LIST_JOBS = ("list", "batch.volcano.sh", "jobs")
 GROUP = "rbac.authorization.k8s.io"
 _ANY = "*"
 
@@ -57,6 +60,7 @@ class Authorizer:
         """Return the reason why an action is allowed (empty for masters); None if it is not."""
         if GROUP_MASTERS in user.groups:
             return ""
+        action = _meant(action)
         for grant in self.grants(user, action.namespace):
             if allows(grant.rule, action):
                 return f"RBAC: allowed by {grant.source}"
@@ -100,6 +104,13 @@ class Authorizer:
         )
         stored = self._store.get(f"/{GROUP}/{where}")
         return role_of(stored.value) if stored is not None else None
+
+
+def _meant(action: Action) -> Action:
+    """Return the action that has to be allowed for an action."""
+    if action.group == HISTORY_GROUP and action.verb in ("get", "list"):
+        return Action(*_LIST_JOBS, namespace=action.namespace)
+    return action
 
 
 def _is_meant(subject: Subject, user: User, namespace: str) -> bool:

@@ -91,6 +91,11 @@ class Record:
     message: str
 
 
+def state_of_phase(phase: str) -> str:
+    """The state that a phase of a job stands for."""
+    return _BY_PHASE.get(phase, "PENDING")
+
+
 def records_of(jobs: Sequence[Obj], pods: Sequence[Obj], groups: Sequence[Obj]) -> list[Record]:
     """Records of jobs, from their objects."""
     by_job: dict[tuple[str, str], list[Obj]] = {}

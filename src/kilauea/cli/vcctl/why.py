@@ -23,7 +23,13 @@ async def why_it_waits(access: Access, key: str) -> list[tuple[str, str]]:
     if why.explanation is None:
         return [("Waits Because", why.refused)]
     lines, change = list(_causes(why.explanation)), remedy(why.explanation, why.objects)
-    return [*lines, ("Smallest Change", change)] if change else lines
+    lines += [("Smallest Change", change)] if change else []
+    if why.start is not None:
+        from kilauea.cli.expected_output import expected_text
+        from kilauea.cli.group_names import owners_of
+
+        lines.append(("Expected Start", expected_text(why.start, why.now, owners_of(why.objects))))
+    return lines
 
 
 def _causes(explanation: Explanation) -> Iterator[tuple[str, str]]:

@@ -97,8 +97,8 @@ class CardClasses:
             key = self._keys[row] = self._key_of.setdefault(self.numbers[row].tobytes(), len(self._key_of))
         return key
 
-    def book(self, amounts: Amounts, row: int, column: int, *, held: int, later: int) -> CardState:
-        """Add to the use of a card, so many times; return its new state."""
+    def book(self, amounts: Amounts, row: int, column: int, *, held: int, later: int) -> None:
+        """Add to the use of a card, so many times."""
         move = self.numbers.item(row, column), amounts, held, later
         number = self._moves.get(move)
         if number is None:
@@ -106,7 +106,6 @@ class CardClasses:
         self.numbers[row, column] = number
         self._keys[row] = -1
         self.changed.append(row)
-        return self.states[number]
 
     def _moved(self, number: int, amounts: Amounts, held: int, later: int) -> int:
         old = self.states[number]

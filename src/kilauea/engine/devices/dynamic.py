@@ -7,8 +7,8 @@ chip do not suffice, a pod whose labels allow it gets the template with fewer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ from kilauea.engine.model.devices import DYNAMIC, UNIT, DeviceWish
 from kilauea.engine.model.nodes import NodeFacts, NodeRows, NodeTable
 from kilauea.engine.model.tasks import Task
 
-CORES, PROCESSORS, IMAGES = 0, 1, 2
 SERVER = "servertype"
 """Label of nodes: the kind of chip and its cores, such as `Ascend310P-8`."""
 MOST_CHIPS = 128
 CHIP_PROCESSORS, CHIP_IMAGES = 7, 8
+MOST_KNOWN = 65536
+"""Choices and changes that are remembered."""
 
 IntArray = NDArray[np.int64]
 NO_CHIPS, NO_TEMPLATE, TOO_FEW = 1, 2, 3
@@ -123,82 +124,94 @@ def chips_of(facts: NodeFacts) -> tuple[int, int]:
     return (min(cores // each, MOST_CHIPS), each) if each and parts[0].startswith("Ascend310P") else (0, 0)
 
 
+class NodeChips(NamedTuple):
+    """The chips of a node, in their order."""
+
+    held: tuple[Chip, ...]
+    """With what pods use that are there."""
+    later: tuple[Chip, ...]
+    """Without what is being freed, with what is promised."""
+
+    @property
+    def at_once(self) -> tuple[Chip, ...]:
+        """With the larger of both uses: what a pod finds that starts now."""
+        pairs = zip(self.held, self.later, strict=True)
+        return tuple(Chip(*held[:3], *map(max, held[3:], later[3:])) for held, later in pairs)
+
+    def with_pod(self, columns: Sequence[int], split: Split | None, held: int, later: int) -> NodeChips:
+        """The same chips with a pod more on some of them (1), one less (-1), or as they are (0)."""
+        return NodeChips(_used(self.held, columns, split, held), _used(self.later, columns, split, later))
+
+
 class ChipLedger:
-    """The chips of a cluster in one cycle."""
+    """The chips of a cluster in one cycle.
+
+    Pods fill one node after another, so the same chips in the same use come up again and again. Each such state of a
+    node has a number, and what follows from a state is found once.
+    """
 
     def __init__(self, nodes: NodeTable) -> None:
         """Take the chips from the objects of the nodes."""
         found = [chips_of(facts) for facts in nodes.facts]
-        self.count = np.array([count for count, _ in found], dtype=np.int64)
-        self.each = np.array([each for _, each in found], dtype=np.int64)
-        width = max(int(self.count.max(initial=0)), 1)
-        there = np.arange(width)[None, :] < self.count[:, None]
-        self.capacity = np.zeros((3, len(found), width), dtype=np.int64)
-        self.capacity[CORES] = self.each[:, None] * there
-        self.capacity[PROCESSORS] = CHIP_PROCESSORS * there
-        self.capacity[IMAGES] = CHIP_IMAGES * there
-        self.held = np.zeros_like(self.capacity)
-        """By pods that are there."""
-        self.later = np.zeros_like(self.capacity)
-        """Without what is being freed, with what is promised."""
+        self.count = [count for count, _ in found]
+        """By node: the number of its chips."""
         self.bookings: dict[str, Chips] = {}
         self._moving = 0
         """Bookings of pods that leave or are nominated; without any, room now is room later."""
-        self._numbers: dict[tuple[Chip, ...], int] = {}
-        self._kinds: list[tuple[Chip, ...]] = []
-        self._number = np.array([self._number_of(row) for row in range(len(found))], dtype=np.intp)
-        """(N,) the chips of each node. Pods fill one node after another, so the same come up again and again."""
-        self._codes: dict[Question, dict[int, int]] = {}
-        """Answers of `fits` for room later, by the number of the chips."""
+        self._states: list[NodeChips] = []
+        self._numbers: dict[NodeChips, int] = {}
+        self._kinds: dict[tuple[Chip, ...], int] = {}
+        self._kind: list[int] = []
+        """By state: a number that is the same for the same chips in any order, once what is being freed is free."""
+        self._moves: dict[tuple[int, tuple[int, ...], Split | None, int, int], int] = {}
+        """The state that follows from a state and a change."""
+        self._codes: dict[tuple[Question, bool], dict[int, int]] = {}
+        """Answers of `fits`: for room later by the kind of the state, for room now by the state."""
+        self._chosen: dict[tuple[Question, bool, int], tuple[tuple[int, ...], Split | None] | None] = {}
+        """The chips that a pod gets, by what it asks for, whether it starts now, and the state."""
+        states = {each: self._number_of(_unused(*each)) for each in dict.fromkeys(found)}
+        self._at = [states[each] for each in found]
+        """By node: the number of its state."""
 
     def fits(self, wish: DeviceWish, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
         """(n,) 0 where a pod finds its chips, or why not."""
-        rows = np.arange(len(self.count)) if nodes.rows is None else nodes.rows
-        if now and self._moving:
-            used = np.maximum(self.held, self.later)
-            return np.array([_judged(wish, self._chips(row, used)) for row in rows.tolist()], dtype=np.int8)
-        known = self._codes.setdefault(_question(wish), {})
-        numbers = self._number.take(rows).tolist()
-        for number in numbers:
-            if number not in known:
-                known[number] = _judged(wish, self._kinds[number])
-        return np.array([known[number] for number in numbers], dtype=np.int8)
-
-    def _chips(self, row: int, used: IntArray) -> list[Chip]:
-        """The chips of a node, with so much of them in use."""
-        columns = [*self.capacity[:, row].tolist(), *used[:, row].tolist()]
-        return list(map(Chip._make, zip(*columns, strict=True)))[: self.count.item(row)]
+        at = self._at if nodes.rows is None else list(map(self._at.__getitem__, nodes.rows.tolist()))
+        at_once = now and self._moving > 0
+        known = self._codes.setdefault((_question(wish), at_once), {})
+        keys = at if at_once else list(map(self._kind.__getitem__, at))
+        for key, number in zip(keys, at, strict=True):
+            if key not in known:
+                chips = self._states[number].at_once if at_once else self._states[number].later
+                known[key] = _judged(wish, chips)
+        return np.array(list(map(known.__getitem__, keys)), dtype=np.int8)
 
     def downgraded(self, wish: DeviceWish, nodes: NodeRows) -> NDArray[np.bool_]:
         """(n,) nodes where a pod would not get the first of its templates."""
         splits = splits_for(cores_of(wish), wish.level, wish.images)
         if len(splits) < 2:
             return np.zeros(len(nodes), dtype=bool)
-        need = np.array(splits[0][1:], dtype=np.int64)[:, None, None]
-        fits = _of(self.later, nodes) + need <= _of(self.capacity, nodes)
-        first: NDArray[np.bool_] = np.logical_or.reduce(np.logical_and.reduce(fits, axis=0), axis=1)
-        return ~first
+        return self._by_state(nodes, lambda chips: not any(chip.takes(splits[0]) for chip in chips)).astype(bool)
 
     def idle_cores(self, nodes: NodeRows) -> IntArray:
         """(n,) cores that no pod has."""
-        cores: IntArray = (_of(self.capacity, nodes)[CORES] - _of(self.later, nodes)[CORES]).sum(axis=1)
-        return cores
+        return self._by_state(nodes, lambda chips: sum(chip.cores - chip.used_cores for chip in chips))
+
+    def _by_state(self, nodes: NodeRows, find: Callable[[tuple[Chip, ...]], int]) -> IntArray:
+        """(n,) figures of nodes that follow from their chips once what is being freed is free."""
+        at = self._at if nodes.rows is None else list(map(self._at.__getitem__, nodes.rows.tolist()))
+        known = {number: find(self._states[number].later) for number in dict.fromkeys(at)}
+        return np.array(list(map(known.__getitem__, at)), dtype=np.int64)
 
     def _choose(self, wish: DeviceWish, row: int, *, now: bool) -> Chips | None:
         """The chips for a pod on a node; of those with room for a template, the one with the fewest free cores."""
-        cores, each = cores_of(wish), int(self.each[row])
-        used = np.maximum(self.held, self.later) if now and self._moving else self.later
-        chips = self._chips(row, used)
-        if each and cores % each == 0:
-            idle = [column for column, chip in enumerate(chips) if chip.idle]
-            needed = cores // each
-            return Chips(row, tuple(idle[:needed]), None) if len(idle) >= needed else None
-        for split in splits_for(cores, wish.level, wish.images):
-            columns = [column for column, chip in enumerate(chips) if chip.takes(split)]
-            if columns:
-                fullest = max(columns, key=self.later[CORES, row].tolist().__getitem__)
-                return Chips(row, (fullest,), split)
-        return None
+        state, at_once = self._at[row], now and self._moving > 0
+        key = _question(wish), at_once, state
+        if key not in self._chosen:
+            if len(self._chosen) >= MOST_KNOWN:
+                self._chosen.clear()
+            self._chosen[key] = _best(wish, self._states[state], at_once=at_once)
+        found = self._chosen[key]
+        return None if found is None else Chips(row, *found)
 
     # --- pods come and go
 
@@ -234,7 +247,7 @@ class ChipLedger:
         promised = task.status == status.PIPELINED
         chosen = self._choose(wish, row, now=not promised) if wish is not None else None
         if chosen is not None:
-            self._enter(task.key, chosen._replace(promised=promised))
+            self._enter(task.key, chosen._replace(promised=True) if promised else chosen)
         return chosen is not None
 
     def gone(self, task: Task) -> None:
@@ -254,22 +267,57 @@ class ChipLedger:
         return chips
 
     def _count(self, chips: Chips, by: int) -> None:
-        row = chips.row
-        for column in chips.columns:
-            amounts = self.capacity[:, row, column].tolist() if chips.split is None else chips.split[1:]
-            for kind, amount in enumerate(amounts):
-                self.held[kind, row, column] += 0 if chips.promised else by * amount
-                self.later[kind, row, column] += 0 if chips.leaving else by * amount
-        self._moving += by if chips.promised or chips.leaving else 0
-        self._number[row] = self._number_of(row)
+        row, columns, split, promised, leaving = chips
+        move = self._at[row], columns, split, 0 if promised else by, 0 if leaving else by
+        number = self._moves.get(move)
+        if number is None:
+            if len(self._moves) >= MOST_KNOWN:
+                self._moves.clear()
+            number = self._moves[move] = self._number_of(self._states[move[0]].with_pod(*move[1:]))
+        self._at[row] = number
+        if promised or leaving:
+            self._moving += by
 
-    def _number_of(self, row: int) -> int:
-        """A number for what the chips of a node are and will have free: the same for the same chips in any order."""
-        chips = tuple(sorted(self._chips(row, self.later)))
-        number = self._numbers.setdefault(chips, len(self._numbers))
-        if number == len(self._kinds):
-            self._kinds.append(chips)
+    def _number_of(self, chips: NodeChips) -> int:
+        """The number of a state; one that is new gets the next."""
+        number = self._numbers.setdefault(chips, len(self._states))
+        if number == len(self._states):
+            self._states.append(chips)
+            self._kind.append(self._kinds.setdefault(tuple(sorted(chips.later)), len(self._kinds)))
         return number
+
+
+def _unused(count: int, cores: int) -> NodeChips:
+    """So many chips of so many cores that no pod uses."""
+    chips = (Chip(cores, CHIP_PROCESSORS, CHIP_IMAGES, 0, 0, 0),) * count
+    return NodeChips(chips, chips)
+
+
+def _used(chips: tuple[Chip, ...], columns: Sequence[int], split: Split | None, by: int) -> tuple[Chip, ...]:
+    """Chips with more (1) or less (-1) of some of them in use: a template of each, or all of it."""
+    if not by:
+        return chips
+    out = list(chips)
+    for column in columns:
+        chip = out[column]
+        used = zip(chip[3:], chip[:3] if split is None else split[1:], strict=True)
+        out[column] = Chip(*chip[:3], *(before + by * amount for before, amount in used))
+    return tuple(out)
+
+
+def _best(wish: DeviceWish, state: NodeChips, *, at_once: bool) -> tuple[tuple[int, ...], Split | None] | None:
+    """The columns of the chips for a pod, and its template; None if there are too few."""
+    cores, chips = cores_of(wish), state.at_once if at_once else state.later
+    each = chips[0].cores if chips else 0
+    if each and cores % each == 0:
+        idle = [column for column, chip in enumerate(chips) if chip.idle]
+        needed = cores // each
+        return (tuple(idle[:needed]), None) if len(idle) >= needed else None
+    for split in splits_for(cores, wish.level, wish.images):
+        columns = [column for column, chip in enumerate(chips) if chip.takes(split)]
+        if columns:
+            return (max(columns, key=lambda column: state.later[column].used_cores),), split
+    return None
 
 
 def _judged(wish: DeviceWish, chips: Sequence[Chip]) -> int:
@@ -292,8 +340,3 @@ def cores_of(wish: DeviceWish) -> int:
 
 def _question(wish: DeviceWish) -> Question:
     return cores_of(wish), wish.level, wish.images
-
-
-def _of(cells: NDArray[Any], nodes: NodeRows) -> NDArray[Any]:
-    """The part of an array over nodes and chips (N, C) or (3, N, C) that belongs to some nodes."""
-    return cells if nodes.rows is None else cells.take(nodes.rows, axis=-2)

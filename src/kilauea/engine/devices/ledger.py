@@ -77,6 +77,7 @@ class DeviceLedger:
         self._rules = rules
         self._nodes = state.nodes
         self._order = order
+        self._served: dict[TaskShape, bool] = {}
         self._plain: dict[TaskShape, PlainRequest | None] = {}
         self._plain_of: dict[CardRequest, PlainRequest] = {}
         """By request, for those that any healthy card can serve."""
@@ -104,6 +105,13 @@ class DeviceLedger:
     def serves(self, wish: DeviceWish | None) -> bool:
         """Return True if the cards that a pod asks for are given out here."""
         return wish is not None and any(map(self._kinds, wish.kinds))
+
+    def serves_shape(self, shape: TaskShape) -> bool:
+        """As `serves`, for what a shape asks for."""
+        known = self._served.get(shape)
+        if known is None:
+            known = self._served[shape] = self.serves(shape.spec.devices)
+        return known
 
     def wish_of(self, of: TaskShape | Task) -> DeviceWish:
         """The cards that a task asks for, as the configuration reads it."""
@@ -517,22 +525,29 @@ class DeviceLedger:
 
     def _count(self, task: Task, booking: Booking, by: int) -> None:
         self._last = None
-        self.states.changed(booking.row)
-        held, later = (0 if booking.promised else by), (0 if booking.leaving else by)
-        wish = task.spec.devices
-        rules = self._rules(task)
-        for taken in booking.taken:
-            apart = self._groups_apart(wish, taken.request.kind, rules) if wish is not None else []
-            table = self.tables[taken.request.kind]
-            for column, memory, cores in zip(taken.columns, taken.memory, taken.cores, strict=True):
-                table.book((memory, cores, 1), booking.row, column, held=held, later=later)
-                for group in apart:
-                    mates = self._apart.setdefault(group, {})
-                    place = (booking.row, taken.request.kind, column)
-                    mates[place] = mates.get(place, 0) + by
+        row, several, promised, leaving = booking
+        self.states.changed(row)
+        held, later = (0 if promised else by), (0 if leaving else by)
+        wish, rules = task.spec.devices, self._rules(task)
+        for taken in several:
+            request, columns, parts = taken.request, taken.columns, taken.parts
+            table = self.tables[request.kind]
+            for column, memory, cores in zip(columns, taken.memory, taken.cores, strict=True):
+                table.book((memory, cores, 1), row, column, held=held, later=later)
+            if wish is not None and (wish.apart or rules):
+                self._count_apart(self._groups_apart(wish, request.kind, rules), request.kind, row, columns, by)
             if table.cards.mig is not None:
-                table.book_parts(taken.columns, taken.parts, booking.row, held=held, later=later)
-            table.moving += by if booking.promised or booking.leaving else 0
+                table.book_parts(columns, parts, row, held=held, later=later)
+            if promised or leaving:
+                table.moving += by
+
+    def _count_apart(self, groups: Sequence[str | int], kind: str, row: int, columns: Sequence[int], by: int) -> None:
+        """Count a pod of some groups and rules on cards of a node, whose other pods they keep off."""
+        for group in groups:
+            mates = self._apart.setdefault(group, {})
+            for column in columns:
+                place = (row, kind, column)
+                mates[place] = mates.get(place, 0) + by
 
     def slices(self, task: Task) -> dict[str, list[list[Slice]]]:
         """By kind: the slices of each container of a task."""
@@ -545,12 +560,12 @@ class DeviceLedger:
             cards = table.cards.sets[booking.row]
             assert cards is not None
             containers = out.setdefault(taken.request.kind, [[] for _ in range(wish.containers)])
+            given, mig = containers[taken.request.container], table.cards.mig
             for index, column in enumerate(taken.columns):
-                card, mig = cards.cards[column].id, table.cards.mig
+                card = cards.cards[column].id
                 if mig is not None and taken.parts and taken.parts[index] >= 0:
                     card += mig.name(booking.row, column, taken.parts[index])
-                given = Slice(card, taken.memory[index], taken.cores[index])
-                containers[taken.request.container].append(given)
+                given.append(Slice(card, taken.memory[index], taken.cores[index]))
         return out
 
 

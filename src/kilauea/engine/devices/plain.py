@@ -18,6 +18,8 @@ from kilauea.engine.model.nodes import NodeRows, NodeTable
 
 MOST_KNOWN = 65536
 """Choices that are remembered for each request."""
+FEW = 16
+"""So many nodes are looked at one by one."""
 Rows = NDArray[np.intp]
 
 
@@ -49,6 +51,8 @@ class PlainRequest:
         """Cards that the request gets, by all that decides which; empty if there are too few."""
         self._codes: Followed | None = None
         """Answers of `refusals` for room later, made when they are asked for."""
+        self._enough: dict[int, bool] = {}
+        """By key of a node's cards: true if there is room for the request later, as far as all cards are eligible."""
 
     def has_room(self, state: CardState) -> bool:
         """True if a card in a state has room for the request, as far as all cards are eligible."""
@@ -78,6 +82,9 @@ class PlainRequest:
         """(n,) 0 where a node has enough cards for the request, or why not; None if all have."""
         if now and self.table.moving:
             return self._judge(nodes, now=True)
+        if nodes.rows is not None and len(nodes.rows) <= FEW and self.eligible is None:
+            few = list(map(self._code, nodes.rows.tolist()))
+            return np.array(few, dtype=np.int8) if any(few) else None
         if self._codes is None:
             self._codes = Followed(self.table.classes, lambda: self._all(nodes.table), self._code)
         codes = self._codes.of(nodes.rows)
@@ -94,7 +101,12 @@ class PlainRequest:
 
     def _code(self, row: int) -> int:
         """As `_judge` for one node."""
-        enough = len(self.fitting_at(row, now=False)) >= self.request.number
+        key = self.table.classes.key(row) if self.eligible is None else -1
+        enough = self._enough.get(key)
+        if enough is None:
+            enough = len(self.fitting_at(row, now=False)) >= self.request.number
+            if key >= 0:
+                self._enough[key] = enough
         return 0 if enough else self.table.lack.item(row)
 
     def points_at(self, row: int, place: Figure[float], points: Figure[float]) -> float:

@@ -149,9 +149,10 @@ class CardTable:
 
     def __init__(self, cards: Cards) -> None:
         self.cards = cards
-        self.held: IntArray = np.zeros_like(cards.capacity)
-        self.later: IntArray = np.zeros_like(cards.capacity)
-        """Without what is being freed, with what is promised."""
+        self._held: IntArray = np.zeros_like(cards.capacity)
+        self._later: IntArray = np.zeros_like(cards.capacity)
+        self._booked: list[tuple[int, int]] = []
+        """Row and column of cards that were booked since the two were last looked at."""
         self.moving = 0
         """Number of pods that are leaving or promised: without any, `held` and `later` are equal."""
         size = (*cards.there.shape, cards.mig.width if cards.mig is not None else 0)
@@ -164,6 +165,28 @@ class CardTable:
         self.lack = np.where(cards.registered, np.int8(TOO_FEW), np.int8(NO_CARDS))
         """(N,) reason why a node has too few cards, if it has."""
         self.lack[cards.faulty] = READ_FAULT
+
+    @property
+    def held(self) -> IntArray:
+        """(3, N, C) what pods that are there use of each card."""
+        self._catch_up()
+        return self._held
+
+    @property
+    def later(self) -> IntArray:
+        """(3, N, C) the same without what is being freed, with what is promised."""
+        self._catch_up()
+        return self._later
+
+    def _catch_up(self) -> None:
+        """Write what the classes of cards say to the arrays, which most requests do not need."""
+        if not self._booked:
+            return
+        numbers, states = self.classes.numbers, self.classes.states
+        for row, column in dict.fromkeys(self._booked):
+            state = states[numbers.item(row, column)]
+            self._held[:, row, column], self._later[:, row, column] = state.held, state.later
+        self._booked.clear()
 
     def eligible(self, wish: DeviceWish) -> BoolArray:
         """(N, C) cards that a pod may have at all: healthy, of a model and with an id that it allows."""
@@ -278,11 +301,8 @@ class CardTable:
 
     def book(self, amounts: Amounts, row: int, column: int, *, held: int, later: int) -> None:
         """Add what a pod takes of a card to what is held and to what will be held: 1, 0 or -1 times."""
-        state = self.classes.book(amounts, row, column, held=held, later=later)
-        for use, by, amount in ((self.held, held, state.held), (self.later, later, state.later)):
-            if by:
-                # Three plain values; an array of them would take longer.
-                use[0, row, column], use[1, row, column], use[2, row, column] = amount
+        self.classes.book(amounts, row, column, held=held, later=later)
+        self._booked.append((row, column))
 
 
 def has_room(request: CardRequest, offered: Amounts, used: Amounts) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kilauea.engine.evaluation.evaluation import Evaluation, ShardRule
 from kilauea.engine.evaluation.observed import ObservedEvaluation
 from kilauea.engine.evaluation.picking import Picker
+from kilauea.engine.evaluation.shared_scores import SharedScores
 from kilauea.engine.extension import ExtensionPoints
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
 from kilauea.engine.model.nodes import NodeTable
@@ -12,8 +13,8 @@ from kilauea.engine.model.shapes import TaskShape
 
 EVALUATION_BYTES = 64 * 1024 * 1024
 """Room for evaluations that are kept."""
-BYTES_A_NODE = 17
-"""Size of an evaluation, for each node: two scores and a mask."""
+BYTES_A_NODE = 25
+"""Size of an evaluation, for each node: two scores, a mask, and scores by figures."""
 MOST_SHARING = 4096
 """Evaluations that are kept and use another one."""
 
@@ -29,6 +30,7 @@ class EvaluationCache:
         self._points = points
         self._picker = picker
         self._observer = observer
+        self._shared = SharedScores(nodes)
         self._kept: dict[TaskShape, Evaluation] = {}
         self._sharing: dict[TaskShape, Evaluation] = {}
         """Those that use another one, and so are small."""
@@ -39,7 +41,7 @@ class EvaluationCache:
         """The nodes as they stand for tasks of a shape."""
         known = self._kept.get(shape) or self._sharing.get(shape)
         if known is None and shape.plain is not None and not self._points.has_user_plugins:
-            known = self._shared(shape, shape.plain)
+            known = self._sharing_with(shape, shape.plain)
         if known is None:
             # The oldest goes first: actions take job after job, so a shape that was not asked about for long is done.
             if len(self._kept) * BYTES_A_NODE * (len(self._nodes) + 1) > EVALUATION_BYTES:
@@ -47,7 +49,7 @@ class EvaluationCache:
             known = self._kept[shape] = self._make(shape)
         return known
 
-    def _shared(self, shape: TaskShape, plain: TaskShape) -> Evaluation | None:
+    def _sharing_with(self, shape: TaskShape, plain: TaskShape) -> Evaluation | None:
         """An evaluation that uses that of the plain shape; None if it cannot.
 
         Plugins of users may look at anything of a shape, so nothing is shared where there are any.
@@ -70,8 +72,10 @@ class EvaluationCache:
 
     def _make(self, shape: TaskShape) -> Evaluation:
         if self._observer is UNOBSERVED:
-            return Evaluation(self._nodes, self._points, self._picker, shape, self._shard)
-        return ObservedEvaluation(self._nodes, self._points, self._picker, shape, self._shard, self._observer)
+            return Evaluation(self._nodes, self._points, self._picker, shape, self._shard, self._shared)
+        return ObservedEvaluation(
+            self._nodes, self._points, self._picker, shape, self._shard, self._shared, self._observer
+        )
 
     def close(self) -> None:
         """Forget all; they hold functions of plugins, which hold the session."""

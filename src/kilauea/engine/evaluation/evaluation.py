@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.evaluation import kernels
 from kilauea.engine.evaluation.picking import Picker
+from kilauea.engine.evaluation.shared_scores import SharedScores
 from kilauea.engine.evaluation.unserved import NOT_SERVED
 from kilauea.engine.extension import ExtensionPoints, NodePredicate, NodeScorer, PluginFault, Rejection, Scope
 from kilauea.engine.model.nodes import NodeRows, NodeTable
@@ -98,7 +99,13 @@ class Evaluation:
     """One shape against all nodes of a cluster."""
 
     def __init__(
-        self, nodes: NodeTable, points: ExtensionPoints, picker: Picker, shape: TaskShape, shard: ShardRule
+        self,
+        nodes: NodeTable,
+        points: ExtensionPoints,
+        picker: Picker,
+        shape: TaskShape,
+        shard: ShardRule,
+        shared: SharedScores,
     ) -> None:
         self._nodes = nodes
         self._picker = picker
@@ -124,6 +131,7 @@ class Evaluation:
         self._figure_fit = [p for p in self._local if p.scope is Scope.FIGURES]
         self._own_scorers = [s for s in self._scorers if s.scope is not Scope.FIGURES]
         self._figure_scorers = [s for s in self._scorers if s.scope is Scope.FIGURES]
+        self._by_figures = shared.of(self._figure_scorers, shape)
         self._known: dict[bytes, Examined] = {}
         """Of nodes that changed, by their figures."""
         self._seen = -1
@@ -326,7 +334,19 @@ class Evaluation:
             fit = kernels.fits(nodes.used - nodes.releasing + nodes.pipelined, need, nodes.allocatable)
         for predicate in self._figure_fit:
             fit, room = self._narrowed(predicate, nodes, fit, room)
-        return Examined(fit, room, self._scores(self._figure_scorers, nodes))
+        return Examined(fit, room, self._figure_scores(nodes))
+
+    def _figure_scores(self, nodes: NodeRows) -> NDArray[np.float64]:
+        """(n,) scores by numbers, of all nodes or of those that changed since the last look."""
+        known = self._by_figures
+        if known.seen == self._seen:
+            # The same nodes changed for the scores as for this shape, as where no other shape shares them.
+            scores = self._scores(self._figure_scorers, nodes)
+            known.note(nodes.rows, scores)
+            return scores
+        if known.seen < len(self._nodes.changed):
+            known.follow(partial(self._scores, self._figure_scorers))
+        return nodes.take(known.values)
 
     def _narrowed(
         self, predicate: NodePredicate, nodes: NodeRows, fit: NDArray[np.bool_], room: NDArray[np.bool_]
@@ -422,7 +442,11 @@ class Evaluation:
         if codes.dtype.kind not in "iu":
             raise PluginFault(predicate.plugin, "predicate", f"expected booleans or integers, got {codes.dtype}")
         if len(codes):
-            low, high = int(np.minimum.reduce(codes)), int(np.maximum.reduce(codes))
+            if len(codes) <= kernels.FEW:
+                some = codes.tolist()
+                low, high = min(some), max(some)
+            else:
+                low, high = int(np.minimum.reduce(codes)), int(np.maximum.reduce(codes))
             if low < 0 or high > len(predicate.rejections):
                 known = f"0 to {len(predicate.rejections)}"
                 raise PluginFault(

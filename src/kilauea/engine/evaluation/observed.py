@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.evaluation.evaluation import Evaluation, NodeChoice, ShardRule
 from kilauea.engine.evaluation.picking import Picker
+from kilauea.engine.evaluation.shared_scores import SharedScores
 from kilauea.engine.extension import ExtensionPoints, NodeScorer
 from kilauea.engine.extension.observer import Observer
 from kilauea.engine.model.nodes import NodeRows, NodeTable
@@ -23,9 +24,10 @@ class ObservedEvaluation(Evaluation):
         picker: Picker,
         shape: TaskShape,
         shard: ShardRule,
+        shared: SharedScores,
         observer: Observer,
     ) -> None:
-        super().__init__(nodes, points, picker, shape, shard)
+        super().__init__(nodes, points, picker, shape, shard, shared)
         self._time, self._tell = observer.now, observer.chose
         self._scoring = 0
 

@@ -89,7 +89,7 @@ class Binpack(Plugin):
         self._rows = session.axis.rows
         self._plans: dict[TaskShape, Counted] = {}
         if given.weight:
-            session.add_node_score(self.name, self._score, scope=Scope.FIGURES)
+            session.add_node_score(self.name, self._score, scope=Scope.FIGURES, resources=self._weights)
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
         rows, asked, weights, whole, complete = self._plan(shape)

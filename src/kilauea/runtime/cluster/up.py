@@ -21,7 +21,9 @@ from kilauea.api.kinds import NODES
 from kilauea.api.ports import Controller, Key, Resource
 from kilauea.api.wellknown import ALL_SCHEDULERS, DEFAULT_SCHEDULER
 from kilauea.apiserver.admission.chain import admission_steps
+from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.rest.history import HISTORY
 from kilauea.apiserver.rest.metrics import METRICS
 from kilauea.client.limits import RateLimit
 from kilauea.client.recording import Recorder
@@ -51,6 +53,8 @@ from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.cluster.machine_pods import MachineOptions, MachinePods
 from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
 from kilauea.runtime.daemon import StartError
+from kilauea.runtime.history.recorder import Recorder as HistoryRecorder
+from kilauea.runtime.history.serving import ServedHistory, Submissions
 from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.inputs.template_rules import template_errors
 from kilauea.runtime.manager.fabric import FabricDiscovery
@@ -67,6 +71,10 @@ EVENTS = 500
 """Events written per second, a few at a time: fewer while the cluster is busy, as each waits for its turn."""
 RENEW_SECONDS = 20
 """Seconds between two heartbeats of a node, which are most of the work of an idle cluster."""
+HISTORY_FOLDER = "history"
+"""Folder of the history, in that of the cluster."""
+HISTORY_GATHER_SECONDS = 0.5
+"""Seconds for which events gather before the history hears of them."""
 LOOK_SECONDS = 0.01
 PATIENCE_SECONDS = 60
 """Seconds after which the server listens although the cluster is not complete: else it could not be repaired."""
@@ -182,16 +190,14 @@ async def _components(
     fabric = FabricDiscovery(controllers, cache, clock, recorder.record, CONFIGURATION)
     api.backend.logs = PodLogs(cache, up.run_time)
     api.backend.usage = SimulatedUsage(cache)
-    for each in METRICS:
-        api.backend.registry.add(each)
-    api.backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")
-    settings = Settings(SCHEDULERS, check_template=template_errors)
-    api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
+    history = _history(up, api, clock)
+    _join(up, api.backend, history)
     work: list[Coroutine[Any, Any, None]] = [
         cache.run(controllers, clock, rng),
         driver.run(),
         fabric.run(),
         recorder.run(),
+        history.run(),
     ]
     if machine is not None:
         api.backend.logs, api.backend.connections = machine.logs(api.backend.logs), machine.connections()
@@ -201,7 +207,7 @@ async def _components(
     if up.scheduler:
         metrics = SchedulerMetrics()
         api.documents.metrics.append(metrics.registry)
-        scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache, metrics)
+        scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache, metrics, history)
     if scheduler is not None:
         # The first cycle sees all manifests: half of them would look like queues without nodes, or gangs without pods.
         work += [scheduler.watch(), _after(applied, scheduler.schedule)]
@@ -322,6 +328,7 @@ def _scheduler(
     recorder: Recorder,
     cache: Cache,
     metrics: SchedulerMetrics,
+    history: HistoryRecorder,
 ) -> LiveScheduler:
     """The scheduler, by the configuration in a file, or else in the cluster.
 
@@ -332,7 +339,24 @@ def _scheduler(
     if up.scheduler_conf and conf.fault:
         raise StartError(conf.fault)
     options = LiveOptions(names=ALL_SCHEDULERS, seed=None)
-    return LiveScheduler(client, options, conf, clock, rng, recorder.record, metrics)
+    return LiveScheduler(client, options, conf, clock, rng, recorder.record, metrics, evicted=history.evicted)
+
+
+def _join(up: Up, backend: Backend, history: HistoryRecorder) -> None:
+    """Give the server the kinds and the admission of what runs beside it."""
+    for each in (*METRICS, *HISTORY):
+        backend.registry.add(each)
+    backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")
+    settings = Settings(SCHEDULERS, check_template=template_errors)
+    backend.admission = admission_steps(VolcanoAdmission(backend, settings), Submissions(history))
+
+
+def _history(up: Up, api: ApiServer, clock: SystemClock) -> HistoryRecorder:
+    """The recorder of the history, which the server answers from."""
+    client = DirectClient(api, "kilauea-history", Random("history"), gather=HISTORY_GATHER_SECONDS)
+    history = HistoryRecorder(client, up.server.data_dir / HISTORY_FOLDER, clock, Random(up.server.seed))
+    api.backend.history = ServedHistory(history, clock.now)
+    return history
 
 
 def _resource_of(api: ApiServer, api_version: str, kind: str) -> Resource | None:

@@ -14,10 +14,12 @@ from kilauea.engine.conf import ConfError
 from kilauea.engine.cycle import default_conf
 from kilauea.engine.explain.group import Explanation
 from kilauea.runtime.inputs.conf_file import conf_file, conf_in
+from kilauea.runtime.inputs.expecting import expected, read_past
 from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
 from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.inputs.objects import read_cluster
 from kilauea.runtime.inputs.snapshot import Snapshot, take_snapshot
+from kilauea.simulator.expected_start import ExpectedStart
 from kilauea.simulator.extensions import BUILT_IN
 from kilauea.simulator.scenario import Result
 
@@ -48,11 +50,13 @@ class Explainer:
 
 
 class Why(NamedTuple):
-    """The explanation of a job's group, or the reason why it has none, and the objects of the cluster."""
+    """The explanation of a job's group, or the reason why it has none, the objects of the cluster, and its start."""
 
     explanation: Explanation | None
     refused: str = ""
     objects: Sequence[Object] = ()
+    start: ExpectedStart | None = None
+    now: int = 0
 
 
 async def why_job(access: Access, key: str) -> Why | None:
@@ -73,4 +77,7 @@ async def why_job(access: Access, key: str) -> Why | None:
     group = cluster.groups_of_jobs.get(key)
     if group not in state.jobs or not any(obj.kind == "Node" for obj in cluster.objects):
         return None
-    return Why(explainer.group(group), objects=explainer.result.objects)
+    explanation, start = explainer.group(group), None
+    if explanation.verdict == "waits":
+        start = expected(explainer.result, cluster.workloads, group, await read_past(access))
+    return Why(explanation, "", explainer.result.objects, start, explainer.result.now)

@@ -60,6 +60,8 @@ class Cluster:
     """Pods that are not created, with the reason, by pod group (`namespace/name`)."""
     refused_pods: dict[str, str] = field(default_factory=dict)
     """The reason why the server refused the pods of a live workload (`Kind namespace/name`)."""
+    workloads: list[Obj] = field(default_factory=list)
+    """Jobs and cron jobs of Volcano and of Kubernetes, undecoded."""
     loads: Mapping[str, NodeLoad] = field(default_factory=dict)
     """The loads of the nodes of a live cluster, by the monitoring system that the configuration names."""
     unusable: int = 0
@@ -145,6 +147,7 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         workloads.update(_planned(live.workloads, Counter()))
         cluster.states.update(states_of(live.workloads))
         cluster.refused_pods = live.refused()
+        cluster.workloads += live.workloads
     running = frozenset(known)
     times: Counter[tuple[str, str]] = Counter()
     skipped: Counter[str] = Counter()
@@ -153,6 +156,7 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         cluster.leave_out(len(decoded.errors), *map(str, decoded.errors))
         skipped.update(decoded.skipped)
         cluster.states.update(states_of(decoded.workloads))
+        cluster.workloads += decoded.workloads
         planned = dict(_planned(decoded.workloads, skipped))
         workloads.update(planned)
         written.update(f"{namespace}/{name}" for _, namespace, name in planned)

@@ -27,6 +27,7 @@ from kilauea.client.backoff import pause
 from kilauea.engine.model.claims.table import ClaimAllocation
 from kilauea.engine.model.volumes import ClaimVolume
 from kilauea.engine.plan import Bind, Eviction, Release
+from kilauea.history.recording import Evicted
 from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler import extended_claims
 from kilauea.runtime.scheduler.assumed import Failures, Placed
@@ -111,6 +112,7 @@ class Executor:
         name: name of the scheduler, in conditions.
         failed: called with each bind that failed, and the reason.
         tracer: records operations as spans.
+        evicted: called with each eviction that is carried out.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class Executor:
         name: str,
         failed: Callable[[PodOperation, str], None],
         tracer: Tracer = UNTRACED,
+        evicted: Callable[[Evicted], None] = lambda evicted: None,
     ) -> None:
         self._api = api
         self._feed = feed
@@ -134,6 +137,7 @@ class Executor:
         self._name = name
         self._on_failed_bind = failed
         self._tracer = tracer
+        self._on_evicted = evicted
         self._pool = WorkerPool(CONCURRENCY)
         self.claims = RESOURCE_CLAIMS
         """The kind of resource claims, in the version that the cluster serves."""
@@ -381,12 +385,32 @@ class Executor:
         patch = {"metadata": {"uid": operation.uid}, "status": {"conditions": conditions}}
         await self._api.patch(PODS, operation.key, patch, "strategic", "status")
         await self._api.delete(PODS, operation.key, uid=operation.uid)
+        self._on_evicted(self._evicted(operation))
+
+    def _evicted(self, operation: PodOperation) -> Evicted:
+        """An eviction with the workload that it makes room for."""
+        key, job = operation.by, self._feed.state.jobs.get(operation.by)
+        return Evicted(
+            self._clock.now(),
+            operation.pod,
+            operation.uid,
+            operation.node,
+            key,
+            self._owner_words(key),
+            job.queue if job is not None else "",
+            operation.action,
+        )
+
+    def _owner_words(self, key: str) -> str:
+        """The workload that owns a pod group, such as `Job research/train`; empty if there is none."""
+        group = self._feed.groups.get(key)
+        owner = next(iter(group.metadata.owner_references or ()), None) if group is not None else None
+        return f"{owner.kind} {key.partition('/')[0]}/{owner.name}" if owner is not None else ""
 
     def _preemptor(self, key: str) -> str:
         """The workload or pod group that an eviction makes room for, and its queue, in words."""
-        group, job = self._feed.groups.get(key), self._feed.state.jobs.get(key)
-        owner = next(iter(group.metadata.owner_references or ()), None) if group is not None else None
-        name = f"{owner.kind} {key.partition('/')[0]}/{owner.name}" if owner else f"pod group {key}"
+        job = self._feed.state.jobs.get(key)
+        name = self._owner_words(key) or f"pod group {key}"
         return f"{name} of queue {job.queue}" if job is not None and job.queue else name
 
     # --- when it fails

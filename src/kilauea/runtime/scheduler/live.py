@@ -29,6 +29,7 @@ from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.model.shards import NONE, Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
+from kilauea.history.recording import Evicted
 from kilauea.runtime.inputs.built_in import built_in_queue
 from kilauea.runtime.inputs.reading import reduced
 from kilauea.runtime.inputs.resources import (
@@ -152,6 +153,7 @@ class LiveScheduler:
         metrics: receives measurements.
         extensions: plugins and actions of the user.
         run: runs a cycle.
+        evicted: called with each eviction that is carried out.
         tracer: records cycles, binds and evictions as spans.
     """
 
@@ -167,6 +169,7 @@ class LiveScheduler:
         extensions: Extensions = BUILT_IN,
         run: Runner = in_thread,
         tracer: Tracer = UNTRACED,
+        evicted: Callable[[Evicted], None] = lambda evicted: None,
     ) -> None:
         self._api = api
         self._clock = clock
@@ -204,7 +207,9 @@ class LiveScheduler:
         self._device_configs = DeviceConfigReader(api, self.feed, conf, clock)
         self._writes = Writes(clock, rng, STATUS_WRITES)
         statuses = self._statuses = Statuses(api, self.feed, tell, self._writes, clock)
-        self._executor = Executor(api, self.feed, tell, metrics, clock, rng, component, statuses.bind_failed, tracer)
+        self._executor = Executor(
+            api, self.feed, tell, metrics, clock, rng, component, statuses.bind_failed, tracer, evicted
+        )
         self._nominations = Nominations(api, self.feed, clock, rng)
         self._shard = ShardKeeper(api, self.feed, clock) if state.shards.active else None
         self.scheduler = Scheduler(

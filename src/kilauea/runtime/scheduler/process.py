@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kilauea.runtime.daemon import PAGES_OPTIONS, Daemon, DaemonOptions
+from kilauea.runtime.history.recorder import Recorder
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once, in_thread
 from kilauea.runtime.settings import plain
@@ -29,12 +31,14 @@ class SchedulerOptions:
         scheduler_conf: file with the configuration; None for the built-in one.
         strict: without a valid file, do not start.
         live: options of scheduling.
+        history: folder in which a history of jobs is kept; None to keep none.
     """
 
     daemon: DaemonOptions
     scheduler_conf: str | None = None
     strict: bool = False
     live: LiveOptions = field(default_factory=LiveOptions)
+    history: Path | None = None
 
 
 async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensions: Extensions = BUILT_IN) -> None:
@@ -50,6 +54,9 @@ async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensio
     conf = ConfReload(options.scheduler_conf, extensions, strict=options.strict)
     metrics = SchedulerMetrics()
     async with Daemon(f"kilauea-scheduler/{options.live.component}", options.daemon, EVENTS) as daemon:
+        history = None
+        if options.history is not None:
+            history = Recorder(daemon.client, options.history, daemon.clock, daemon.rng)
         live = LiveScheduler(
             daemon.client,
             options.live,
@@ -62,6 +69,7 @@ async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensio
             # The watchdog over the user's plugins works best in the main thread.
             at_once if extensions.bring_any else in_thread,
             daemon.tracer,
+            *([history.evicted] if history is not None else []),
         )
         daemon.recorder.busy = lambda: live.busy > 0
 
@@ -69,4 +77,7 @@ async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensio
             return {COMPONENT: {"options": plain(options), "configuration": plain(conf.conf), "fault": conf.fault}}
 
         await daemon.serve_pages(live.not_ready, metrics.registry, PAGES_OPTIONS, settings)
-        await daemon.run(stop, [live.watch(), collect_seldom_after(live.complete())], lead=live.schedule)
+        work = [live.watch(), collect_seldom_after(live.complete())]
+        if history is not None:
+            work.append(history.run())
+        await daemon.run(stop, work, lead=live.schedule)

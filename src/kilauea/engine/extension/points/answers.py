@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,3 +84,5 @@ class NodeScorer:
     function: NodeScore
     applies: Applies | None
     scope: Scope = Scope.NODE
+    resources: Collection[str] | None = None
+    """The resources that a score by figures looks at, of nodes and of tasks; None if it may look at more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,14 +59,21 @@ class NodePoints(Registry):
         known.append(NodePredicate(plugin, predicate, named, scope, applies, room))
 
     def add_node_score(
-        self, plugin: str, score: NodeScore, *, applies: Applies | None = None, scope: Scope = Scope.NODE
+        self,
+        plugin: str,
+        score: NodeScore,
+        *,
+        applies: Applies | None = None,
+        scope: Scope = Scope.NODE,
+        resources: Collection[str] | None = None,
     ) -> None:
         """Add a score of nodes for a task of a shape, by what they offer and run; the scores of plugins add up.
 
         `scope` is FIGURES for a score that looks at nothing but the columns of the nodes, and STATIC for one that looks
-        at nothing but their objects; both are quicker.
+        at nothing but their objects; both are quicker. With FIGURES, `resources` can name all that the score looks at,
+        of nodes and of tasks: tasks that ask for the same of these share the scores.
         """
-        self._add_scorer("node_score", plugin, score, applies, scope)
+        self._add_scorer("node_score", plugin, score, applies, scope, resources)
 
     def add_batch_node_score(self, plugin: str, score: NodeScore, *, applies: Applies | None = None) -> None:
         """As `add_node_score`, for scores that depend on the other candidates or on other nodes; asked at each choice.
@@ -76,10 +83,16 @@ class NodePoints(Registry):
         self._add_scorer("batch_node_score", plugin, score, applies)
 
     def _add_scorer(
-        self, point: str, plugin: str, score: NodeScore, applies: Applies | None, scope: Scope = Scope.NODE
+        self,
+        point: str,
+        plugin: str,
+        score: NodeScore,
+        applies: Applies | None,
+        scope: Scope = Scope.NODE,
+        resources: Collection[str] | None = None,
     ) -> None:
         score, applies = self.guarded(point, plugin, score), self.guarded("applies", plugin, applies)
-        self._put(point, plugin, NodeScorer(plugin, score, applies, scope))
+        self._put(point, plugin, NodeScorer(plugin, score, applies, scope, resources))
 
     def add_node_map(
         self, plugin: str, score: NodeScore, reduce: Callable[[TaskShape, NDArray[np.float64]], NDArray[np.float64]]
@@ -166,7 +179,8 @@ class NodePoints(Registry):
             return ()  # the usual case, once for each pod
         out: dict[str, str] = {}
         for plugin, function in self.walk("bind_annotations"):
-            out = {**self.ask("bind_annotations", plugin, function, task), **out}
+            more = self.ask("bind_annotations", plugin, function, task)
+            out = {**more, **out} if out else more
         return tuple(sorted(out.items()))
 
     def add_bind_locks(self, plugin: str, locks: Callable[[Task], tuple[str, ...]]) -> None:

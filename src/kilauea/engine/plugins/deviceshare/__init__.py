@@ -214,7 +214,7 @@ class DeviceShare(Plugin):
     # --- nodes
 
     def _applies(self, shape: TaskShape) -> bool:
-        return self._ledger.serves(shape.spec.devices)
+        return self._ledger.serves_shape(shape)
 
     def _fits(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int8] | None:
         return self._ledger.refusals(shape, nodes, now=False)
@@ -328,9 +328,10 @@ class DeviceShare(Plugin):
         return None if other is None else other.state(row)
 
     def _placed(self, task: Task, row: int) -> Refusal | None:
-        if not self._ledger.serves(task.spec.devices):
+        if task.spec.devices is None:
             return None
-        if self._ledger.placed(task, self._session.shape_of(task), row):
+        shape = self._session.shape_of(task)
+        if not self._ledger.serves_shape(shape) or self._ledger.placed(task, shape, row):
             return None
         node = self._session.nodes.names[row]
         return Refusal(

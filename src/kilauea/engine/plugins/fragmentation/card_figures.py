@@ -17,7 +17,7 @@ class CardFigures:
         self._states = classes.states
         self.free = Figure(self._states, lambda state: free_of(state, state.later), int)
         self._left: dict[CardRequest, Figure[int]] = {}
-        self._left_where: dict[CardRequest, Figure[int]] = {}
+        self._left_where: dict[PlainRequest, Figure[int]] = {}
 
     def left(self, request: CardRequest) -> Figure[int]:
         """The same once a card serves a request."""
@@ -28,13 +28,13 @@ class CardFigures:
 
     def left_where(self, plain: PlainRequest) -> Figure[int]:
         """The same for cards that have room for the request; `NO_ROOM` for the others."""
-        known = self._left_where.get(plain.request)
+        known = self._left_where.get(plain)
         if known is None:
 
             def find(state: CardState) -> int:
                 return left_of(plain.request, state) if plain.has_room(state) else NO_ROOM
 
-            known = self._left_where[plain.request] = Figure(self._states, find, int)
+            known = self._left_where[plain] = Figure(self._states, find, int)
         return known
 
 

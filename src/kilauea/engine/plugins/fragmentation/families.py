@@ -59,6 +59,10 @@ class Family(ABC):
             self._look_again()
         return self.fragments_with(shape, nodes) - nodes.take(self._known)
 
+    def growth_each(self, shape: TaskShape, rows: NDArray[np.intp]) -> list[float]:
+        """As `growth`, for a few nodes in some rows."""
+        return self.growth(shape, self._nodes.select(rows)).tolist()  # type: ignore[no-any-return]  # floats
+
     def sets_with(self, shape: TaskShape | None, nodes: NodeRows) -> IntArray:
         """(n,) numbers of the sets of typical pods that nodes can take, as they are or with a pod of this shape."""
         free = nodes.take(self._free)
@@ -186,14 +190,12 @@ class SharedCards(Family):
         self._wanted: dict[TaskShape, Wanted | None] = {}
         """By shape; None for those that want several cards."""
 
-    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+    def growth_each(self, shape: TaskShape, rows: NDArray[np.intp]) -> list[float]:
         """See `Family`."""
-        if nodes.rows is None or len(nodes) > FEW:
-            return super().growth(shape, nodes)
         wanted = self._wish_of(shape)
         if wanted is None or not wanted.by_class:
-            return super().growth(shape, nodes)
-        return np.array(self._single.growth(wanted.plain, shape, nodes.rows.tolist()), dtype=np.float64)
+            return super().growth_each(shape, rows)
+        return self._single.growth(wanted.plain, shape, rows.tolist())
 
     def fragments(self, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
@@ -230,8 +232,10 @@ class SharedCards(Family):
             return Wanted(None, None)
         if len(found) > 1 or found[0].number != 1:
             return None
-        plain = depends_on_state(shape) and self._cards.mig is None
-        return Wanted(found[0], PlainRequest(self._table, found[0], wish) if plain else None)
+        if not depends_on_state(shape) or self._cards.mig is not None:
+            return Wanted(found[0], None)
+        # Shapes that ask for the same cards share what the ledger knows of them.
+        return Wanted(found[0], self._ledger.plain(shape) or PlainRequest(self._table, found[0], wish))
 
     def _with_one_card(self, shape: TaskShape, nodes: NodeRows, left: IntArray) -> FloatArray:
         """(n,) fragments with a pod that gets the card of which least is lost, by what is left of each (n, C) then."""

@@ -41,6 +41,20 @@ class State(NamedTuple):
     """Number of the set of typical pods that it can take."""
 
 
+class Wished(NamedTuple):
+    """A shape: the room that it asks for, and results that are remembered for it."""
+
+    cpu: int
+    memory: int
+    growth: dict[tuple[int, int, int], float]
+    """Growth by the kind of the cards, and by the typical pods that a node can take before and after.
+
+    Where the order of the cards matters, the key of the cards stands for the kind, as a number below 0.
+    """
+    after: dict[Place, int]
+    """The typical pods that a node can take after, by its place."""
+
+
 class OneByOne:
     """The fragments of single nodes.
 
@@ -64,11 +78,11 @@ class OneByOne:
         self._kinds: dict[tuple[int, ...], int] = {}
         self._sums: dict[tuple[int, int], tuple[int, float]] = {}
         """By kind of the cards and the typical pods: what is free, and how much of it is usable."""
-        self._growth: dict[CardRequest | None, dict[tuple[int, int, int], float]] = {}
-        """By request: growth by the kind of the cards, and by the typical pods that a node can take before and after.
-
-        Where the order of the cards matters, the key of the cards stands for the kind, as a number below 0.
-        """
+        self._wished: dict[TaskShape, Wished] = {}
+        self._growth: dict[PlainRequest | None, dict[tuple[int, int, int], float]] = {}
+        """By request, as in `Wished`: shapes share it."""
+        self._after: dict[tuple[int, int], dict[Place, int]] = {}
+        """By cpu and memory, as in `Wished`."""
 
     def changed(self, row: int) -> None:
         """A pod came to a node or left it."""
@@ -82,13 +96,14 @@ class OneByOne:
 
     def growth(self, plain: PlainRequest | None, shape: TaskShape, rows: list[int]) -> list[float]:
         """By how many cards the fragments of some nodes grow if a pod comes that wants one card, or none."""
-        cpu, memory = shape.request.item(CPU_ROW), shape.request.item(MEMORY_ROW)
-        known = self._growth.setdefault(None if plain is None else plain.request, {})
-        number, states, out = self._able.number, self._states, []
+        wished = self._wished.get(shape) or self._read(plain, shape)
+        known, afters, states, out = wished.growth, wished.after, self._states, []
         for row in rows:
             state = states[row] or self._look_at(row)
             key, (kind, _), place, able = state
-            after = number(place, cpu, memory)
+            after = afters.get(place)
+            if after is None:
+                after = afters[place] = self._able.number(place, wished.cpu, wished.memory)
             found = known.get((kind, able, after))
             if found is None:
                 found = known.get((~key, able, after))
@@ -99,6 +114,13 @@ class OneByOne:
                 known[~key if ordered else kind, able, after] = found
             out.append(found)
         return out
+
+    def _read(self, plain: PlainRequest | None, shape: TaskShape) -> Wished:
+        """Take in a shape; those that ask for the same cards, or for the same room, share what is remembered."""
+        cpu, memory = shape.request.item(CPU_ROW), shape.request.item(MEMORY_ROW)
+        growth, after = self._growth.setdefault(plain, {}), self._after.setdefault((cpu, memory), {})
+        found = self._wished[shape] = Wished(cpu, memory, growth, after)
+        return found
 
     def _look_at(self, row: int) -> State:
         place, key = self._able.place(row), self._classes.key(row)
@@ -120,13 +142,14 @@ class OneByOne:
         amount, usable = self._known_sum(row, kind, after)
         if plain is not None:
             # Cards of one class lose the same, and the first of those that lose least is taken.
-            of_free, of_left = self._figures.free.values, self._figures.left_where(plain).values
-            free, left = [of_free[n] for n in different], [of_left[n] for n in different]
-            whole = [of_free[n] for n in self._classes.numbers[row].tolist()].count(CARD) if use.counts else 0
-            lost = _losses(use, free, left, whole)
+            free, left, by_free = self._figures.free.values, self._figures.left_where(plain).values, use.by_free
+            lost = [by_free[free[number]] - by_free[left[number]] for number in different]
+            if use.counts:
+                whole = [free[number] for number in self._classes.numbers[row].tolist()].count(CARD)
+                lost = _with_broken(use, lost, [free[number] for number in different], whole)
             least = min(lost)
             if least < float("inf"):
-                taken = lost.index(least)
+                taken = different[lost.index(least)]
                 ordered = lost.count(least) > 1
                 amount, usable = amount - free[taken] + left[taken], usable - least
         free_now, usable_now = self._known_sum(row, kind, state.able)
@@ -165,8 +188,12 @@ class OneByOne:
 def _losses(use: Use, free: list[int], left: list[int], whole: int) -> list[float]:
     """By card: the usable part that is lost if so much is left of what is free of it, beside so many wholly free."""
     by_free = use.by_free
-    out = [by_free[before] - by_free[after] for before, after in zip(free, left, strict=True)]
-    if use.counts and whole:
-        broken = use.of_whole(whole) - use.of_whole(whole - 1)
-        out = [lost + broken if before == CARD else lost for lost, before in zip(out, free, strict=True)]
-    return out
+    return _with_broken(use, [by_free[b] - by_free[a] for b, a in zip(free, left, strict=True)], free, whole)
+
+
+def _with_broken(use: Use, lost: list[float], free: list[int], whole: int) -> list[float]:
+    """By card: the loss, with that of pods with several cards where one of so many wholly free cards is broken."""
+    if not (use.counts and whole):
+        return lost
+    broken = use.of_whole(whole) - use.of_whole(whole - 1)
+    return [each + broken if before == CARD else each for each, before in zip(lost, free, strict=True)]

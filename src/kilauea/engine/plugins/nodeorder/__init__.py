@@ -41,12 +41,13 @@ from kilauea.engine.conf import argument
 from kilauea.engine.evaluation import kernels, matching
 from kilauea.engine.extension import Scope
 from kilauea.engine.model.nodes import NodeRows, NodeTable
+from kilauea.engine.model.resources import CPU, MEMORY
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins.nodeorder.images import image_locality
 from kilauea.engine.plugins.nodeorder.pod_affinity import PodAffinityScore
-from kilauea.engine.plugins.nodeorder.room import balanced, least_allocated, most_allocated
+from kilauea.engine.plugins.nodeorder.room import GPU, balanced, least_allocated, most_allocated
 from kilauea.engine.plugins.nodeorder.topology_spread import TopologySpreadScore
 from kilauea.engine.session import Session
 
@@ -77,7 +78,8 @@ class NodeOrder(Plugin):
         self._affinity = PodAffinityScore(session)
         self._spread = TopologySpreadScore(session)
         by_images = self._weights.images and session.nodes.holds_images
-        session.add_node_score(self.name, self._by_room, scope=Scope.NODE if by_images else Scope.FIGURES)
+        scope = Scope.NODE if by_images else Scope.FIGURES
+        session.add_node_score(self.name, self._by_room, scope=scope, resources=(CPU, MEMORY, GPU))
         session.add_batch_node_score(self.name, self._by_comparison, applies=self._compares)
 
     def _by_room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:

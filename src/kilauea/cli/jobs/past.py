@@ -1,0 +1,77 @@
+"""Jobs that are deleted, in Slurm's terms, from the history of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kilauea.api.ports import Api, ApiError, Resource
+from kilauea.api.times import parse_time
+from kilauea.cli.jobs.records import Record, state_of_phase
+from kilauea.history.answers import GROUP, JOBS, VERSION, JobAnswer
+from kilauea.history.records import DELETED, EVICTED, LOST, SUCCEEDED, VOLCANO_JOB, JobRecord, PodRecord
+from kilauea.history.timeline import end_of
+
+HISTORIES = Resource(GROUP, VERSION, JOBS, "JobHistory")
+
+
+async def deleted_jobs(api: Api, namespace: str, since: int, present: Collection[tuple[str, str, str]]) -> list[Record]:
+    """Jobs that had not ended by a time and are deleted now; none if the cluster serves no history.
+
+    Args:
+        api: the cluster.
+        namespace: only of this one; empty for all.
+        since: microseconds since 1970.
+        present: namespace, name and time of creation of the jobs that there are.
+    """
+    import msgspec
+
+    try:
+        listed = await api.list(HISTORIES, namespace)
+    except ApiError as error:
+        if error.code in (403, 404):
+            return []
+        raise
+    known = {(space, name, parse_time(created) if created else 0) for space, name, created in present}
+    found = []
+    for item in listed.items:
+        answer = msgspec.json.decode(item, type=JobAnswer)
+        job = answer.job
+        gone = job.deleted is not None and (job.namespace, job.name, job.submitted) not in known
+        if job.kind == VOLCANO_JOB and gone and (job.deleted or 0) >= since:
+            found.append(record_of(job, answer.pods))
+    return found
+
+
+def record_of(job: JobRecord, pods: Sequence[PodRecord]) -> Record:
+    """A deleted job. Of pods that were started several times, only the last run counts for its exit code."""
+    last = {pod.name: pod for pod in pods}
+    starts = [pod.started or pod.bound for pod in pods]
+    return Record(
+        id=job.name,
+        job=job.name,
+        namespace=job.namespace,
+        name=job.title or job.name,
+        queue=job.queue,
+        user=job.user or "-",
+        state=_state(job, pods),
+        submitted=job.submitted,
+        started=min((at for at in starts if at is not None), default=None),
+        ended=end_of(job, pods) or job.deleted,
+        nodes=tuple(sorted({pod.node for pod in last.values() if pod.node})),
+        wanted_nodes=1,
+        cpus=job.cpus,
+        limit=job.limit,
+        exit_code=max((pod.exit_code for pod in last.values()), default=0),
+        reason="",
+        message="",
+    )
+
+
+def _state(job: JobRecord, pods: Sequence[PodRecord]) -> str:
+    """The state in which a job was deleted; one that had not ended was cancelled by that."""
+    reasons = {pod.reason for pod in pods if pod.state not in (SUCCEEDED, EVICTED, DELETED, LOST)}
+    if job.state == "Failed" and "OOMKilled" in reasons:
+        return "OUT_OF_MEMORY"
+    if job.state == "Failed" and "DeadlineExceeded" in reasons:
+        return "TIMEOUT"
+    return state_of_phase(job.state) if job.ended is not None else "CANCELLED"

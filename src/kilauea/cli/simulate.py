@@ -1,0 +1,107 @@
+"""`kilauea simulate`: a trace of jobs through the scheduler, under one configuration or several."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kilauea.cli.color import echo
+from kilauea.cli.inputs import Usage, objects_option, plugins_option
+from kilauea.cli.simulation.options import inputs_of, period_options, trace_options
+from kilauea.cli.simulation.progress import progress
+from kilauea.cli.table import printable
+
+if TYPE_CHECKING:
+    from kilauea.simulator.replay.report import Json
+
+EXAMPLES = """\b
+Examples:
+  kilauea simulate -f cluster.yaml --trace jobs.csv
+  kilauea simulate -f cluster.yaml --trace jobs.csv --conf today.yaml --conf tomorrow.yaml --page report.html
+  kilauea simulate -f cluster.yaml --trace jobs.csv --variant more-research=research.yaml --load 1.5 --seeds 5
+  kilauea simulate --nodes nodes.csv --trace log.swf.gz --from 168h --for 24h -o json > report.json
+"""
+
+
+@click.command(short_help="Run a trace of jobs through the scheduler.", epilog=EXAMPLES)
+@objects_option
+@trace_options
+@period_options
+@plugins_option
+@click.option(
+    "--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a page of plots (HTML) to this file."
+)
+@click.option(
+    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True, help="Output format."
+)
+def simulate(
+    paths: tuple[str, ...],
+    trace: str,
+    nodes: str | None,
+    confs: tuple[str, ...],
+    variants: tuple[str, ...],
+    load: float,
+    seeds: int,
+    start: int,
+    length: int | None,
+    failures_every: int,
+    repair: int,
+    period: int,
+    folders: tuple[str, ...],
+    page: Path | None,
+    output: str,
+) -> None:
+    """Run the jobs of a trace through the scheduler and the controllers, under virtual time.
+
+    Each job of the trace becomes a Volcano job, submitted at its time to the cluster of -f or --nodes. Its pods run for
+    as long as the trace says; what an evicted pod has done is lost, and its job goes on as its policies say. A day or a
+    month takes seconds to minutes.
+
+    The trace is a CSV table with the columns submit and duration, a log in the Standard Workload Format, or one of the
+    published traces openb, Philly and Muri.
+
+    With several --conf or --variant, the command tries each of them with the same jobs. With --seeds, it also draws
+    other traces from the given one, so that `kilauea compare` can say what is more than random variation.
+    """
+    from kilauea.runtime.inputs.files import SourceError
+    from kilauea.runtime.trials.running import run_trials
+
+    given = inputs_of(
+        paths, trace, nodes, confs, variants, load, seeds, start, length, failures_every, repair, period, folders
+    )
+    for finding in given.findings:
+        echo(f"warning: {printable(finding)}\n", err=True)
+    shown = progress(sys.stderr.isatty())
+    started = time.perf_counter()
+    try:
+        report = run_trials(given.candidates, given.trace, given.conditions, shown)
+    except SourceError as error:
+        raise Usage(str(error)) from error
+    seconds = time.perf_counter() - started
+    count = len(given.candidates) * seeds
+    echo(
+        f"{count} simulation{'s' if count > 1 else ''} of {len(given.trace.jobs):,} jobs in {seconds:.1f} s\n", err=True
+    )
+    if page is not None:
+        _write_page(report, page)
+    if output == "json":
+        sys.stdout.write(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+        return
+    from kilauea.cli.simulation.tables import report_lines
+
+    sys.stdout.write("\n".join(report_lines(report)) + "\n")
+
+
+def _write_page(report: Json, path: Path) -> None:
+    from kilauea.cli.simulation.page import page_of
+
+    try:
+        path.write_text(page_of(report), encoding="utf-8")
+    except OSError as error:
+        raise Usage(f"--page: {path}: {error.strerror}") from error
+    echo(f"wrote {printable(str(path))}\n", err=True)

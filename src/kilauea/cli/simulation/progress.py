@@ -1,0 +1,37 @@
+"""Progress of simulations on standard error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import click
+
+from kilauea.api.times import SECOND
+from kilauea.cli.simulation.figures import duration
+from kilauea.cli.table import printable
+
+PAUSE = 0.5
+"""Seconds between two states of the line on a terminal."""
+LONG_PAUSE = 5.0
+"""Seconds between two lines elsewhere."""
+
+
+def progress(on_terminal: bool) -> Callable[[str, int, int, int, int], None]:
+    """Return what tells how far a simulation is: on a terminal one line that is written over, elsewhere few lines."""
+    last = time.perf_counter()
+
+    def note(name: str, seed: int, at: int, ended: int, count: int) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if on_terminal and ended == count:
+            click.echo("\r\x1b[K", nl=False, err=True)
+            return
+        if now - last < (PAUSE if on_terminal else LONG_PAUSE):
+            return
+        last = now
+        which = f"{printable(name)}, seed {seed}" if seed else printable(name)
+        words = f"{which}: {ended:,} of {count:,} jobs have ended after {duration(at / SECOND)}"
+        click.echo(f"\r\x1b[K{words}" if on_terminal else words, nl=not on_terminal, err=True)
+
+    return note

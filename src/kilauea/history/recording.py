@@ -1,0 +1,605 @@
+"""From objects as they change to records of a history: pure, and the same whether a change is seen once or again.
+
+A `Recording` remembers the jobs and pods that have not ended. It is told what watches show, several changes at a time,
+and returns the records to keep. Times come from the objects where they have them. So a list of everything, as after a
+restart or a lost watch, adds what was missed and nothing else: known records come out as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from kilauea.api.ports import Seen, Text, bytes_of
+from kilauea.api.wellknown import DEFAULT_QUEUE, GROUP_NAME, QUEUE_NAME
+from kilauea.history.facts import Runs, amounts_of, condition, declared_time, duration, last_states, why_waits
+from kilauea.history.records import (
+    DELETED,
+    EVICTED,
+    FAILED,
+    LOST,
+    PENDING,
+    RUNNING,
+    SUCCEEDED,
+    VOLCANO_JOB,
+    Event,
+    JobRecord,
+    PodRecord,
+    Record,
+    What,
+)
+from kilauea.history.views import (
+    Group,
+    Job,
+    Metadata,
+    Owner,
+    Pod,
+    PodSpec,
+    moment,
+    read_group,
+    read_job,
+    read_pod,
+)
+
+POD_GROUP = "PodGroup.scheduling.volcano.sh"
+USER, TITLE = "kilauea.dev/user", "kilauea.dev/job-name"
+"""Annotations: who submitted a job, as the client says; its name as the user gave it."""
+TASK = "volcano.sh/task-spec"
+ENDED = frozenset({"Completed", "Failed", "Terminated"})
+"""Phases in which a job of Volcano has ended."""
+RESTARTING = "Restarting"
+OVER = {"Succeeded": SUCCEEDED, "Failed": FAILED}
+REPEATED = 60 * 1_000_000
+"""Microseconds for which a reason with other numbers counts as the same."""
+ADMINISTRATORS = "system:masters"
+
+_NUMBERS = re.compile(r"[0-9]+")
+T = TypeVar("T")
+replace = msgspec.structs.replace
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+class Evicted(NamedTuple):
+    """An eviction that the scheduler has carried out.
+
+    Attributes:
+        time: when.
+        pod: the pod, as `namespace/name`.
+        uid: its uid.
+        node: the node that it was on.
+        by: the pod group that gets the room, as `namespace/name`; empty if it is for none.
+        by_job: the workload that owns it, in words.
+        by_queue: its queue.
+        action: the action that decided it.
+    """
+
+    time: int
+    pod: str
+    uid: str
+    node: str
+    by: str
+    by_job: str
+    by_queue: str
+    action: str
+
+
+class Changes(NamedTuple):
+    """The changes of one kind that watches have shown.
+
+    Attributes:
+        listed: all objects that there are; None if nothing was listed.
+        seen: changes after that.
+    """
+
+    listed: Sequence[Text] | None
+    seen: Sequence[Seen]
+
+
+NO_CHANGES = Changes(None, ())
+
+
+@dataclass(slots=True)
+class _Group:
+    """The remembered facts about a pod group."""
+
+    uid: str
+    name: str
+    queue: str
+    job: str
+    admitted: bool
+    reason: str = ""
+    told: int = 0
+
+
+class Kept:
+    """Looks up records that were kept before; this one has none."""
+
+    def job(self, uid: str) -> JobRecord | None:
+        """The job of a uid."""
+        return None
+
+    def pod(self, uid: str) -> PodRecord | None:
+        """The pod of a uid."""
+        return None
+
+    def last_reason(self, job: str) -> str:
+        """The last reason for which a job waited, as `reason: message`."""
+        return ""
+
+
+@dataclass
+class Recording:
+    """Makes records.
+
+    Attributes:
+        kept: looks up earlier records.
+        seen: the time up to which everything was recorded before; 0 if nothing was.
+        jobs: jobs that are not deleted, by uid.
+        pods: pods that have not ended, by uid.
+        creators: who created an object, by namespace and name, as the server knows it: name and groups.
+    """
+
+    kept: Kept = field(default_factory=Kept)
+    seen: int = 0
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
+    pods: dict[str, PodRecord] = field(default_factory=dict)
+    creators: dict[tuple[str, str, str], tuple[str, Sequence[str]]] = field(default_factory=dict)
+    unreadable: int = 0
+    """Objects that could not be read."""
+    _groups: dict[Key, _Group] = field(default_factory=dict)
+    _over: set[str] = field(default_factory=set)
+    """Uids of pods that have ended and still exist."""
+    _evicted: dict[str, Evicted] = field(default_factory=dict)
+    """Evictions of pods that are still there."""
+    _nominated: dict[str, str] = field(default_factory=dict)
+    _alone: dict[str, _Group] = field(default_factory=dict)
+    """Pods without a group that wait, by uid."""
+    _running: dict[str, int] = field(default_factory=dict)
+    """Numbers of pods that have not ended, of jobs other than Jobs of Volcano."""
+    _out: list[Record] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Count the pods of jobs."""
+        for pod in self.pods.values():
+            self._running[pod.job] = self._running.get(pod.job, 0) + 1
+
+    def take(
+        self, jobs: Changes, groups: Changes, pods: Changes, evictions: Iterable[Evicted], now: int
+    ) -> list[Record]:
+        """Records of changes; jobs come before groups, and groups before pods, which belong to them.
+
+        Args:
+            jobs: of Volcano.
+            groups: pod groups of Volcano.
+            pods: all pods.
+            evictions: what the scheduler did.
+            now: the time, for what objects have no time of.
+        """
+        self._out = []
+        for each in evictions:
+            self._evict(each)
+        found = self._read(jobs, read_job)
+        for job, gone in found:
+            self._job(job, gone, now, listed=jobs.listed is not None)
+        if jobs.listed is not None:
+            self._missing_jobs({job.metadata.uid for job, _ in found}, now)
+        for group, gone in self._read(groups, read_group):
+            self._group(group, gone, now, listed=groups.listed is not None)
+        shown = self._read(pods, read_pod)
+        for pod, gone in shown:
+            self._pod(pod, gone, now, listed=pods.listed is not None)
+        if pods.listed is not None:
+            self._missing_pods({pod.metadata.uid for pod, _ in shown}, now)
+        self.seen = now
+        out, self._out = self._out, []
+        return _newest(_before_binds(out))
+
+    # --- jobs
+
+    def _job(self, job: Job, gone: bool, now: int, *, listed: bool) -> None:
+        """A Job of Volcano as it is now."""
+        meta = job.metadata
+        old = self.jobs.get(meta.uid) or (self.kept.job(meta.uid) if listed else None)
+        if old is not None and old.kind == "":
+            old = None
+        new = self._job_record(job, old)
+        if gone:
+            new = replace(new, deleted=moment(meta.deletion_timestamp) or now)
+            self.jobs.pop(meta.uid, None)
+        else:
+            self.jobs[meta.uid] = new
+        if new == old:
+            return
+        self._out.append(new)
+        state = job.status.state if job.status is not None else None
+        if state is not None and new.state and new.state != (old.state if old is not None else ""):
+            at = moment(state.last_transition_time) or now
+            what: What = "Restarted" if new.state == RESTARTING else "Phase"
+            self._event(at, what, new, reason=new.state, message=_words(state.reason, state.message))
+        if old is not None and old.pods and new.pods != old.pods:
+            self._event(now, "Resized", new, message=f"from {old.pods} to {new.pods} pods")
+
+    def _job_record(self, job: Job, old: JobRecord | None) -> JobRecord:
+        meta, spec = job.metadata, job.spec
+        state = job.status.state if job.status is not None else None
+        phase = (state.phase if state is not None else None) or ""
+        tasks = [(task.replicas or 0, (task.template and task.template.spec) or PodSpec()) for task in spec.tasks or ()]
+        notes = [
+            task.template.metadata.annotations or {}
+            for task in spec.tasks or ()
+            if task.template and task.template.metadata
+        ]
+        pods = sum(count for count, _ in tasks)
+        queue = spec.queue or DEFAULT_QUEUE
+        return JobRecord(
+            uid=meta.uid,
+            namespace=meta.namespace,
+            name=meta.name,
+            kind=VOLCANO_JOB,
+            queue=queue,
+            user=old.user if old is not None else self._user("Job", meta),
+            title=meta.notes.get(TITLE) or "",
+            submitted=moment(meta.creation_timestamp) or 0,
+            ended=(moment(state.last_transition_time) if state is not None and phase in ENDED else None),
+            state=phase,
+            reason=(state.reason if state is not None else None) or "",
+            message=(state.message if state is not None else None) or "",
+            pods=pods,
+            minimum=spec.min_available or pods,
+            cpus=sum(count * amounts_of(template).get("cpu", 0) for count, template in tasks),
+            run_time=duration(spec.running_estimate) or max(map(declared_time, (meta.notes, *notes))),
+            limit=max((template.active_deadline_seconds or 0 for _, template in tasks), default=0),
+            restarts=(job.status.retry_count if job.status is not None else None) or 0,
+        )
+
+    def _missing_jobs(self, present: set[str], now: int) -> None:
+        """Jobs that were deleted while nothing was watched."""
+        for uid, job in sorted(self.jobs.items()):
+            if job.kind == VOLCANO_JOB and uid not in present:
+                self._out.append(replace(job, deleted=min(self.seen or now, now)))
+                del self.jobs[uid]
+
+    def _owner_job(self, owner: Owner, pod: Pod, queue: str) -> str:
+        """The job of a pod, by the object that made it."""
+        if owner.uid not in self.jobs:
+            found = self.kept.job(owner.uid)
+            if found is None:
+                kind = owner.group_kind
+                at = moment(pod.metadata.creation_timestamp) or 0
+                # A Job of Volcano is read from itself soon; until then its pods say of it what they can.
+                meta = Metadata(name=owner.name, namespace=pod.metadata.namespace, annotations=pod.metadata.annotations)
+                found = JobRecord(
+                    uid=owner.uid,
+                    namespace=meta.namespace,
+                    name=owner.name,
+                    kind=kind,
+                    queue=queue,
+                    user=self._user(owner.kind, meta),
+                    title=meta.notes.get(TITLE) or "",
+                    submitted=at,
+                    run_time=declared_time(meta.notes),
+                    limit=pod.spec.active_deadline_seconds or 0,
+                )
+                self._out.append(found)
+            self.jobs[owner.uid] = found
+        return owner.uid
+
+    def _user(self, kind: str, meta: Metadata) -> str:
+        """The user who created an object.
+
+        The server knows it better than an annotation, which anyone may write; but an administrator submits for others.
+        """
+        name, groups = self.creators.pop((kind, meta.namespace, meta.name), ("", ()))
+        said = meta.notes.get(USER, "")
+        return said if said and (not name or ADMINISTRATORS in groups) else name
+
+    # --- groups
+
+    def _group(self, group: Group, gone: bool, now: int, *, listed: bool) -> None:
+        """A pod group as it is now."""
+        meta, spec = group.metadata, group.spec
+        key = (meta.namespace, meta.name)
+        if gone:
+            self._groups.pop(key, None)
+            return
+        queue = (spec.queue if spec is not None else None) or DEFAULT_QUEUE
+        phase = (group.status.phase if group.status is not None else None) or ""
+        admitted = phase not in ("", "Pending")
+        known = self._groups.get(key)
+        if known is None or known.uid != meta.uid:
+            known = self._groups[key] = self._new_group(group, queue)
+            if listed:  # it may have been told of before
+                known.reason, known.admitted = self.kept.last_reason(known.job), admitted
+        known.queue = queue
+        if admitted and not known.admitted:
+            self._event(now, "Admitted", self.jobs.get(known.job), job=known.job, queue=queue, namespace=meta.namespace)
+        known.admitted = admitted
+        why = why_waits(group.status.conditions if group.status is not None else None)
+        self._waits(known, why, now, meta.namespace)
+
+    def _new_group(self, group: Group, queue: str) -> _Group:
+        meta = group.metadata
+        owner = meta.controller or next(iter(meta.owner_references or ()), None)
+        if owner is not None:
+            return _Group(meta.uid, meta.name, queue, owner.uid, False)
+        if meta.uid not in self.jobs:
+            found = self.kept.job(meta.uid) or JobRecord(
+                uid=meta.uid,
+                namespace=meta.namespace,
+                name=meta.name,
+                kind=POD_GROUP,
+                queue=queue,
+                user=self._user("PodGroup", meta),
+                submitted=moment(meta.creation_timestamp) or 0,
+                minimum=(group.spec.min_member if group.spec is not None else None) or 0,
+            )
+            self.jobs[meta.uid] = found
+            self._out.append(found)
+        return _Group(meta.uid, meta.name, queue, meta.uid, False)
+
+    def _waits(self, group: _Group, why: tuple[str, str], now: int, namespace: str) -> None:
+        """Tell why a group waits, if that is new; numbers alone are not news for a while."""
+        text = ": ".join(why) if why[0] else ""
+        same = _NUMBERS.sub("#", text) == _NUMBERS.sub("#", group.reason)
+        if text == group.reason or (same and now - group.told < REPEATED):
+            return
+        group.reason, group.told = text, now
+        if text:
+            job = self.jobs.get(group.job)
+            self._event(
+                now,
+                "Waiting",
+                job,
+                job=group.job,
+                queue=group.queue,
+                namespace=namespace,
+                reason=why[0],
+                message=why[1],
+            )
+
+    # --- pods
+
+    def _pod(self, pod: Pod, gone: bool, now: int, *, listed: bool) -> None:
+        """A pod as it is now."""
+        meta = pod.metadata
+        uid = meta.uid
+        if uid in self._over:
+            if gone:
+                self._over.discard(uid)
+            return
+        old = self.pods.get(uid) or (self.kept.pod(uid) if listed else None)
+        if old is not None and old.ended is not None:
+            if not gone:
+                self._over.add(uid)
+            return
+        new = self._pod_record(pod, old, gone, now)
+        self._pod_events(pod, new, old, now)
+        if new.ended is None:
+            self.pods[uid] = new
+        else:
+            self.pods.pop(uid, None)
+            self._evicted.pop(uid, None)
+            self._nominated.pop(uid, None)
+            self._alone.pop(uid, None)
+            if not gone:
+                self._over.add(uid)
+        if new != old:
+            self._out.append(new)
+            self._account(new, old)
+
+    def _pod_record(self, pod: Pod, old: PodRecord | None, gone: bool, now: int) -> PodRecord:
+        meta, spec, status = pod.metadata, pod.spec, pod.state
+        group = self._groups.get((meta.namespace, meta.notes.get(GROUP_NAME, "")))
+        queue = (
+            group.queue if group is not None else meta.notes.get(QUEUE_NAME) or (old.queue if old is not None else "")
+        )
+        runs = Runs.of(pod)
+        bound = (old.bound if old is not None else None) or self._bound(pod, now)
+        state = OVER.get(status.phase or "") or (RUNNING if runs.started else PENDING)
+        ended, reason = None, ""
+        if state in (SUCCEEDED, FAILED):
+            ended = runs.ended or now
+            reason = status.reason or runs.reason
+        elif gone:
+            ended, reason = runs.ended or now, status.reason or ""
+            state = DELETED
+        if ended is not None and self._is_evicted(pod):
+            state, reason = EVICTED, reason or "Evicted"
+        submitted = moment(meta.creation_timestamp) or 0
+        return PodRecord(
+            uid=meta.uid,
+            namespace=meta.namespace,
+            name=meta.name,
+            job=old.job if old is not None else self._job_of(pod, group, queue),
+            queue=queue,
+            task=meta.notes.get(TASK) or "",
+            resources=amounts_of(spec),
+            submitted=submitted,
+            bound=bound,
+            started=runs.started or (old.started if old is not None else None),
+            ended=max(ended, bound or submitted) if ended is not None else None,
+            node=spec.node_name or "",
+            state=state,
+            reason=reason,
+            exit_code=runs.exit_code,
+            restarts=runs.restarts,
+            run_time=declared_time(meta.notes),
+        )
+
+    def _bound(self, pod: Pod, now: int) -> int | None:
+        if not pod.spec.node_name:
+            return None
+        scheduled = condition(pod, "PodScheduled")
+        at = moment(scheduled.last_transition_time) if scheduled is not None and scheduled.status == "True" else None
+        return at or moment(pod.state.start_time) or now
+
+    def _is_evicted(self, pod: Pod) -> bool:
+        if pod.metadata.uid in self._evicted:
+            return True
+        found = condition(pod, "DisruptionTarget")
+        return found is not None and found.status == "True" and found.reason == "PreemptionByScheduler"
+
+    def _job_of(self, pod: Pod, group: _Group | None, queue: str) -> str:
+        """The uid of the job of a pod: of what made it, of its group, or its own."""
+        owner = pod.metadata.controller
+        if owner is not None and owner.uid:
+            return self._owner_job(owner, pod, queue)
+        if group is not None and group.job != pod.metadata.uid:
+            return group.job
+        meta = pod.metadata
+        return self._owner_job(Owner("v1", "Pod", meta.name, meta.uid), pod, queue)
+
+    def _pod_events(self, pod: Pod, new: PodRecord, old: PodRecord | None, now: int) -> None:
+        meta, status = pod.metadata, pod.state
+        about: dict[str, str] = {"pod": new.name, "pod_uid": new.uid, "queue": new.queue}
+        nominated = status.nominated_node_name or ""
+        if nominated and not new.node and self._nominated.get(new.uid) != nominated:
+            self._nominated[new.uid] = nominated
+            self._event(
+                now, "Nominated", self.jobs.get(new.job), job=new.job, namespace=new.namespace, node=nominated, **about
+            )
+        disturbed = condition(pod, "DisruptionTarget")
+        if disturbed is not None and disturbed.status == "True" and new.uid not in self._evicted:
+            at = moment(disturbed.last_transition_time) or now
+            self._event(
+                at,
+                "Disturbed",
+                self.jobs.get(new.job),
+                job=new.job,
+                namespace=new.namespace,
+                node=new.node,
+                reason=disturbed.reason or "",
+                message=disturbed.message or "",
+                **about,
+            )
+        if old is not None and new.restarts > old.restarts:
+            why = f"its container was started again, {new.restarts} times so far"
+            self._event(
+                now,
+                "Restarted",
+                self.jobs.get(new.job),
+                job=new.job,
+                namespace=new.namespace,
+                node=new.node,
+                message=why,
+                **about,
+            )
+        if not meta.notes.get(GROUP_NAME) and not new.node:
+            scheduled = condition(pod, "PodScheduled")
+            if scheduled is not None and scheduled.status == "False":
+                alone = self._alone.setdefault(new.uid, _Group(new.uid, new.name, new.queue, new.job, False))
+                self._waits(alone, (scheduled.reason or "Unschedulable", scheduled.message or ""), now, new.namespace)
+        else:
+            self._alone.pop(new.uid, None)
+
+    def _account(self, new: PodRecord, old: PodRecord | None) -> None:
+        """Keep the record of a job of another kind than Volcano's up to date: it ends with its last pod."""
+        job = self.jobs.get(new.job)
+        if job is None or job.kind == VOLCANO_JOB:
+            return
+        count = self._running.get(new.job, 0)
+        if old is None:
+            count += 1
+        if new.ended is not None:
+            count -= 1
+        self._running[new.job] = count
+        state = new.state if not count else ""
+        changed = replace(
+            job,
+            queue=new.queue or job.queue,
+            pods=job.pods + (old is None),
+            cpus=job.cpus + (new.resources.get("cpu", 0) if old is None else 0),
+            ended=new.ended if not count else None,
+            state=FAILED if job.state == FAILED and state == SUCCEEDED else state,
+        )
+        if changed != job:
+            self.jobs[new.job] = changed
+            self._out.append(changed)
+        if not count:  # a later pod finds it again
+            del self._running[new.job]
+            if job.kind != POD_GROUP:
+                del self.jobs[new.job]
+
+    def _missing_pods(self, present: set[str], now: int) -> None:
+        """Pods that went while nothing was watched; they are known to have been there until then."""
+        for uid in sorted(self.pods.keys() - present):
+            old = self.pods.pop(uid)
+            self._nominated.pop(uid, None)
+            ended = max(min(self.seen or now, now), old.bound or old.submitted)
+            state = EVICTED if self._evicted.pop(uid, None) else LOST
+            reason = "GoneWhileNotRecorded" if state == LOST else "Evicted"
+            new = replace(old, ended=ended, state=state, reason=reason)
+            self._out.append(new)
+            self._account(new, old)
+        self._over &= present
+
+    def _evict(self, evicted: Evicted) -> None:
+        self._evicted[evicted.uid] = evicted
+        pod = self.pods.get(evicted.uid)
+        namespace, _, name = evicted.pod.partition("/")
+        self._out.append(
+            Event(
+                time=evicted.time,
+                what="Evicted",
+                namespace=namespace,
+                job=pod.job if pod is not None else "",
+                pod=name,
+                pod_uid=evicted.uid,
+                queue=pod.queue if pod is not None else "",
+                node=evicted.node,
+                by=evicted.by,
+                by_job=evicted.by_job,
+                by_queue=evicted.by_queue,
+                action=evicted.action,
+            )
+        )
+
+    def _event(self, time: int, what: What, about: JobRecord | None, **facts: str) -> None:
+        given = {"job": about.uid, "namespace": about.namespace, "queue": about.queue} if about is not None else {}
+        self._out.append(Event(time=time, what=what, **{**given, **facts}))
+
+    # --- reading
+
+    def _read(self, changes: Changes, read: Callable[[bytes], T]) -> list[tuple[T, bool]]:
+        """The last state of each object, and whether it is gone."""
+        texts = [(bytes_of(text), False) for text in changes.listed or ()]
+        texts += [(seen.object, seen.type == "DELETED") for seen in last_states(changes.seen)]
+        out: list[tuple[T, bool]] = []
+        for text, gone in texts:
+            try:
+                out.append((read(text), gone))
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                self.unreadable += 1
+        return out
+
+
+def _words(reason: str | None, message: str | None) -> str:
+    return ": ".join(each for each in (reason, message) if each)
+
+
+def _before_binds(records: Sequence[Record]) -> list[Record]:
+    """Records with admissions that were seen together with the first bind before it, as they were."""
+    binds: dict[str, int] = {}
+    for record in records:
+        if isinstance(record, PodRecord) and record.bound is not None:
+            binds[record.job] = min(record.bound, binds.get(record.job, record.bound))
+    return [
+        replace(record, time=min(record.time, binds.get(record.job, record.time)))
+        if isinstance(record, Event) and record.what == "Admitted"
+        else record
+        for record in records
+    ]
+
+
+def _newest(records: Iterable[Record]) -> list[Record]:
+    """Records, of each job and pod only the last."""
+    found: dict[object, Record] = {}
+    for number, record in enumerate(records):
+        key: object = (type(record), record.uid) if not isinstance(record, Event) else number
+        found[key] = record
+    return list(found.values())

@@ -1,0 +1,52 @@
+"""Resource-seconds of queues, namespaces and users: exact sums over the time that pods held their resources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kilauea.api.times import SECOND
+from kilauea.history.store import History, resources_of
+
+By = Literal["queue", "namespace", "user"]
+BY: tuple[By, ...] = ("queue", "namespace", "user")
+
+
+@dataclass
+class UsageRow:
+    """The usage of one queue, namespace or user.
+
+    Attributes:
+        name: of the queue, the namespace or the user; empty for pods that have none.
+        amounts: the product of amount and time of each resource, in the units of records times microseconds.
+        time: microseconds that pods held a node, added up.
+        pods: number of pods.
+    """
+
+    name: str
+    amounts: dict[str, int] = field(default_factory=dict)
+    time: int = 0
+    pods: int = 0
+
+
+def usage(history: History, by: By, since: int, until: int, namespace: str = "") -> list[UsageRow]:
+    """The usage from one time to another, by name.
+
+    A pod counts from its bind to its end, as far as that is between the two; one that has not ended counts to the end.
+
+    Args:
+        history: what happened.
+        by: what to add up.
+        since: microseconds since 1970.
+        until: microseconds since 1970.
+        namespace: only pods of this one; empty for all.
+    """
+    rows: dict[str, UsageRow] = {}
+    for name, resources, seconds, micro, pods in history.held(by, since, until, namespace):
+        row = rows.setdefault(name, UsageRow(name))
+        time = seconds * SECOND + micro
+        row.time += time
+        row.pods += pods
+        for resource, amount in resources_of(resources).items():
+            row.amounts[resource] = row.amounts.get(resource, 0) + amount * time
+    return [rows[name] for name in sorted(rows)]

@@ -1,0 +1,291 @@
+"""Keeps the history of a live cluster: follows jobs, pod groups and pods, and writes what they went through.
+
+    recorder = Recorder(client, folder, clock, rng)
+    await recorder.run()                  # until cancelled
+    recorder.evicted(...)                 # told by the scheduler
+    await recorder.flush()                # all that was seen by now is in the file
+
+Watches fill a buffer. Every other second a thread takes it, makes records of it and commits them together, so that
+nothing waits for the history, and many changes of an object cost as much as one. Whatever goes wrong with the history
+is logged and noted in it as a gap; the cluster goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+import msgspec
+
+from kilauea.api.kinds import POD_GROUPS, PODS, VC_JOBS
+from kilauea.api.ports import Api, Clock, Resource, Seen, Text
+from kilauea.api.times import SECOND
+from kilauea.client.reflector import Reflector
+from kilauea.history.errors import HistoryError
+from kilauea.history.recording import Changes, Evicted, Kept, Recording
+from kilauea.history.records import JobRecord, PodRecord, Record
+from kilauea.history.store import Bounds, History
+from kilauea.history.views import read_group, read_job, read_pod
+
+FLUSH_SECONDS = 2.0
+"""Seconds between two commits."""
+SEEN_SECONDS = 60.0
+"""Seconds after which the file is told that nothing has happened."""
+THIN_SECONDS = 600.0
+"""Seconds between two looks at the bounds."""
+RETRY_SECONDS = 30.0
+"""Seconds after which a file that could not be opened is tried again."""
+GAP = 5 * SECOND
+"""Microseconds without a recorder that do not count as a gap: a restart."""
+MOST_UNWRITTEN = 200_000
+"""Records that are kept while they cannot be written, on a full disk for example."""
+MOST_CREATORS = 20_000
+_KINDS: tuple[tuple[Resource, Callable[[bytes], object]], ...] = (
+    (VC_JOBS, read_job),
+    (POD_GROUPS, read_group),
+    (PODS, read_pod),
+)
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass
+class _Buffer:
+    """The changes that a watch has shown since the last commit."""
+
+    listed: Sequence[Text] | None = None
+    seen: list[Seen] = field(default_factory=list)
+
+    def on_relist(self, items: Sequence[Text], version: str) -> None:
+        """Take a list."""
+        self.listed, self.seen = items, []
+
+    def on_events(self, batch: Sequence[Seen]) -> None:
+        """Take changes."""
+        self.seen += batch
+
+    def take(self) -> Changes:
+        """Return what has gathered, and begin again."""
+        taken = Changes(self.listed, self.seen)
+        self.listed, self.seen = None, []
+        return taken
+
+
+class _Stored(Kept):
+    """Looks up records in a store."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def job(self, uid: str) -> JobRecord | None:
+        """The job of a uid."""
+        return self._history.job(uid)
+
+    def pod(self, uid: str) -> PodRecord | None:
+        """The pod of a uid."""
+        return self._history.pod(uid)
+
+    def last_reason(self, job: str) -> str:
+        """The last reason for which a job waited."""
+        found = self._history.events(job=job, what=("Waiting",), limit=1)
+        return f"{found[0].reason}: {found[0].message}" if found else ""
+
+
+class _Writer:
+    """The part that runs in a thread of its own: records, and the file."""
+
+    def __init__(self, folder: Path, bounds: Bounds) -> None:
+        self._folder = folder
+        self._bounds = bounds
+        self._history: History | None = None
+        self._recording = Recording()
+        self._unwritten: list[Record] = []
+        self._failed_at = 0
+        self._dropped = False
+
+    def open(self, now: int) -> None:
+        """Open the file and continue where it ends.
+
+        Raises:
+            HistoryError: it cannot be used.
+        """
+        history = self._history = History.open(self._folder)
+        if history.damage:
+            log.warning("the history was damaged: %s", history.damage)
+            history.add_gap(history.seen or now, now, "the file was damaged, and records may be missing")
+        elif history.seen and now - history.seen > GAP:
+            history.add_gap(history.seen, now, "nothing was recorded")
+        jobs = {job.uid: job for job in history.open_jobs()}
+        pods = {pod.uid: pod for pod in history.open_pods()}
+        self._recording = Recording(_Stored(history), history.seen, jobs, pods)
+
+    def take(
+        self,
+        changes: Sequence[Changes],
+        evictions: Sequence[Evicted],
+        creators: dict[tuple[str, str, str], tuple[str, Sequence[str]]],
+        now: int,
+        *,
+        seen: bool,
+    ) -> None:
+        """Make records and commit them; those that cannot be written are kept for the next time."""
+        recording, history = self._recording, self._history
+        if history is None:
+            return
+        recording.creators.update(creators)
+        while len(recording.creators) > MOST_CREATORS:
+            del recording.creators[next(iter(recording.creators))]
+        self._unwritten += recording.take(changes[0], changes[1], changes[2], evictions, now)
+        if not self._unwritten and not seen:
+            return
+        try:
+            history.put(self._unwritten, now)
+            self._unwritten = []
+            if self._failed_at:
+                log.warning("the history is written again")
+                if self._dropped:
+                    history.add_gap(self._failed_at, now, "records could not be written")
+            self._failed_at, self._dropped = 0, False
+        except HistoryError as error:
+            if not self._failed_at:
+                log.warning("the history cannot be written, and is kept in memory meanwhile: %s", error)
+            self._failed_at = self._failed_at or now
+            if len(self._unwritten) > MOST_UNWRITTEN:
+                self._dropped = True
+                del self._unwritten[:-MOST_UNWRITTEN]
+
+    def thin(self, now: int) -> bool:
+        """Remove a step of what is beyond the bounds; True if there is more."""
+        try:
+            return self._history is not None and self._history.thin(now, self._bounds)
+        except HistoryError as error:
+            log.warning("the history cannot be thinned: %s", error)
+            return False
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._history is not None:
+            self._history.close()
+            self._history = None
+
+
+class Recorder:
+    """Records what happens in a cluster.
+
+    Args:
+        api: the cluster.
+        folder: where the history is kept.
+        clock: the time.
+        rng: for the length of pauses.
+        bounds: how much is kept.
+    """
+
+    def __init__(self, api: Api, folder: Path, clock: Clock, rng: Random, bounds: Bounds | None = None) -> None:
+        self.folder = folder
+        self._clock = clock
+        self._buffers = [_Buffer() for _ in _KINDS]
+        self._reflectors = [
+            Reflector(api, kind, buffer, clock, rng, may_lack=True, reduce=_reducer(read))
+            for (kind, read), buffer in zip(_KINDS, self._buffers, strict=True)
+        ]
+        self._evictions: list[Evicted] = []
+        self._creators: dict[tuple[str, str, str], tuple[str, Sequence[str]]] = {}
+        self._writer = _Writer(folder, bounds or Bounds())
+        self._thread = ThreadPoolExecutor(1, "history")
+        self._open = False
+
+    def evicted(self, evicted: Evicted) -> None:
+        """Note an eviction that the scheduler has carried out."""
+        self._evictions.append(evicted)
+
+    def created(self, kind: str, namespace: str, name: str, user: str, groups: Sequence[str]) -> None:
+        """Note who creates an object, as the server knows it."""
+        self._creators[kind, namespace, name] = (user, groups)
+        if len(self._creators) > MOST_CREATORS:
+            del self._creators[next(iter(self._creators))]
+
+    async def run(self) -> None:
+        """Record until cancelled; never raises but for that."""
+        following = [asyncio.ensure_future(each.run()) for each in self._reflectors]
+        try:
+            await self._begin()
+            for each in self._reflectors:
+                await each.complete.wait()
+            self._open = True
+            told = thinned = self._clock.monotonic()
+            while True:
+                now = self._clock.monotonic()
+                seen = now - told >= SEEN_SECONDS * SECOND
+                told = now if seen else told
+                await self.flush(seen=seen)
+                if now - thinned >= THIN_SECONDS * SECOND:
+                    thinned = now
+                    while await self._in_thread(lambda: self._writer.thin(self._clock.now())):
+                        await self._clock.sleep(0.1)
+                await self._clock.sleep(FLUSH_SECONDS)
+        finally:
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+            # What was seen is written even though this task is being cancelled.
+            with suppress(Exception):
+                await asyncio.shield(self.flush(seen=True))
+            self._open = False
+            await asyncio.shield(self._in_thread(self._writer.close))
+            self._thread.shutdown(wait=False)
+
+    async def flush(self, *, seen: bool = False) -> None:
+        """Write all that was seen by now.
+
+        Args:
+            seen: also note that it is complete, though nothing may have happened.
+        """
+        if not self._open:
+            return
+        changes = [buffer.take() for buffer in self._buffers]
+        evictions, self._evictions = self._evictions, []
+        creators, self._creators = self._creators, {}
+        if not (seen or evictions or any(each.seen or each.listed is not None for each in changes)):
+            if creators:
+                self._creators = {**creators, **self._creators}
+            return
+        now = self._clock.now()
+        try:
+            await self._in_thread(lambda: self._writer.take(changes, evictions, creators, now, seen=seen))
+        except Exception:
+            log.exception("a part of the history could not be recorded")
+
+    async def _begin(self) -> None:
+        """Open the file, however often that takes."""
+        told = ""
+        while True:
+            try:
+                await self._in_thread(lambda: self._writer.open(self._clock.now()))
+                return
+            except HistoryError as error:
+                if str(error) != told:
+                    log.warning("there is no history: %s", error)
+                told = str(error)
+            await self._clock.sleep(RETRY_SECONDS)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _reducer(read: Callable[[bytes], object]) -> Callable[[bytes], bytes]:
+    """Keep of a listed object what the history reads."""
+
+    def reduce(text: bytes) -> bytes:
+        try:
+            return msgspec.json.encode(read(text))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return text
+
+    return reduce

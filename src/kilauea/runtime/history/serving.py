@@ -1,0 +1,99 @@
+"""Answers requests about the history of a cluster, and hears of the server who creates what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
+from kilauea.history import answers
+from kilauea.history.errors import HistoryError
+from kilauea.history.store import History
+from kilauea.runtime.history.recorder import Recorder
+
+
+class ServedHistory:
+    """Reads the history that a recorder keeps; each request sees all that happened before it.
+
+    Args:
+        recorder: keeps the history.
+        now: the time, in microseconds since 1970.
+    """
+
+    def __init__(self, recorder: Recorder, now: Callable[[], int]) -> None:
+        self._recorder = recorder
+        self._now = now
+
+    async def answer(
+        self, kind: str, plural: str, namespace: str, name: str, query: Mapping[str, str]
+    ) -> bytes | Iterable[bytes] | None:
+        """Return the body of an answer; None if there is no such job.
+
+        Raises:
+            ValueError: a parameter cannot be used.
+            LookupError: the history cannot be read now.
+        """
+        await self._recorder.flush()
+        try:
+            if plural == answers.RECORDS:
+                return await asyncio.to_thread(self._records, namespace, query)
+            return await asyncio.to_thread(self._answer, kind, plural, namespace, name, query)
+        except HistoryError as error:
+            raise LookupError(str(error)) from error
+
+    def _answer(self, kind: str, plural: str, namespace: str, name: str, query: Mapping[str, str]) -> bytes | None:
+        history = History.read(self._recorder.folder)
+        try:
+            if plural == answers.USAGE:
+                return answers.encoded(kind, answers.usage_answer(history, namespace, query, self._now()))
+            if not name:
+                return answers.encoded(f"{kind}List", answers.jobs_answer(history, namespace, query))
+            found = answers.job_answer(history, namespace, name, query)
+            return None if found is None else answers.encoded(kind, found)
+        finally:
+            history.close()
+
+    def _records(self, namespace: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        history = History.read(self._recorder.folder)
+        pieces = answers.records_answer(history, namespace, query, self._now())
+
+        def closing() -> Iterator[bytes]:
+            try:
+                yield from pieces
+            finally:
+                history.close()
+
+        return closing()
+
+
+class Submissions(AdmissionStep):
+    """Tells a recorder who creates jobs, pods and what else makes pods.
+
+    Args:
+        recorder: is told.
+    """
+
+    name = "Submissions"
+    kinds = frozenset(
+        {
+            ("batch.volcano.sh", "jobs"),
+            ("batch", "jobs"),
+            ("scheduling.volcano.sh", "podgroups"),
+            ("apps", "statefulsets"),
+            ("apps", "replicasets"),
+            ("apps", "daemonsets"),
+            ("", "pods"),
+        }
+    )
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def begin(self, attributes: Attributes) -> Effect | None:
+        """Note the user of a creation; components of the cluster create for others."""
+        user = attributes.user
+        own = user.name.startswith("system:") and not user.name.startswith("system:serviceaccount:")
+        if attributes.operation == "CREATE" and not attributes.subresource and not attributes.dry_run and not own:
+            name, kind = attributes.object_name(), attributes.resource.kind
+            self._recorder.created(kind, attributes.namespace, name, user.name, user.groups)
+        return None

@@ -1,0 +1,79 @@
+"""Expected starts for commands: the forecasts of a cluster, with its history where there is one, and the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from kilauea.api.ports import Api, ApiError, Obj, Resource
+from kilauea.client.access import Access, AccessError
+from kilauea.client.http import HttpTransport
+from kilauea.client.rest import Client
+from kilauea.history.answers import GROUP, JOBS, VERSION, JobAnswer
+from kilauea.history.estimates import RunTimes
+from kilauea.history.records import JobRecord, PodRecord
+from kilauea.history.store import History
+from kilauea.runtime.inputs.run_times import PodRunTimes
+from kilauea.simulator.expected_start import ExpectedStart, expected_start
+from kilauea.simulator.scenario import Result
+
+JOB_HISTORIES = Resource(GROUP, VERSION, JOBS, "JobHistory")
+MOST_JOBS = 1000
+"""Jobs of a history whose run times count, the newest."""
+SECONDS = 5.0
+"""Seconds after which a search for the start is given up."""
+
+
+def expected(
+    result: Result, workloads: Iterable[Obj], group: str, past: RunTimes | None = None, seconds: float = SECONDS
+) -> ExpectedStart:
+    """The expected start of a group of a plan.
+
+    Args:
+        result: the plan of one cycle.
+        workloads: the jobs of the cluster, undecoded.
+        group: the group, as `namespace/name`.
+        past: how long others ran.
+        seconds: the most that the search may take.
+    """
+    end = time.monotonic() + seconds
+    forecasts = PodRunTimes(result.objects, workloads, past)
+    return expected_start(result.scenario, group, forecasts, lambda: time.monotonic() > end)
+
+
+async def read_past(access: Access) -> RunTimes | None:
+    """Run times of the jobs of a cluster, as far as the user may see them; None if it serves no history."""
+    try:
+        async with HttpTransport(access) as transport:
+            return await past_of(Client(transport, "kilauea-explain", page=MOST_JOBS))
+    except (ApiError, AccessError):
+        return None
+
+
+async def past_of(api: Api) -> RunTimes | None:
+    """Run times of the jobs of a cluster; None if it serves no history, or does not show it."""
+    try:
+        listed = await api.list(JOB_HISTORIES)
+    except ApiError:
+        return None
+    found: list[tuple[JobRecord, Sequence[PodRecord]]] = []
+    for item in listed.items:
+        answer = msgspec.json.decode(item, type=JobAnswer)
+        found.append((answer.job, answer.pods))
+    return RunTimes.of(found)
+
+
+def past_in(folder: Path) -> RunTimes:
+    """Run times of jobs, by the history in a folder.
+
+    Raises:
+        HistoryError: it cannot be read.
+    """
+    history = History.read(folder)
+    try:
+        return RunTimes.of([(job, history.pods(job=job.uid)) for job in history.jobs(limit=MOST_JOBS)])
+    finally:
+        history.close()

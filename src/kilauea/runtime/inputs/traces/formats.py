@@ -1,0 +1,174 @@
+"""The formats of traces: what the columns of each mean.
+
+| format | known by | origin |
+|---|---|---|
+| `csv` | columns `submit` and `duration` | our own; `docs/concepts/simulation.md` |
+| `openb` | `cpu_milli`, `num_gpu`, `creation_time` | pods of Alibaba's GPU cluster, 2023 |
+| `philly` | `vc`, `num_gpus`, `submit_s` | training jobs of Microsoft's Philly, 2017 |
+| `muri` | `num_gpu`, `submit_time`, `iterations` | 400 jobs of a testbed, 2022; milliseconds |
+| `swf` | lines of 18 numbers, comments that begin with `;` | Standard Workload Format, Parallel Workloads Archive |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kilauea.api.meta import ResourceMap
+from kilauea.api.quantity import QuantityError, resource_amounts
+from kilauea.api.times import SECOND
+from kilauea.runtime.inputs.traces.tables import BadValue, Row, kubernetes_name, shown
+from kilauea.simulator.replay.trace import TraceJob, TraceTask
+
+CARD = "nvidia.com/gpu"
+MOST_PODS = 10_000
+"""Pods of one job."""
+CARDS_OF_A_NODE = 8
+PHILLY_CPU, PHILLY_MEMORY = 6, "40Gi"
+"""For each card of Philly and Muri, whose traces say nothing about cores and memory."""
+MILLISECOND = SECOND // 1000
+
+
+class Format(NamedTuple):
+    """A table of jobs.
+
+    Attributes:
+        name: as reports name it.
+        needed: columns by which it is known.
+        known: further columns; `a/b` in a name makes a column a resource. None for a format with columns of no use.
+        convert: what a line means; None for a line that does not describe a job, without being wrong.
+        notes: what has to be known about the jobs.
+    """
+
+    name: str
+    needed: frozenset[str]
+    known: frozenset[str] | None
+    convert: Callable[[Row], TraceJob | None]
+    notes: tuple[str, ...] = ()
+
+
+# --- our own
+
+
+def _csv(row: Row) -> TraceJob:
+    requests: ResourceMap = {"cpu": row.text("cpu", "1")}
+    if row.text("memory"):
+        requests["memory"] = row.text("memory")
+    if row.text("gpu") and row.count("gpu"):
+        requests[CARD] = str(row.count("gpu"))
+    requests.update({name: row.text(name) for name in row.columns if "/" in name and row.text(name) not in ("", "0")})
+    try:
+        resource_amounts(requests)
+    except QuantityError as error:
+        raise BadValue(f"{str(error).partition(']')[0].strip('[')}: {error}") from error
+    pods = row.count("pods", 1, least=1)
+    least = row.count("min_available", 0)
+    if pods > MOST_PODS:
+        raise BadValue(f"pods: {pods} is out of bounds: use at most {MOST_PODS}")
+    if least > pods:
+        raise BadValue(f"min_available: {least} is more than pods: {pods}")
+    preemptable = row.text("preemptable").lower()
+    if preemptable not in ("", "true", "false"):
+        raise BadValue(f"preemptable: {shown(preemptable)} is neither true nor false")
+    models = tuple(filter(None, row.text("gpu_model").split("|")))
+    return TraceJob(
+        name=kubernetes_name(row.text("name")),
+        submit=row.time("submit"),
+        duration=row.duration("duration"),
+        tasks=(TraceTask(pods, tuple(sorted((name, str(value)) for name, value in requests.items())), models),),
+        queue=kubernetes_name(row.text("queue")),
+        namespace=kubernetes_name(row.text("namespace")) or "default",
+        priority_class=kubernetes_name(row.text("priority_class")),
+        min_available=least,
+        max_retry=row.count("max_retry") if row.text("max_retry") else None,
+        preemptable={"true": True, "false": False}.get(preemptable),
+    )
+
+
+_OWN = frozenset({"name", "queue", "namespace", "priority_class", "pods", "min_available", "cpu", "memory", "gpu"})
+
+
+# --- published ones
+
+
+def _openb(row: Row) -> TraceJob | None:
+    created, deleted = row.time("creation_time"), row.text("deletion_time")
+    started = row.time("scheduled_time") if row.text("scheduled_time") else created
+    if not deleted or row.time("deletion_time") < started:
+        raise BadValue(f"deletion_time: {shown(deleted)} is before the pod began: the run time is not known")
+    requests = {"cpu": f"{row.count('cpu_milli')}m", "memory": f"{row.count('memory_mib')}Mi"}
+    cards = row.count("num_gpu")
+    if cards:
+        requests[CARD] = str(cards)
+    online = row.text("qos") == "LS"
+    queue = "online" if online else "offline"
+    models = tuple(filter(None, row.text("gpu_spec").split("|")))
+    return TraceJob(
+        name=kubernetes_name(row.text("name")),
+        submit=created,
+        duration=row.time("deletion_time") - started,
+        tasks=(TraceTask(1, tuple(sorted(requests.items())), models),),
+        queue=queue,
+        preemptable=not online,
+    )
+
+
+def cards_in_pods(cards: int) -> tuple[TraceTask, ...]:
+    """Pods of a gang: as many of eight cards as there are, and one for the rest."""
+    full, rest = divmod(cards, CARDS_OF_A_NODE)
+    sizes = [(full, CARDS_OF_A_NODE), (1, rest)]
+    return tuple(TraceTask(count, with_cards(size)) for count, size in sizes if count and size)
+
+
+def with_cards(cards: int) -> tuple[tuple[str, str], ...]:
+    """The requests of a pod with cards."""
+    memory = f"{cards * int(PHILLY_MEMORY.removesuffix('Gi'))}Gi"
+    return (("cpu", str(cards * PHILLY_CPU)), ("memory", memory), (CARD, str(cards)))
+
+
+def _philly(row: Row) -> TraceJob:
+    cards = row.count("num_gpus", least=1)
+    return TraceJob(
+        name=f"job-{row.text('source_row') or row.line}",
+        submit=row.time("submit_s"),
+        duration=row.duration("duration_s"),
+        tasks=cards_in_pods(cards),
+        queue=kubernetes_name(row.text("vc")),
+    )
+
+
+def _muri(row: Row) -> TraceJob:
+    return TraceJob(
+        name=f"job-{row.text('job_id') or row.line}",
+        submit=row.time("submit_time", MILLISECOND),
+        duration=row.duration("duration", MILLISECOND),
+        tasks=cards_in_pods(row.count("num_gpu", least=1)),
+    )
+
+
+_NO_CORES = f"the trace does not say what cores and memory a job uses: {PHILLY_CPU} CPUs and {PHILLY_MEMORY} for a card"
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "openb",
+        frozenset({"name", "cpu_milli", "memory_mib", "num_gpu", "creation_time", "deletion_time"}),
+        None,
+        _openb,
+        ("a pod that used a part of a card asks for a whole one here",),
+    ),
+    Format("philly", frozenset({"vc", "num_gpus", "submit_s", "duration_s"}), None, _philly, (_NO_CORES,)),
+    Format("muri", frozenset({"num_gpu", "submit_time", "duration", "iterations"}), None, _muri, (_NO_CORES,)),
+    Format(
+        "csv",
+        frozenset({"submit", "duration"}),
+        _OWN | {"gpu_model", "max_retry", "preemptable"},
+        _csv,
+    ),
+)
+"""Tables, in the order in which a header is compared with them."""
+
+NODE_COLUMNS: Mapping[str, frozenset[str]] = {
+    "openb": frozenset({"sn", "cpu_milli", "memory_mib", "gpu", "model"}),
+    "philly": frozenset({"vc", "nodes", "gpus_per_node"}),
+    "csv": frozenset({"name", "cpu", "memory"}),
+}
+"""Tables of nodes, by the columns by which they are known."""

@@ -1,0 +1,92 @@
+"""The export of a live history as a trace: JSON lines of jobs and their pods, as `kilauea history` writes them.
+
+A job is taken as its pods were: what each requested, and the longest run of one of them as the run time. Jobs that had
+not ended, or of which no pod ever ran, have no run time and are left out. Times are microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from kilauea.api.quantity import format_amount
+from kilauea.runtime.inputs.traces.tables import MOST_LINES, Findings, TraceError, kubernetes_name
+from kilauea.simulator.replay.trace import TraceJob, TraceTask
+
+Record = Mapping[str, Any]
+
+
+def is_history(text: str) -> bool:
+    """Return True if a text begins as an export does."""
+    first = text.lstrip()[:200]
+    return first.startswith("{") and '"history"' in first
+
+
+def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
+    """Return the jobs, with the numbers of their lines.
+
+    Raises:
+        TraceError: too many lines.
+    """
+    jobs: dict[str, tuple[int, Record]] = {}
+    pods: defaultdict[str, dict[str, Record]] = defaultdict(dict)
+    for number, line in enumerate(text.splitlines(), 1):
+        if number > MOST_LINES:
+            raise TraceError(f"{findings.source}: more than {MOST_LINES} lines: cut the file into parts")
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            findings.leave_out(number, "that are not JSON", "not JSON: the file was cut, or changed")
+            continue
+        kind = record.get("type") if isinstance(record, dict) else None
+        if kind == "job" and isinstance(record.get("uid"), str):
+            jobs[record["uid"]] = number, record
+        elif kind == "pod" and isinstance(record.get("job"), str):
+            pods[record["job"]][str(record.get("uid", number))] = record
+        elif kind == "history":
+            for gap in record.get("gaps") or ():
+                findings.note(number, "with gaps", f"nothing was recorded in {gap}: jobs of that time are missing")
+    found = []
+    for uid, (number, job) in sorted(jobs.items(), key=lambda each: each[1][0]):
+        try:
+            made = _job(job, list(pods[uid].values()))
+        except (KeyError, TypeError, ValueError) as error:
+            findings.leave_out(number, "that cannot be used", f"job {job.get('name')}: {type(error).__name__} {error}")
+            continue
+        if made is None:
+            findings.leave_out(number, "of jobs that did not end", f"job {job.get('name')}: has no run time")
+        else:
+            found.append((number, made))
+    return found
+
+
+def _job(job: Record, pods: list[Record]) -> TraceJob | None:
+    """A job of the trace; None if its run time is not known."""
+    runs = [each["ended"] - each["started"] for each in pods if each.get("started") and each.get("ended")]
+    if not runs or not job.get("ended"):
+        return None
+    if min(runs) < 0 or job["ended"] < job["submitted"]:
+        raise ValueError("ends before it begins")
+    latest: dict[str, Record] = {}
+    for each in pods:  # a pod that was restarted has a record for each of its lives
+        latest[each["name"]] = each
+    kinds = Counter(tuple(sorted(each.get("resources", {}).items())) for each in latest.values())
+    tasks = tuple(
+        TraceTask(count, tuple((name, str(format_amount(name, amount))) for name, amount in kind if name != "pods"))
+        for kind, count in sorted(kinds.items())
+    )
+    namespace = kubernetes_name(job.get("namespace", "")) or "default"
+    total = sum(task.replicas for task in tasks)
+    return TraceJob(
+        name=kubernetes_name(f"{namespace}-{job['name']}"),
+        submit=int(job["submitted"]),
+        duration=int(max(runs)),
+        tasks=tasks,
+        queue=kubernetes_name(job.get("queue", "")),
+        namespace=namespace,
+        min_available=min(int(job.get("minimum") or 0), total),
+    )

@@ -1,0 +1,235 @@
+"""The expected start of a waiting group: the engine is played forward, and pods end when their run times say so.
+
+    found = expected_start(scenario, "default/train", forecast)
+
+The cluster is that of the scenario. Every second that changes something has a cycle of the scheduler; in between, time
+goes on to the next end of a pod. If all run times are known and true and nothing else comes, the group starts then and
+not at any other time: it is the same engine with the same configuration.
+
+Pods that would be created later (by a Job of Kubernetes that has more completions than pods, by a job flow) are not
+foreseen.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from kilauea.api.core import Pod, PodStatus
+from kilauea.api.dynamic import ResourceClaim
+from kilauea.api.times import SECOND, parse_time
+from kilauea.engine.events import Event
+from kilauea.engine.model.attempts import NO_BACKOFF
+from kilauea.engine.plan import Plan
+from kilauea.engine.state import ClusterState
+from kilauea.simulator.claims import released
+from kilauea.simulator.cluster import SimulatedCluster
+from kilauea.simulator.scenario import ENDED, Scenario
+
+MOST_CYCLES = 3000
+"""Cycles after which the start is too far away to be told."""
+OVERDUE = SECOND
+"""Microseconds in which a pod ends whose time is over."""
+
+
+class Forecast(NamedTuple):
+    """The run time of a pod, from the moment when it is bound, in microseconds.
+
+    Attributes:
+        earliest: it will hardly end before.
+        likely: when it will probably end.
+        latest: it will hardly end after.
+        source: where this is from, in words.
+    """
+
+    earliest: int
+    likely: int
+    latest: int
+    source: str
+
+
+Forecasts = Callable[[Pod, int | None], Forecast | None]
+"""The forecast for a pod, given for how long it has run (None before it starts); None if nothing is known."""
+
+
+class Freed(NamedTuple):
+    """A group whose end comes before the start.
+
+    Attributes:
+        group: the pod group, as `namespace/name`, or the pod if it has none.
+        end: when its last pod ends, in microseconds since 1970.
+        source: where its run time is from.
+    """
+
+    group: str
+    end: int
+    source: str
+
+
+@dataclass(frozen=True)
+class ExpectedStart:
+    """The expected start of a group.
+
+    Attributes:
+        verdict: `starts`; `unknown` if pods run of which nobody knows when they end, and it does not start before;
+            `never` if it does not start even when everything has ended; `far` if that takes too long to find out.
+        time: when it will probably start, in microseconds since 1970; None without a start.
+        earliest: when it may start if pods end early.
+        latest: when it starts if they end late; None if that is not known.
+        freed: groups that end before that and make room, the last one first.
+        unknown: groups that run and of which nobody knows when they end.
+    """
+
+    verdict: Literal["starts", "unknown", "never", "far"]
+    time: int | None = None
+    earliest: int | None = None
+    latest: int | None = None
+    freed: tuple[Freed, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def expected_start(
+    scenario: Scenario, group: str, forecasts: Forecasts, enough: Callable[[], bool] = lambda: False
+) -> ExpectedStart:
+    """Return when a group starts.
+
+    Args:
+        scenario: the cluster, with its configuration and the time.
+        group: the pod group, as `namespace/name`.
+        forecasts: how long pods run.
+        enough: returns True when no more time may be spent.
+    """
+    likely = _Play(scenario, group, forecasts, 1, enough).run()
+    if likely.time is None or not likely.uncertain:
+        return likely.result(likely.time, likely.time)
+    early = _Play(scenario, group, forecasts, 0, enough).run()
+    late = _Play(scenario, group, forecasts, 2, enough).run()
+    times = [each for each in (early.time, likely.time, late.time) if each is not None]
+    return likely.result(min(times), max(times) if late.time is not None else None)
+
+
+@dataclass
+class _Play:
+    """One run of the engine, with the early, likely or late ends of pods."""
+
+    scenario: Scenario
+    group: str
+    forecasts: Forecasts
+    which: Literal[0, 1, 2]
+    enough: Callable[[], bool]
+    time: int | None = None
+    uncertain: bool = False
+    _verdict: Literal["starts", "unknown", "never", "far"] = "far"
+    _ends: list[tuple[int, str, str]] = field(default_factory=list)
+    """A heap of ends: the time, the pod, its uid."""
+    _unknown: dict[str, str] = field(default_factory=dict)
+    """Groups of pods that run and have no known end, by pod."""
+    _freed: dict[str, Freed] = field(default_factory=dict)
+    _sources: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> _Play:
+        """Play until the group starts, or nothing more happens."""
+        scenario = self.scenario
+        state, cluster = scenario.state(), SimulatedCluster(scenario.objects, scenario.now)
+        for obj in scenario.objects:
+            if isinstance(obj, Pod) and obj.spec.node_name and not _has_ended(obj):
+                bound = _bound(obj, scenario.now)
+                self._expect(obj, bound, scenario.now, state)
+        backoff, cycles = NO_BACKOFF, 0
+        while cycles < MOST_CYCLES and not self.enough():
+            cycles += 1
+            now = cluster.now
+            plan = scenario.decide(state, now=now, brief=True, backoff=backoff.at(now - scenario.now))
+            backoff = plan.backoff or backoff
+            if self._starts(plan, state):
+                self.time, self._verdict = now, "starts"
+                return self
+            groups = {bind.pod: state.tasks[bind.pod].group for bind in plan.binds}
+            events = cluster.carry_out(plan)
+            for event in events:
+                state.apply(event)
+            for pod in groups:
+                found = cluster.pod(pod)
+                if found is not None:
+                    self._expect(found, now, None, state)
+            rest = not events and cluster.settled
+            if rest and not self._ends:
+                self._verdict = "unknown" if self._unknown else "never"
+                return self
+            if rest:
+                cluster.now = max(cluster.now, self._ends[0][0])
+            for change in self._complete(cluster, state):
+                state.apply(change)
+        return self
+
+    def result(self, earliest: int | None, latest: int | None) -> ExpectedStart:
+        """The result of the play."""
+        freed = sorted(self._freed.values(), key=lambda each: (-each.end, each.group))
+        unknown = tuple(sorted(set(self._unknown.values())))
+        return ExpectedStart(self._verdict, self.time, earliest, latest, tuple(freed), unknown)
+
+    def _starts(self, plan: Plan, state: ClusterState) -> bool:
+        return any(state.tasks[bind.pod].group == self.group for bind in plan.binds)
+
+    def _expect(self, pod: Pod, bound: int, now: int | None, state: ClusterState) -> None:
+        """Note when a pod ends.
+
+        Args:
+            pod: the pod.
+            bound: when it was bound.
+            now: the time if it runs already; None if it is bound in this play.
+            state: the cluster.
+        """
+        found = self.forecasts(pod, None if now is None else max(0, now - bound))
+        task = state.tasks.get(pod.key)
+        group = task.group if task is not None and task.group else pod.key
+        if found is None:
+            self._unknown[pod.key] = group
+            return
+        self._unknown.pop(pod.key, None)
+        self.uncertain |= found.earliest != found.latest
+        self._sources[pod.key] = found.source
+        end = bound + found[self.which]
+        if now is not None:
+            end = max(end, now + OVERDUE)
+        heapq.heappush(self._ends, (end, pod.key, pod.metadata.uid or ""))
+
+    def _complete(self, cluster: SimulatedCluster, state: ClusterState) -> list[Event]:
+        """End the pods whose time has come; those that were evicted meanwhile are others."""
+        events: list[Event] = []
+        while self._ends and self._ends[0][0] <= cluster.now:
+            end, key, uid = heapq.heappop(self._ends)
+            pod = cluster.pod(key)
+            if (
+                pod is None
+                or (pod.metadata.uid or "") != uid
+                or not pod.spec.node_name
+                or pod.metadata.deletion_timestamp
+            ):
+                continue
+            task = state.tasks.get(key)
+            group = task.group if task is not None and task.group else key
+            self._freed[group] = Freed(group, end, self._sources[key])
+            events += cluster.put(msgspec.structs.replace(pod, status=PodStatus(phase="Succeeded")))
+            if pod.spec.resource_claims:
+                claims = [obj for obj in cluster.objects if isinstance(obj, ResourceClaim)]
+                events += cluster.put(*released(claims, pod))
+        return events
+
+
+def _has_ended(pod: Pod) -> bool:
+    return pod.status is not None and pod.status.phase in ENDED
+
+
+def _bound(pod: Pod, now: int) -> int:
+    """The time at which a pod was bound, as its condition says it, or else of its creation."""
+    conditions = (pod.status.conditions if pod.status is not None else None) or ()
+    times = [each.last_transition_time for each in conditions if each.type == "PodScheduled" and each.status == "True"]
+    for text in (*times, pod.metadata.creation_timestamp):
+        if text:
+            return min(parse_time(text), now)
+    return now

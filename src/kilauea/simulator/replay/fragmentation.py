@@ -1,0 +1,61 @@
+"""The part of what is free that the pods of the trace cannot use.
+
+The measure is that of Weng et al. (Beware of Fragmentation, USENIX ATC 2023) for whole cards: a pod drawn from the
+trace finds the free cards of a node useless if it does not fit there. The share of useless cards, over all nodes and
+all pods that ask for cards, is the fragmentation. Where no pod asks for cards, cores take their place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kilauea.api.quantity import resource_amounts
+from kilauea.engine.model.nodes import NodeTable
+from kilauea.engine.model.resources import CPU, MEMORY
+from kilauea.simulator.replay.trace import TraceJob
+
+MOST_SHAPES = 64
+"""Kinds of pods that are looked at, the most frequent ones."""
+
+
+class Fragmentation:
+    """The fragmentation of a cluster with regard to the pods of a trace."""
+
+    def __init__(self, jobs: Iterable[TraceJob], offered: Sequence[str]) -> None:
+        counted: Counter[tuple[tuple[str, int], ...]] = Counter()
+        asked: Counter[str] = Counter()
+        for job in jobs:
+            for task in job.tasks:
+                amounts = resource_amounts(dict(task.requests))
+                counted[tuple(sorted(amounts.items()))] += task.replicas
+                for name in amounts:
+                    asked[name] += task.replicas
+        cards = [name for name in offered if name not in (CPU, MEMORY) and "/" in name and asked[name]]
+        self.resource = max(cards, key=lambda name: (asked[name], name), default=CPU)
+        """The resource that it is about."""
+        wanted = [(dict(shape), count) for shape, count in counted.items() if dict(shape).get(self.resource)]
+        wanted.sort(key=lambda each: (-each[1], sorted(each[0].items())))
+        self._shapes: list[Mapping[str, int]] = [shape for shape, _ in wanted[:MOST_SHAPES]]
+        counts = np.array([count for _, count in wanted[:MOST_SHAPES]], dtype=float)
+        self._weights = counts / counts.sum() if counts.size else counts
+
+    def of(self, nodes: NodeTable) -> float | None:
+        """Return the fraction of what is free that is useless, 0 to 1; None if nothing is free."""
+        rows = nodes.axis.rows
+        if not self._shapes or self.resource not in rows or not len(nodes):
+            return None
+        idle = np.maximum(nodes.allocatable - nodes.used, 0)
+        free = idle[rows[self.resource]]
+        total = int(free.sum())
+        if not total:
+            return None
+        useless = 0.0
+        for shape, weight in zip(self._shapes, self._weights, strict=True):
+            fits = np.ones(len(nodes), dtype=bool)
+            for name, amount in shape.items():
+                fits &= idle[rows[name]] >= amount if name in rows else False
+            useless += weight * float(free[~fits].sum())
+        return useless / total

@@ -1,0 +1,311 @@
+"""From changes of objects to records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kilauea.api.ports import Seen
+from kilauea.history.recording import NO_CHANGES, Changes, Evicted, Kept, Recording
+from kilauea.history.records import Event, JobRecord, PodRecord, Record
+from kilauea.history.store import History
+
+SECOND = 1_000_000
+T0 = 1_767_225_600 * SECOND  # 2026-01-01T00:00:00Z
+
+
+def at(seconds: int) -> str:
+    return f"2026-01-01T00:{seconds // 60:02}:{seconds % 60:02}Z"
+
+
+def job(phase: str = "", when: int = 0, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
+    template = {"spec": {"containers": [container], "activeDeadlineSeconds": 60}}
+    status = {"state": {"phase": phase, "lastTransitionTime": at(when)}} if phase else {}
+    return {
+        "metadata": {
+            "name": "train",
+            "namespace": "research",
+            "uid": "job-1",
+            "creationTimestamp": at(0),
+            "annotations": {"kilauea.dev/user": "ada"},
+        },
+        "spec": {
+            "queue": "gpu",
+            "minAvailable": 2,
+            "runningEstimate": "5m",
+            "tasks": [{"replicas": 3, "template": template}],
+            **spec,
+        },
+        "status": status,
+    }
+
+
+def group(phase: str = "Pending", message: str = "") -> dict[str, Any]:
+    condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": message}
+    owner = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "name": "train",
+        "uid": "job-1",
+        "controller": True,
+    }
+    return {
+        "metadata": {"name": "train-g", "namespace": "research", "uid": "group-1", "ownerReferences": [owner]},
+        "spec": {"queue": "gpu", "minMember": 2},
+        "status": {"phase": phase, "conditions": [condition] if message else []},
+    }
+
+
+def pod(
+    number: int = 0, bound: int | None = None, started: int | None = None, ended: int | None = None, code: int = 0
+) -> dict[str, Any]:
+    owner = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "name": "train",
+        "uid": "job-1",
+        "controller": True,
+    }
+    state: dict[str, Any] = {}
+    phase = "Pending"
+    if started is not None:
+        state, phase = {"running": {"startedAt": at(started)}}, "Running"
+    if ended is not None:
+        end = {"startedAt": at(started or 0), "finishedAt": at(ended), "exitCode": code}
+        state, phase = {"terminated": end}, "Failed" if code else "Succeeded"
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(bound or 0)}
+    return {
+        "metadata": {
+            "name": f"train-w-{number}",
+            "namespace": "research",
+            "uid": f"pod-{number}",
+            "creationTimestamp": at(1),
+            "annotations": {"scheduling.k8s.io/group-name": "train-g", "volcano.sh/task-spec": "w"},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            **({"nodeName": "n1"} if bound is not None else {}),
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}],
+        },
+        "status": {
+            "phase": phase,
+            "conditions": [scheduled] if bound is not None else [],
+            "containerStatuses": [{"restartCount": 0, "state": state}] if state else [],
+        },
+    }
+
+
+def listed(*objects: dict[str, Any]) -> Changes:
+    return Changes([json.dumps(each).encode() for each in objects], ())
+
+
+def seen(*objects: dict[str, Any], kind: Any = "MODIFIED") -> Changes:
+    return Changes(None, [Seen(kind, json.dumps(each).encode(), "1") for each in objects])
+
+
+class Memory(Kept):
+    """Records that were kept before."""
+
+    def __init__(self, records: list[Record]) -> None:
+        self.jobs = {each.uid: each for each in records if isinstance(each, JobRecord)}
+        self.pods = {each.uid: each for each in records if isinstance(each, PodRecord)}
+        self.reasons = {
+            e.job: f"{e.reason}: {e.message}" for e in records if isinstance(e, Event) and e.what == "Waiting"
+        }
+
+    def job(self, uid: str) -> JobRecord | None:
+        return self.jobs.get(uid)
+
+    def pod(self, uid: str) -> PodRecord | None:
+        return self.pods.get(uid)
+
+    def last_reason(self, job: str) -> str:
+        return self.reasons.get(job, "")
+
+
+def events(records: list[Record]) -> list[tuple[str, str]]:
+    return [(each.what, each.pod or each.message) for each in records if isinstance(each, Event)]
+
+
+def pods(records: list[Record]) -> list[PodRecord]:
+    return [each for each in records if isinstance(each, PodRecord)]
+
+
+def test_a_job_is_recorded_with_what_it_asks_for_and_declares() -> None:
+    recording = Recording()
+    (found,) = recording.take(seen(job(), kind="ADDED"), NO_CHANGES, NO_CHANGES, (), T0)
+    assert found == JobRecord(
+        uid="job-1",
+        namespace="research",
+        name="train",
+        kind="Job.batch.volcano.sh",
+        queue="gpu",
+        user="ada",
+        submitted=T0,
+        pods=3,
+        minimum=2,
+        cpus=1500,
+        run_time=300 * SECOND,
+        limit=60,
+    )
+
+
+def test_the_life_of_a_pod_has_the_times_of_its_objects() -> None:
+    recording = Recording()
+    recording.take(seen(job()), seen(group()), seen(pod(), kind="ADDED"), (), T0 + SECOND)
+    recording.take(NO_CHANGES, NO_CHANGES, seen(pod(bound=4), pod(bound=4, started=6)), (), T0 + 7 * SECOND)
+    (found,) = pods(
+        recording.take(NO_CHANGES, NO_CHANGES, seen(pod(bound=4, started=6, ended=20)), (), T0 + 30 * SECOND)
+    )
+    assert found == PodRecord(
+        uid="pod-0",
+        namespace="research",
+        name="train-w-0",
+        job="job-1",
+        queue="gpu",
+        task="w",
+        resources={"cpu": 500, "memory": 1 << 30},
+        submitted=T0 + SECOND,
+        bound=T0 + 4 * SECOND,
+        started=T0 + 6 * SECOND,
+        ended=T0 + 20 * SECOND,
+        node="n1",
+        state="Succeeded",
+    )
+
+
+def test_a_change_that_is_seen_again_makes_no_records() -> None:
+    recording = Recording()
+    everything = (listed(job("Running", 4)), listed(group("Running")), listed(pod(bound=4, started=6)))
+    assert recording.take(*everything, (), T0)
+    assert recording.take(*everything, (), T0 + SECOND) == []
+
+
+def test_a_restart_continues_without_telling_anything_twice() -> None:
+    before = Recording()
+    first = before.take(
+        listed(job("Pending", 1)), listed(group(message="no room")), listed(pod(0, 4, 6), pod(1, 4, 6, 9)), (), T0
+    )
+    after = Recording(Memory(first), T0, dict(before.jobs), dict(before.pods))
+    again = (listed(job("Pending", 1)), listed(group(message="no room")), listed(pod(0, 4, 6), pod(1, 4, 6, 9)))
+    assert after.take(*again, (), T0 + 100 * SECOND) == []
+
+
+def test_a_pod_that_went_while_nothing_was_recorded_ends_when_it_was_last_seen() -> None:
+    before = Recording()
+    first = before.take(listed(job()), listed(group()), listed(pod(0, 4, 6)), (), T0 + 10 * SECOND)
+    after = Recording(Memory(first), T0 + 10 * SECOND, dict(before.jobs), dict(before.pods))
+    (found,) = pods(after.take(listed(job()), listed(group()), listed(), (), T0 + 999 * SECOND))
+    assert (found.state, found.ended) == ("Lost", T0 + 10 * SECOND)
+
+
+def test_a_job_that_was_deleted_while_nothing_was_recorded_was_there_when_it_was_last_seen(tmp_path: Path) -> None:
+    history = History.open(tmp_path)
+    history.put(Recording().take(listed(job("Completed", 9)), listed(), listed(), (), T0 + 10 * SECOND))
+    known = {each.uid: each for each in history.open_jobs()}
+    after = Recording(Memory([*known.values()]), T0 + 10 * SECOND, known)
+    (found,) = after.take(listed(), listed(), listed(), (), T0 + 999 * SECOND)
+    assert isinstance(found, JobRecord)
+    assert (found.state, found.deleted) == ("Completed", T0 + 10 * SECOND)
+
+
+def test_an_eviction_says_by_whom_and_for_whom() -> None:
+    recording = Recording()
+    recording.take(seen(job()), seen(group()), seen(pod(0, 4, 6)), (), T0)
+    evicted = Evicted(
+        T0 + 9 * SECOND, "research/train-w-0", "pod-0", "n1", "prod/serve-g", "Job prod/serve", "prod", "reclaim"
+    )
+    records = recording.take(NO_CHANGES, NO_CHANGES, seen(pod(0, 4, 6), kind="DELETED"), [evicted], T0 + 11 * SECOND)
+    assert records == [
+        Event(
+            time=T0 + 9 * SECOND,
+            what="Evicted",
+            namespace="research",
+            job="job-1",
+            pod="train-w-0",
+            pod_uid="pod-0",
+            queue="gpu",
+            node="n1",
+            by="prod/serve-g",
+            by_job="Job prod/serve",
+            by_queue="prod",
+            action="reclaim",
+        ),
+        pods(records)[0],
+    ]
+    assert (pods(records)[0].state, pods(records)[0].ended) == ("Evicted", T0 + 11 * SECOND)
+
+
+def test_a_reason_is_told_when_it_is_new_and_not_for_each_number() -> None:
+    recording = Recording()
+    told = []
+    for second, message in enumerate(
+        ["3/4 nodes are full", "2/4 nodes are full", "queue gpu is closed", "queue gpu is closed"]
+    ):
+        told += events(recording.take(seen(job()), seen(group(message=message)), NO_CHANGES, (), T0 + second * SECOND))
+    assert told == [("Waiting", "3/4 nodes are full"), ("Waiting", "queue gpu is closed")]
+
+
+def test_an_admission_comes_before_the_bind_that_was_seen_with_it() -> None:
+    recording = Recording()
+    recording.take(seen(job()), seen(group()), NO_CHANGES, (), T0)
+    records = recording.take(NO_CHANGES, seen(group("Inqueue")), seen(pod(0, 4)), (), T0 + 6 * SECOND)
+    assert [(e.what, e.time) for e in records if isinstance(e, Event)] == [("Admitted", T0 + 4 * SECOND)]
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "said", "user"),
+    [
+        ("ada", (), "grace", "ada"),
+        ("kubernetes-admin", ("system:masters",), "grace", "grace"),
+        ("kubernetes-admin", ("system:masters",), "", "kubernetes-admin"),
+        ("", (), "grace", "grace"),
+        ("", (), "", ""),
+    ],
+)
+def test_only_administrators_submit_in_the_name_of_others(
+    name: str, groups: tuple[str, ...], said: str, user: str
+) -> None:
+    recording = Recording()
+    if name:
+        recording.creators["Job", "research", "train"] = (name, groups)
+    submitted = job()
+    submitted["metadata"]["annotations"] = {"kilauea.dev/user": said} if said else {}
+    (found,) = recording.take(seen(submitted), NO_CHANGES, NO_CHANGES, (), T0)
+    assert isinstance(found, JobRecord)
+    assert found.user == user
+
+
+def test_a_job_of_another_kind_ends_with_its_last_pod() -> None:
+    recording = Recording()
+    shown = []
+    for number, end in ((0, 20), (1, 30)):
+        running, over = pod(number, 4, 6), pod(number, 4, 6, end)
+        for each in (running, over):
+            each["metadata"]["ownerReferences"][0].update(apiVersion="batch/v1", uid="other")
+        shown += [running, over]
+    records = recording.take(NO_CHANGES, NO_CHANGES, seen(shown[0], shown[2]), (), T0)
+    assert [each.ended for each in records if isinstance(each, JobRecord)] == [None]
+    records = recording.take(NO_CHANGES, NO_CHANGES, seen(shown[1], shown[3]), (), T0 + 40 * SECOND)
+    (found,) = [each for each in records if isinstance(each, JobRecord)]
+    assert (found.kind, found.ended, found.state) == ("Job.batch", T0 + 30 * SECOND, "Succeeded")
+
+
+def test_objects_of_another_form_are_left_out() -> None:
+    recording = Recording()
+    bad = Changes(None, [Seen("ADDED", text, "1") for text in (b"{", b"[]", b'{"metadata":{},"spec":[]}', b"\xff")])
+    good = seen(pod())
+    assert len(pods(recording.take(bad, bad, Changes(None, [*bad.seen, *good.seen]), (), T0))) == 1
+    assert recording.unreadable == 12
+
+
+def test_a_clock_that_jumps_back_makes_no_span_below_zero() -> None:
+    recording = Recording()
+    recording.take(seen(job()), seen(group()), seen(pod(0, 50, 50)), (), T0 + 50 * SECOND)
+    (found,) = pods(recording.take(NO_CHANGES, NO_CHANGES, seen(pod(0, 50, 50, 20)), (), T0 + 20 * SECOND))
+    assert found.bound is not None
+    assert found.ended == found.bound

@@ -217,8 +217,8 @@ def test_good_news_of_pods_waits_for_urgent_work_and_warnings_do_not() -> None:
 
         async def test() -> None:
             urgent = True
-            recorder = Recorder(world.client, world.clock, busy=lambda: urgent)
-            world.start(recorder.run())
+            recorder = recorder_of(world)
+            recorder.busy = lambda: urgent
             for number in range(RUSH * 9):
                 recorder.record("kubelet", Record(pod(f"pod-{number}"), "Normal", "Started", "Started container main"))
             recorder.record("kubelet", Record(pod("pod-0"), "Warning", "Failed", "no"))

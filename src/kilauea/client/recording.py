@@ -114,22 +114,17 @@ class Recorder:
         clock: for their times.
         limit: on all writes; None for no limit.
         instance: of the components, such as the name of a pod.
+
+    Attributes:
         busy: tells if the process has more urgent work than good news of pods, which is written more slowly then.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        clock: Clock,
-        limit: RateLimit | None = None,
-        instance: str = "",
-        busy: Callable[[], bool] = lambda: False,
-    ) -> None:
+    def __init__(self, api: Api, clock: Clock, limit: RateLimit | None = None, instance: str = "") -> None:
         self._api = api
         self._clock = clock
         self._limit = limit
         self._instance = instance
-        self.busy = busy
+        self.busy: Callable[[], bool] = lambda: False
         self._rush = RateLimit(RUSH, 1, clock)
         self._told: _Recent[tuple[_Reason, str], _Reported] = _Recent()
         self._similar: _Recent[_Reason, _Similar] = _Recent()

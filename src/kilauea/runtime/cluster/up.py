@@ -174,11 +174,8 @@ async def _components(
     def client(component: str) -> Client:
         return DirectClient(api, component, Random(rng.random()))
 
-    def busy() -> bool:
-        return driver.busy > 0 or (scheduler is not None and scheduler.busy > 0)
-
     controllers = client("kilauea-controllers")
-    recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock), busy=busy)
+    recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
     kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign)
     machine = None
     if up.pods is not None and ranges is not None:
@@ -240,6 +237,11 @@ async def _components(
         finally:
             beginning.cancel()
             await asyncio.gather(beginning, return_exceptions=True)
+
+
+def _have_work(driver: Driver, scheduler: LiveScheduler) -> bool:
+    """True while controllers or the scheduler have something to write."""
+    return driver.busy > 0 or scheduler.busy > 0
 
 
 @asynccontextmanager

@@ -160,6 +160,12 @@ def test_advice_names_the_change_the_gain_and_the_losers(folder: Path) -> None:
         ),
         pytest.param("simulate --nodes @jobs.csv --trace @jobs.csv", "not a table of nodes", id="jobs as nodes"),
         pytest.param("simulate --nodes @nodes.csv --trace @nodes.csv", "no column submit", id="nodes as jobs"),
+        pytest.param("simulate --nodes @nodes.csv --trace @", "is a folder: give one file", id="a folder"),
+        pytest.param(
+            "simulate --nodes @nodes.csv --trace @jobs.csv --page @absent/page.html",
+            "there is no folder",
+            id="no folder",
+        ),
         pytest.param("compare @jobs.csv", "not JSON", id="no report"),
         pytest.param("compare @absent.json", "No such file or directory", id="no file"),
         pytest.param(

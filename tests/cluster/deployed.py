@@ -18,6 +18,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -84,14 +85,14 @@ class Pod:
 
     def passes(self, probe: str) -> bool:
         """Return True if a probe of the container succeeds now."""
-        get = self.container[probe]["httpGet"]
+        get, seconds = self.container[probe]["httpGet"], self.container[probe].get("timeoutSeconds", 1)
         names = {each["name"]: each["containerPort"] for each in self.container["ports"]}
         port = self.ports[names[get["port"]]]
         trust = ssl.create_default_context()
         trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
         url = f"{get['scheme'].lower()}://127.0.0.1:{port}{get['path']}"
         try:
-            with urllib.request.urlopen(url, timeout=5, context=trust):
+            with urllib.request.urlopen(url, timeout=seconds, context=trust):
                 return True
         except (urllib.error.URLError, OSError):
             return False
@@ -169,7 +170,7 @@ class Site:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
         pod = self.pods[name] = Pod(name, process, folder, container, ports)
         if deployment == WEBHOOKS:
-            self._route(next(iter(ports.values())))
+            self._route(pod, ready=True)
         return pod
 
     def _mount(self, volume: Obj, container: Obj, folder: Path) -> None:
@@ -212,20 +213,44 @@ class Site:
                 own[each["name"]] = NAMESPACE
         return own
 
-    def _route(self, port: int) -> None:
-        """Lead the Service of the webhooks to a port of this machine, whose pods have no address on the network."""
-        name = f"{WEBHOOKS}-service"
-        about = {"name": "here", "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": name}}
+    def _route(self, pod: Pod, *, ready: bool) -> None:
+        """Lead the Service of the webhooks to a process of this machine, whose pods have no address on the network."""
+        labels = {"kubernetes.io/service-name": f"{WEBHOOKS}-service"}
+        about = {"name": pod.name, "namespace": NAMESPACE, "labels": labels}
+        port = next(iter(pod.ports.values()))
         self.apply(
             {
                 "apiVersion": "discovery.k8s.io/v1",
                 "kind": "EndpointSlice",
                 "metadata": about,
                 "addressType": "IPv4",
-                "endpoints": [{"addresses": [own_address()], "conditions": {"ready": True}}],
+                "endpoints": [{"addresses": [own_address()], "conditions": {"ready": ready}}],
                 "ports": [{"name": "webhooks", "port": port, "protocol": "TCP"}],
             }
         )
+
+    @contextmanager
+    def probed(self, pod: Pod) -> Iterator[None]:
+        """Let the Service lead to a pod for as long as its readiness probe says, as kubelets and controllers do."""
+        probe, over = pod.container["readinessProbe"], threading.Event()
+
+        def run() -> None:
+            failures, ready = 0, True
+            while not over.wait(probe["periodSeconds"] if pod.process.poll() is None else 0.1):
+                failures = 0 if pod.passes("readinessProbe") else failures + 1
+                now = pod.process.poll() is None and failures < probe["failureThreshold"]
+                if now != ready:
+                    self._route(pod, ready=now)
+                ready = now
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            self._route(pod, ready=pod.process.poll() is None)
 
     def start_all(self) -> None:
         """Start one copy of each component, and wait for the queues that controllers make."""
@@ -241,6 +266,8 @@ class Site:
     def stop(self, name: str, *, kill: bool = False) -> None:
         """End a process; without `kill` it must end cleanly."""
         pod = self.pods.pop(name)
+        if name.startswith(WEBHOOKS):
+            self.run("kubectl", "delete", "endpointslice", name, "-n", NAMESPACE)
         if kill:
             pod.process.kill()
             pod.process.wait()

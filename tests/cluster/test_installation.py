@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from cluster.deployed import (
     NAMESPACE,
     ROOT,
     SECONDS,
+    WEBHOOKS,
     Obj,
     Pod,
     Site,
@@ -81,6 +84,29 @@ def test_one_kubectl_apply_starts_three_programs_that_run_a_job(installed: Site)
     installed.wait_for("applied", "Running")
     refused = installed.run("kubectl", "apply", "-f", "-", given=yaml.safe_dump(submitted_job("bad", 1, queue="none")))
     assert 'unable to find job queue: queue.scheduling.volcano.sh "none" not found' in refused.stderr
+
+
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_admission_goes_on_when_one_of_two_webhooks_fails(installed: Site, fault: signal.Signals) -> None:
+    first, second = installed.pods[f"{WEBHOOKS}-0"], installed.start(WEBHOOKS, 1)
+    bad, failed = yaml.safe_dump(submitted_job("bad", 1, queue="none")), time.monotonic()
+    answers: list[tuple[float, str]] = []
+
+    def answered(count: int) -> bool:
+        done = installed.run("kubectl", "create", "--dry-run=server", "-f", "-", given=bad)
+        answers.append((time.monotonic() - failed, done.stderr))
+        return all("unable to find job queue" in text for _, text in answers[-count:]) and len(answers) >= count
+
+    with installed.probed(first), installed.probed(second):
+        first.process.send_signal(fault)
+        until(lambda: answered(20), "all requests to be answered", SECONDS)
+        first.process.send_signal(signal.SIGCONT)
+    lost = [seconds for seconds, text in answers if "failed calling webhook" in text]
+    print(f"{fault.name}: {len(lost)} of {len(answers)} requests refused, the last after {max(lost, default=0):.1f} s")
+    installed.stop(f"{WEBHOOKS}-1")
+    if fault == signal.SIGKILL:
+        installed.stop(f"{WEBHOOKS}-0", kill=True)
+        installed.start(WEBHOOKS)
 
 
 def test_a_second_kubectl_apply_changes_nothing(installed: Site) -> None:

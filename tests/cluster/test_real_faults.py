@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -37,6 +39,34 @@ print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exec
 def server(tmp_path: Path) -> Iterator[RealEndpoint]:
     with real_endpoint(tmp_path) as running:
         yield running
+
+
+class PodProcess(Process):
+    """A command of ours that finds the server as pods do: by two variables, and files below /var/run.
+
+    Args:
+        command: its name.
+        server: where it works.
+        files: folder with `token`, `ca.crt` and `namespace`; new content of these is seen.
+        log: what it says.
+        options: of the command.
+    """
+
+    def __init__(self, command: str, server: RealEndpoint, files: Path, log: Path, *options: str) -> None:
+        self.log = log
+        host, _, port = server.url.removeprefix("https://").partition(":")
+        pod = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+        place = "/run/secrets/kubernetes.io"
+        script = f'mount -t tmpfs none /run && mkdir -p {place} && ln -s "$0" {place}/serviceaccount && exec "$@"'
+        words = ["unshare", "--mount", "sh", "-c", script, str(files), sys.executable, "-m", "kilauea", command]
+        environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"} | pod
+        with log.open("ab") as output:
+            self.process = subprocess.Popen([*words, *options], stdout=output, stderr=output, env=environment)
+
+
+def may_mount() -> bool:
+    """True if this user may mount, which `PodProcess` needs."""
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
 
 
 def kubeconfig(path: Path, server: RealEndpoint, authority: Path | None = None, **user: Any) -> Path:
@@ -78,8 +108,11 @@ def tried_in_vain(client: Client, processes: list[Process]) -> bool:
 def test_processes_go_on_once_their_tokens_and_certificates_that_expired_are_renewed(
     server: RealEndpoint, tmp_path: Path
 ) -> None:
-    client = server.client()
-    tokens = {name: tmp_path / f"{name}.token" for name in ("scheduler", "controllers")}
+    client, files = server.client(), tmp_path / "serviceaccount"
+    files.mkdir()
+    (files / "ca.crt").write_bytes(server.authority.read_bytes())
+    (files / "namespace").write_text("default")
+    tokens = {"scheduler": files / "token", "controllers": tmp_path / "controllers.token"}
     for name, path in tokens.items():
         path.write_text(make_account(client, name))
 
@@ -100,8 +133,12 @@ def test_processes_go_on_once_their_tokens_and_certificates_that_expired_are_ren
     users = {"scheduler": {"tokenFile": str(tokens["scheduler"])}, "controllers": {"exec": plugin}, "nodes": pair}
     options = {"scheduler": (PAGES, *ALONE), "controllers": ALONE, "nodes": ("--count=0",)}
     issue(datetime.timedelta(seconds=25))
-    processes = {}
+    processes: dict[str, Process] = {}
     try:
+        if may_mount():
+            del users["scheduler"]
+            log = tmp_path / "scheduler.log"
+            processes["scheduler"] = PodProcess("scheduler", server, files, log, *options["scheduler"])
         for name, user in users.items():
             config = kubeconfig(tmp_path / f"{name}.kubeconfig", server, **user)
             processes[name] = Process(name, config, tmp_path / f"{name}.log", *options[name])

@@ -166,3 +166,14 @@ def test_a_kind_that_may_not_be_listed_is_empty_and_says_so() -> None:
     picture.nodes.refuse("nodes is forbidden")
     assert len(picture.nodes) == 0
     assert picture.refusals == {"nodes": "nodes is forbidden"}
+
+
+def test_a_list_that_is_reduced_as_it_arrives_gives_the_same_rows_and_one_that_breaks_off_leaves_nothing() -> None:
+    whole, reduced = Picture(), Picture()
+    texts = [text(pod(f"p{number}", "g", on="n")) for number in range(3)]
+    whole.pods.on_relist(texts, "1")
+    reduced.pods.reduce(texts[2])  # of a list that broke off
+    reduced.pods.on_relist([reduced.pods.reduce(each) for each in texts[:2]], "1")
+    assert list(reduced.pods) == list(whole.pods)[:2]
+    tell(reduced.pods, pod("p2", "g", on="n"))
+    assert sums(reduced) == sums(whole)

@@ -213,6 +213,24 @@ def test_a_job_that_was_deleted_while_nothing_was_recorded_was_there_when_it_was
     assert (found.state, found.deleted) == ("Completed", T0 + 10 * SECOND)
 
 
+def test_a_pod_that_is_seen_before_its_group_is_held_until_then() -> None:
+    recording = Recording()
+    assert pods(recording.take(NO_CHANGES, NO_CHANGES, seen(pod(bound=4)), (), T0)) == []
+    assert recording.holds
+    (found,) = pods(recording.take(NO_CHANGES, seen(group()), seen(pod(bound=4, started=5)), (), T0))
+    assert (found.queue, found.job, found.started) == ("gpu", "job-1", T0 + 5 * SECOND)
+    assert not recording.holds
+
+
+def test_a_pod_whose_group_never_comes_is_recorded_all_the_same() -> None:
+    recording = Recording()
+    told = []
+    for number in range(5):
+        changes = seen(pod(bound=4)) if number == 0 else NO_CHANGES
+        told.append(len(pods(recording.take(NO_CHANGES, NO_CHANGES, changes, (), T0))))
+    assert told == [0, 0, 0, 1, 0]
+
+
 def test_an_eviction_says_by_whom_and_for_whom() -> None:
     recording = Recording()
     recording.take(seen(job()), seen(group()), seen(pod(0, 4, 6)), (), T0)
@@ -288,7 +306,7 @@ def test_a_job_of_another_kind_ends_with_its_last_pod() -> None:
         for each in (running, over):
             each["metadata"]["ownerReferences"][0].update(apiVersion="batch/v1", uid="other")
         shown += [running, over]
-    records = recording.take(NO_CHANGES, NO_CHANGES, seen(shown[0], shown[2]), (), T0)
+    records = recording.take(NO_CHANGES, seen(group()), seen(shown[0], shown[2]), (), T0)
     assert [each.ended for each in records if isinstance(each, JobRecord)] == [None]
     records = recording.take(NO_CHANGES, NO_CHANGES, seen(shown[1], shown[3]), (), T0 + 40 * SECOND)
     (found,) = [each for each in records if isinstance(each, JobRecord)]
@@ -299,6 +317,7 @@ def test_objects_of_another_form_are_left_out() -> None:
     recording = Recording()
     bad = Changes(None, [Seen("ADDED", text, "1") for text in (b"{", b"[]", b'{"metadata":{},"spec":[]}', b"\xff")])
     good = seen(pod())
+    recording.take(NO_CHANGES, seen(group()), NO_CHANGES, (), T0)
     assert len(pods(recording.take(bad, bad, Changes(None, [*bad.seen, *good.seen]), (), T0))) == 1
     assert recording.unreadable == 12
 

@@ -15,10 +15,12 @@ import pytest
 from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.history.errors import HistoryError
 from kilauea.history.recording import Evicted
+from kilauea.history.records import PodRecord
 from kilauea.history.store import History
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.history.recorder import Recorder
+from kilauea.runtime.history.serving import ServedHistory
 from support.api_core import ADMIN, PODS, Api
 
 
@@ -100,6 +102,36 @@ def test_what_happens_is_in_the_file_and_a_restart_goes_on(api: Api, tmp_path: P
     history.close()
 
 
+def test_damage_that_a_reader_finds_is_repaired_while_the_cluster_runs(
+    api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "history"
+    folder.mkdir()
+    old = History.open(folder)
+    old.put([PodRecord(uid=f"u{n}", namespace="a", name=f"old-{n}", job="j", ended=1) for n in range(4000)], seen=1)
+    old.close()
+
+    async def work(recorder: Recorder) -> None:
+        await ask(api, "POST", PODS, pod("a"))
+        for _ in range(500):
+            await recorder.flush()
+            if "a" in pods_in(folder):
+                break
+            await asyncio.sleep(0.02)
+        with (folder / "history.db").open("r+b") as file:
+            size = file.seek(0, 2)
+            file.seek(size // 8192 * 4096)
+            file.write(b"\xaa" * (size // 4))
+        served = ServedHistory(recorder, SystemClock().now)
+        found = await served.answer("UsageReport", "usagereports", "", "", {})
+        assert isinstance(found, bytes)
+        await ask(api, "POST", PODS, pod("b"))
+        await recorder.flush()
+
+    recorded(api, folder, work)
+    assert {"a", "b"} <= set(pods_in(folder))
+
+
 def test_a_history_that_cannot_be_written_disturbs_nothing(
     api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -119,7 +151,7 @@ def test_a_history_that_cannot_be_written_disturbs_nothing(
     assert "the folder of the history must be writable" in caplog.text
 
 
-def test_a_damaged_history_is_named_and_a_new_one_begun(
+def test_a_damaged_history_is_named_and_a_new_one_started(
     api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "history"

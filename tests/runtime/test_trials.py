@@ -18,6 +18,7 @@ from kilauea.engine.cycle import default_conf
 from kilauea.engine.plugins import PLUGINS
 from kilauea.runtime.inputs.traces.reading import trace_of
 from kilauea.runtime.trials.running import Candidate, Conditions, TrialError, complete, run_trials
+from kilauea.simulator.replay import controlling
 from kilauea.simulator.replay.faults import node_faults
 from kilauea.simulator.replay.report import spread
 from kilauea.simulator.replay.trace import Trace, drawn, scaled
@@ -136,6 +137,15 @@ def test_the_same_inputs_give_the_same_report_byte_for_byte() -> None:
     conditions = Conditions(seeds=2, between=600 * SECOND, repair=60 * SECOND)
     texts = [json.dumps(run_trials([candidate(nodes(3), jobs)], jobs, conditions)) for _ in range(2)]
     assert texts[0] == texts[1]
+
+
+def test_looks_that_are_left_out_would_have_changed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = "".join(f"{number * 40},{60 + number % 5 * 30},{1 + number % 3},{1 + number % 3}\n" for number in range(25))
+    jobs = trace(f"submit,duration,cpu,pods\n{rows}")
+    conditions = Conditions(between=900 * SECOND, repair=60 * SECOND)
+    quick = run_trials([candidate(nodes(3), jobs)], jobs, conditions)
+    monkeypatch.setattr(controlling, "_is_count", lambda _before, _after: False)
+    assert run_trials([candidate(nodes(3), jobs)], jobs, conditions) == quick
 
 
 def test_a_candidate_is_not_changed_by_those_beside_it() -> None:

@@ -55,7 +55,7 @@ def expected_data(found: ExpectedStart) -> dict[str, Any]:
 
 
 def _unknown(found: ExpectedStart, owners: Owners) -> str:
-    """The jobs of which nobody knows when they end."""
+    """The running jobs whose end is unknown."""
     if not found.unknown:
         return ""
     names: Sequence[str] = sorted({short(each, owners) for each in found.unknown})

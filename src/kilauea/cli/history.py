@@ -59,7 +59,7 @@ def job(
     if output == "json":
         _print_json(found)
         return
-    click.echo("".join(f"{printable(line)}\n" for line in job_lines(found, now())), nl=False)
+    click.echo("".join(f"{printable(line)}\n" for line in job_lines(found, found.seen or now())), nl=False)
 
 
 @history.command()
@@ -93,7 +93,10 @@ def jobs(
     if output == "json":
         _print_json(found)
         return
-    click.echo("".join(f"{line}\n" for line in jobs_lines(found.items, now(), named=not source.namespace)), nl=False)
+    click.echo(
+        "".join(f"{line}\n" for line in jobs_lines(found.items, found.seen or now(), named=not source.namespace)),
+        nl=False,
+    )
     if not found.items:
         click.echo(f"no jobs in the history of {_place(source.namespace)}", err=True)
     if found.more:

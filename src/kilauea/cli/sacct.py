@@ -61,7 +61,6 @@ def sacct(
     Of a cluster that keeps a history (`kilauea up`), jobs that were deleted since midnight or --starttime are shown,
     too. For all others, times and exit codes are those of pods that exist. There are no job steps.
     """
-    from kilauea.api.times import format_time
     from kilauea.cli.histories.moments import midnight
     from kilauea.cli.jobs import columns, reading
     from kilauea.cli.jobs.past import deleted_jobs
@@ -75,8 +74,8 @@ def sacct(
         filters = (reading.words_of(jobs), reading.words_of(users), reading.words_of(queues))
         namespace_of = reading.namespace_of(cluster, namespace, all_namespaces)
         records = await reading.read_records(api, namespace_of)
-        known = {(each.namespace, each.job, format_time(each.submitted or 0)) for each in records}
-        records += await deleted_jobs(api, namespace_of, midnight() if since is None else since, known)
+        known = {(each.namespace, each.job, each.submitted or 0) for each in records}
+        records += await deleted_jobs(cluster, namespace_of, midnight() if since is None else since, known)
         records.sort(key=lambda each: each.submitted or 0)
         found = [each for each in records if each.state in shown and reading.takes(each, *filters)]
         if as_json:

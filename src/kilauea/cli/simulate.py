@@ -71,6 +71,8 @@ def simulate(
     from kilauea.runtime.inputs.files import SourceError
     from kilauea.runtime.trials.running import run_trials
 
+    if page is not None and not page.absolute().parent.is_dir():
+        raise Usage(f"--page: {page}: there is no folder {page.parent}")
     given = inputs_of(
         paths, trace, nodes, confs, variants, load, seeds, start, length, failures_every, repair, period, folders
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterable, Sequence
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -56,7 +57,7 @@ def skimmer_of(signs: Iterable[str]) -> Callable[[bytes], Key]:
 
     def skim(text: bytes) -> Key:
         metadata = decode(text).metadata
-        return Key(metadata.namespace, metadata.name)
+        return Key(intern(metadata.namespace), metadata.name)
 
     return skim
 

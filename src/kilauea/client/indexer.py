@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from sys import intern
 
 import msgspec
 
@@ -183,6 +184,7 @@ class Indexer:
     def _put(self, key: Key, text: Text, obj: Obj) -> None:
         old = self._objects.get(key)
         if old is None:
+            key = Key(intern(key.namespace), key.name)  # a namespace has many objects, and one text for all is enough
             insort(self._order, key)
         elif old["metadata"]["resourceVersion"] == obj["metadata"]["resourceVersion"]:
             return

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from sys import intern
 from typing import Any, Protocol, cast, overload
 
 import msgspec
 
 from kilauea.api.ports import Holder, Key, Obj, Text, bytes_of
 
-DECODED = 1000
+DECODED = 500
 """Objects of a kind that are kept as dicts, too: those that changed or were looked at last."""
 _MANAGED = b'"managedFields":'
 
@@ -210,7 +211,7 @@ _head_of = msgspec.json.Decoder(_Head).decode
 def key_in(text: bytes) -> Key:
     """The key of an object."""
     metadata = _head_of(text).metadata
-    return Key(metadata.namespace, metadata.name)
+    return Key(intern(metadata.namespace), metadata.name)
 
 
 def read(text: bytes) -> Obj:

@@ -308,8 +308,11 @@ def _job(kind: str, namespace: str, name: str, query: Query, cluster: Cluster) -
         "by_task": by_task,
         "phases": phases,
     }
-    parts = [Part("job-head", "job_head.html", model), Part("job-pods", "job_pods.html", model)]
-    parts += _details(path, entry, query.get("pod", "") or next((pod.key.name for pod in pods if pod.node), ""))
+    head, table = Part("job-head", "job_head.html", model), Part("job-pods", "job_pods.html", model)
+    pod = query.get("pod", "") or next((pod.key.name for pod in pods if pod.node), "")
+    explanation, *details = _details(path, entry, pod)
+    waits = entry is not None and entry.state == WAITING
+    parts = [head, explanation, table, *details] if waits else [head, table, explanation, *details]
     title = f"{'Job' if kind == 'Job' else 'Pod group'} {name}"
     return Page(title, "/jobs", parts, [("/jobs", "Jobs")], frozenset({"explain", "events", "logs"}))
 
@@ -407,7 +410,7 @@ def _evictions(query: Query, cluster: Cluster) -> Page:
     found = newest(cluster.picture.evictions.values())
     place = paging(len(found), _number(query))
     shown = found[max(0, place.first - 1) : place.last]
-    model = {"title": "Who was evicted, for whom, and why", "evictions": shown, "paging": place, "query": query}
+    model = {"title": "Evicted pods", "evictions": shown, "paging": place, "query": query}
     return Page("Evictions", "/evictions", [Part("evictions", "evictions.html", model)])
 
 

@@ -11,6 +11,7 @@ from kilauea.dashboard.amounts import INFINITE, Bar, bar, shown
 from kilauea.dashboard.picture import RUNNING, WAITING, Figures, Picture, QueueFigures
 from kilauea.dashboard.rows import Amounts, Queue
 from kilauea.dashboard.series import Sample, Series
+from kilauea.engine.model.nodes import natural
 
 MOST_LINES = 60
 """Lines of a page."""
@@ -72,7 +73,9 @@ class Forest:
 
     def __init__(self, picture: Picture, figures: Figures) -> None:
         self._figures = figures
-        self.queues: dict[str, Queue] = {queue.name: queue for queue in sorted(picture.queues, key=lambda q: q.name)}
+        self.queues: dict[str, Queue] = {
+            queue.name: queue for queue in sorted(picture.queues, key=lambda q: natural(q.name))
+        }
         self._children: dict[str, list[str]] = {}
         tops = []
         for name, queue in self.queues.items():

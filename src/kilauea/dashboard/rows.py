@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kilauea.api import batch, core, scheduling, topology
-from kilauea.api.kinds import PODS, VC_JOBS
 from kilauea.api.meta import ObjectMeta, OwnerReference, ResourceMap, Wire
 from kilauea.api.ports import Key
 from kilauea.api.quantity import QuantityError, resource_amounts
@@ -459,22 +458,6 @@ def reader(wire: type[Any], row: Callable[[Any], Any]) -> Callable[[bytes], Any]
     decode = msgspec.json.Decoder(wire).decode
     return lambda text: row(decode(text))
 
-
-def reducer(wire: type[Any]) -> Callable[[bytes], bytes]:
-    """A function from the bytes of an object to those of the fields that its row needs: a list of all pods is large."""
-    decode, encode = msgspec.json.Decoder(wire).decode, msgspec.json.Encoder().encode
-
-    def reduce(text: bytes) -> bytes:
-        try:
-            return encode(decode(text))
-        except msgspec.MsgspecError:  # its reader says what is wrong
-            return text
-
-    return reduce
-
-
-REDUCERS = {PODS: reducer(WatchedPod), VC_JOBS: reducer(batch.Job)}
-"""Reducers of the kinds whose objects are many, or large."""
 
 READ_POD: Callable[[bytes], Pod] = reader(WatchedPod, pod)
 READ_GROUP: Callable[[bytes], Group] = reader(scheduling.PodGroup, group)

@@ -22,6 +22,7 @@ class _Head(msgspec.Struct):
 
 
 _head_of = msgspec.json.Decoder(_Head).decode
+_encode = msgspec.json.Encoder().encode
 
 
 def key_in(text: bytes) -> Key:
@@ -51,6 +52,8 @@ class Table(Generic[Row]):
     ) -> None:
         self._read, self._changed = read, changed
         self._rows: dict[Key, Row] = {}
+        self._arrived: dict[Key, Row | None] = {}
+        """Rows of a list that has not come to its end."""
         self.version = 0
         self.complete = False
         self.refused = ""
@@ -72,13 +75,21 @@ class Table(Generic[Row]):
 
     # --- what a reflector tells
 
+    def reduce(self, text: bytes) -> bytes:
+        """Read an object of a list as it arrives, and return its key as bytes: a list of all pods is large."""
+        head = _head_of(text)
+        key = Key(head.metadata.namespace, head.metadata.name)
+        self._arrived[key] = self._row(key, text)
+        return _encode(head)
+
     def on_relist(self, items: Sequence[Text], version: str) -> None:
-        """These are all objects there are."""
+        """These are all objects there are, reduced or not."""
+        arrived, self._arrived = self._arrived, {}
         found = {key_in(text): text for text in map(bytes_of, items)}
         for key in [key for key in self._rows if key not in found]:
             self._put(key, None)
         for key, text in found.items():
-            self._put(key, self._row(key, text))
+            self._put(key, arrived[key] if key in arrived else self._row(key, text))
         self.complete, self.refused = True, ""
         self.version += 1
 

@@ -40,6 +40,7 @@ class JobAnswer(msgspec.Struct, frozen=True):
         pods: its pods.
         events: its events.
         others: uids of other jobs of this name, the newest first.
+        seen: the history is complete up to here.
     """
 
     metadata: dict[str, str]
@@ -47,6 +48,7 @@ class JobAnswer(msgspec.Struct, frozen=True):
     pods: list[PodRecord] = []
     events: list[Event] = []
     others: list[str] = []
+    seen: int = 0
 
 
 class JobsAnswer(msgspec.Struct, frozen=True):
@@ -57,12 +59,14 @@ class JobsAnswer(msgspec.Struct, frozen=True):
         since: the history is complete from here on.
         gaps: spans of time in which nothing was recorded, and why.
         more: whether there are older ones beyond the limit.
+        seen: the history is complete up to here.
     """
 
     items: list[JobAnswer]
     since: int = 0
     gaps: list[tuple[int, int, str]] = []
     more: bool = False
+    seen: int = 0
 
 
 class UsageAnswer(msgspec.Struct, frozen=True):
@@ -109,7 +113,7 @@ def jobs_answer(history: History, namespace: str, query: Mapping[str, str]) -> J
     shown = found[-limit:] if limit else []
     with_pods = query.get("pods", "true") != "false"
     items = [JobAnswer(_metadata(job), job, history.pods(job=job.uid) if with_pods else []) for job in shown]
-    return JobsAnswer(items, history.since, _gaps(history, query), len(found) > limit)
+    return JobsAnswer(items, history.since, _gaps(history, query), len(found) > limit, history.seen)
 
 
 def job_answer(history: History, namespace: str, name: str, query: Mapping[str, str]) -> JobAnswer | None:
@@ -124,7 +128,7 @@ def job_answer(history: History, namespace: str, name: str, query: Mapping[str, 
     if job is None:
         return None
     others = [each.uid for each in found if each.uid != job.uid][:100]
-    return JobAnswer(_metadata(job), job, history.pods(job=job.uid), history.events(job=job.uid), others)
+    return JobAnswer(_metadata(job), job, history.pods(job=job.uid), history.events(job=job.uid), others, history.seen)
 
 
 def usage_answer(history: History, namespace: str, query: Mapping[str, str], now: int) -> UsageAnswer:
@@ -140,7 +144,8 @@ def usage_answer(history: History, namespace: str, query: Mapping[str, str], now
         raise BadQuestion(f'by: "{by}" is not known: use {", ".join(BY)}')
     end = _time(query, "until")
     begin = _time(query, "since")
-    end = now if end is None else min(end, now)
+    known = history.seen or now  # of pods that run, no more is known than that they ran until then
+    end = known if end is None else min(end, known)
     begin = 0 if begin is None else begin
     return UsageAnswer(by, begin, end, usage(history, key, begin, end, namespace), history.since, _gaps(history, query))
 

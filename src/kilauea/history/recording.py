@@ -53,6 +53,8 @@ ENDED = frozenset({"Completed", "Failed", "Terminated"})
 """Phases in which a job of Volcano has ended."""
 RESTARTING = "Restarting"
 OVER = {"Succeeded": SUCCEEDED, "Failed": FAILED}
+HELD = 3
+"""Times that a pod is held until its group is seen."""
 REPEATED = 60 * 1_000_000
 """Microseconds for which a reason with other numbers counts as the same."""
 ADMINISTRATORS = "system:masters"
@@ -157,6 +159,8 @@ class Recording:
     _evicted: dict[str, Evicted] = field(default_factory=dict)
     """Evictions of pods that are still there."""
     _nominated: dict[str, str] = field(default_factory=dict)
+    _held: dict[str, tuple[Pod, bool, int]] = field(default_factory=dict)
+    """Pods whose group was not seen yet, whether they are gone, and how often they were held."""
     _alone: dict[str, _Group] = field(default_factory=dict)
     """Pods without a group that wait, by uid."""
     _running: dict[str, int] = field(default_factory=dict)
@@ -191,8 +195,9 @@ class Recording:
         for group, gone in self._read(groups, read_group):
             self._group(group, gone, now, listed=groups.listed is not None)
         shown = self._read(pods, read_pod)
-        for pod, gone in shown:
-            self._pod(pod, gone, now, listed=pods.listed is not None)
+        for pod, gone in self._with_held(shown):
+            if not self._hold(pod, gone, listed=pods.listed is not None):
+                self._pod(pod, gone, now, listed=pods.listed is not None)
         if pods.listed is not None:
             self._missing_pods({pod.metadata.uid for pod, _ in shown}, now)
         self.seen = now
@@ -205,8 +210,6 @@ class Recording:
         """A Job of Volcano as it is now."""
         meta = job.metadata
         old = self.jobs.get(meta.uid) or (self.kept.job(meta.uid) if listed else None)
-        if old is not None and old.kind == "":
-            old = None
         new = self._job_record(job, old)
         if gone:
             new = replace(new, deleted=moment(meta.deletion_timestamp) or now)
@@ -364,6 +367,29 @@ class Recording:
 
     # --- pods
 
+    @property
+    def holds(self) -> bool:
+        """True if pods are held until their group is seen, so that `take` is to be called again soon."""
+        return bool(self._held)
+
+    def _with_held(self, shown: Sequence[tuple[Pod, bool]]) -> list[tuple[Pod, bool]]:
+        """Pods that were held, and those that are shown now; the newer state of a pod counts."""
+        newer = {pod.metadata.uid for pod, _ in shown}
+        held = [(pod, gone) for uid, (pod, gone, _) in self._held.items() if uid not in newer]
+        return [*held, *shown]
+
+    def _hold(self, pod: Pod, gone: bool, *, listed: bool) -> bool:
+        """Hold a new pod for a while if its group was not seen yet: the watches of two kinds run apart."""
+        meta = pod.metadata
+        _, _, times = self._held.pop(meta.uid, (None, None, 0))
+        group = meta.notes.get(GROUP_NAME, "")
+        if listed or not group or (meta.namespace, group) in self._groups or meta.uid in self.pods:
+            return False
+        if times == HELD or meta.uid in self._over:
+            return False
+        self._held[meta.uid] = (pod, gone, times + 1)
+        return True
+
     def _pod(self, pod: Pod, gone: bool, now: int, *, listed: bool) -> None:
         """A pod as it is now."""
         meta = pod.metadata
@@ -410,15 +436,19 @@ class Recording:
             state = DELETED
         if ended is not None and self._is_evicted(pod):
             state, reason = EVICTED, reason or "Evicted"
-        submitted = moment(meta.creation_timestamp) or 0
+        if old is not None:  # what a pod asks for stays as it is
+            submitted, resources, task, run_time = old.submitted, old.resources, old.task, old.run_time
+        else:
+            submitted, resources = moment(meta.creation_timestamp) or 0, amounts_of(spec)
+            task, run_time = meta.notes.get(TASK) or "", declared_time(meta.notes)
         return PodRecord(
             uid=meta.uid,
             namespace=meta.namespace,
             name=meta.name,
             job=old.job if old is not None else self._job_of(pod, group, queue),
             queue=queue,
-            task=meta.notes.get(TASK) or "",
-            resources=amounts_of(spec),
+            task=task,
+            resources=resources,
             submitted=submitted,
             bound=bound,
             started=runs.started or (old.started if old is not None else None),
@@ -428,7 +458,7 @@ class Recording:
             reason=reason,
             exit_code=runs.exit_code,
             restarts=runs.restarts,
-            run_time=declared_time(meta.notes),
+            run_time=run_time,
         )
 
     def _bound(self, pod: Pod, now: int) -> int | None:
@@ -540,7 +570,7 @@ class Recording:
 
     def _evict(self, evicted: Evicted) -> None:
         self._evicted[evicted.uid] = evicted
-        pod = self.pods.get(evicted.uid)
+        pod = self.pods.get(evicted.uid) or self.kept.pod(evicted.uid)
         namespace, _, name = evicted.pod.partition("/")
         self._out.append(
             Event(

@@ -156,11 +156,11 @@ class History:
         Raises:
             HistoryError: it could not be written.
         """
-        since = min(header.since, self.since or header.since)
+        since, seen = min(header.since, self.since or header.since), max(header.until, self.seen)
         known = set(self.gaps)
         try:
             with self._connection as connection:
-                connection.execute("INSERT OR REPLACE INTO facts VALUES ('since', ?)", (since,))
+                connection.execute("INSERT OR REPLACE INTO facts VALUES ('since', ?), ('seen', ?)", (since, seen))
                 connection.executemany("INSERT INTO gaps VALUES (?,?,?)", set(header.gaps) - known)
         except apsw.Error as error:
             raise HistoryError(f"{self.path}: not written: {error}") from error
@@ -196,7 +196,10 @@ class History:
                         "SELECT MAX(ended) FROM (SELECT ended FROM pods WHERE ended >= 0 ORDER BY ended LIMIT ?)",
                         (STEP,),
                     ).get
-                    cutoff = max(cutoff, (oldest or 0) + 1 if isinstance(oldest, int) else cutoff)
+                    if isinstance(oldest, int):
+                        cutoff = max(cutoff, oldest + 1)
+                    else:  # nothing has ended: only events can go
+                        self._cut_events(now, STEP)
                 self._cut(cutoff)
                 removed = connection.total_changes() - before
             self._connection.execute("PRAGMA incremental_vacuum(500)").fetchall()
@@ -216,17 +219,21 @@ class History:
             "(SELECT 1 FROM pods WHERE pods.job = jobs.uid) LIMIT ?)",
             (cutoff, STEP),
         )
-        execute(
-            "DELETE FROM events WHERE (time, job, what, pod) IN "
-            "(SELECT time, job, what, pod FROM events WHERE time < ? ORDER BY time LIMIT ?)",
-            (cutoff, STEP),
-        )
+        self._cut_events(cutoff, STEP)
         if self._connection.total_changes() > before:
             execute(
                 "INSERT INTO facts VALUES ('since', ?) "
                 "ON CONFLICT (name) DO UPDATE SET value = MAX(value, excluded.value)",
                 (cutoff,),
             )
+
+    def _cut_events(self, before: int, count: int) -> None:
+        """Remove the oldest events before a time."""
+        self._connection.execute(
+            "DELETE FROM events WHERE (time, job, what, pod) IN "
+            "(SELECT time, job, what, pod FROM events WHERE time < ? ORDER BY time LIMIT ?)",
+            (before, count),
+        )
 
     def _bytes(self) -> int:
         """Bytes of the file that are in use."""

@@ -1,7 +1,7 @@
 """The fields of objects that the history reads: a few fields of pods, pod groups and jobs, decoded without the rest.
 
 All fields are optional, as objects are read while they are on their way to being what their users meant; an object
-that does not have this form at all is left out by whoever decodes it.
+that does not have this form at all is left out by those who decode it.
 """
 
 from __future__ import annotations

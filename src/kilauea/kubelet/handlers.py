@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from kilauea.api.container_streams import Process
 from kilauea.api.ports import Obj
 from kilauea.kubelet.container_runtime import ContainerError, ContainerRuntime
+from kilauea.kubelet.grpc_health import SERVING, NoHealth, check_health
 
 Verdict = Literal["success", "failure", "unknown"]
 LONGEST_OUTPUT = 10 * 1024
@@ -81,11 +82,11 @@ async def handle(handler: Obj, target: Target, seconds: float | None) -> Result:
         if "sleep" in handler:
             await asyncio.sleep(handler["sleep"].get("seconds") or 0)
             return Result("success")
+        if "grpc" in handler:
+            return await _grpc(handler["grpc"], target, seconds)
     except ValueError as error:
         return Result("unknown", str(error))
-    if "grpc" in handler:
-        return Result("unknown", "gRPC is not supported by this kubelet: use exec, httpGet or tcpSocket")
-    return Result("unknown", "the handler is empty: use exec, httpGet or tcpSocket")
+    return Result("unknown", "the handler is empty: use exec, httpGet, tcpSocket or grpc")
 
 
 async def _exec(command: Sequence[str], target: Target, seconds: float | None) -> Result:
@@ -130,6 +131,19 @@ def _dial(host: str, port: int, error: Exception) -> str:
     number = error.errno if isinstance(error, OSError) else None
     word = _CONNECTION_REFUSED.get(number or 0) or (os.strerror(number).lower() if number else str(error))
     return f"dial tcp {address}: connect: {word}"
+
+
+async def _grpc(action: Obj, target: Target, seconds: float | None) -> Result:
+    host, port = target.host, target.port(action["port"])
+    try:
+        status = await asyncio.wait_for(check_health(host, port, action.get("service") or ""), seconds)
+    except (OSError, TimeoutError) as error:
+        return Result("failure", f'timeout: failed to connect service "{host}:{port}": {_dial(host, port, error)}')
+    except NoHealth as error:
+        return Result("failure", f"error: health rpc failed: {error}")
+    if status == SERVING:
+        return Result("success", "service healthy")
+    return Result("failure", f'service unhealthy (responded with "{status}")')
 
 
 async def _http(action: Obj, target: Target, seconds: float | None) -> Result:

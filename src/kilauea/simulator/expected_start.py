@@ -75,13 +75,13 @@ class ExpectedStart:
     """The expected start of a group.
 
     Attributes:
-        verdict: `starts`; `unknown` if pods run of which nobody knows when they end, and it does not start before;
+        verdict: `starts`; `unknown` if pods run whose end is unknown, and it does not start before;
             `never` if it does not start even when everything has ended; `far` if that takes too long to find out.
         time: when it will probably start, in microseconds since 1970; None without a start.
         earliest: when it may start if pods end early.
         latest: when it starts if they end late; None if that is not known.
         freed: groups that end before that and make room, the last one first.
-        unknown: groups that run and of which nobody knows when they end.
+        unknown: groups that run and whose end is unknown.
     """
 
     verdict: Literal["starts", "unknown", "never", "far"]

@@ -128,6 +128,18 @@ def test_a_container_is_added_to_look_into_a_pod(server: Server) -> None:
     kubectl(server, "delete", "pod", "studied", "--grace-period", "1")
 
 
+def test_a_running_container_sees_a_config_map_change(server: Server) -> None:
+    kubectl(server, "create", "configmap", "settings", "--from-literal=mode=fast")
+    script = 'echo "$(cat /settings/mode)"; until grep -q slow /settings/mode; do sleep 0.1; done; cat /settings/mode'
+    volume = {"name": "settings", "configMap": {"name": "settings"}}
+    mounts = [{"name": "settings", "mountPath": "/settings"}]
+    apply(server, pod("watches", script, volumes=[volume], main={"volumeMounts": mounts}))
+    until(lambda: ask(server, "logs", "watches").stdout == "fast\n", "the first value")
+    kubectl(server, "patch", "configmap", "settings", "-p", '{"data": {"mode": "slow"}}')
+    until_phase(server.client(), "watches", "Succeeded")
+    assert kubectl(server, "logs", "watches") == "fast\nslow"
+
+
 def test_top_shows_what_processes_use(server: Server) -> None:
     apply(server, pod("works", "while true; do :; done"))
     until_phase(server.client(), "works", "Running")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,28 @@ def test_processes_outlive_a_killed_cluster_and_are_found_again(cluster: Process
     assert len(processes(own)) == 1
     kubectl(server, "delete", "pod", "stays", "deleted")
     until(lambda: not processes(own), "the process to end with its pod")
+    server.stop()
+
+
+def test_a_folder_of_an_earlier_version_starts_and_its_processes_are_found_again(cluster: ProcessCluster) -> None:
+    server = cluster.start()
+    client = server.client()
+    apply(server, pod("stays", "exec sleep 1000"))
+    until_phase(client, "stays", "Running")
+    before = status_of(client, "stays")
+    server.stop()
+    # The first versions had this format of the store, and did not write down the addresses of a cluster.
+    with closing(sqlite3.connect(cluster.folder / "store" / "store.db")) as store:
+        assert store.execute("pragma user_version").fetchone()[0] > 1
+        store.execute("pragma user_version = 1")
+        store.commit()
+    (cluster.folder / "kubelet" / "network").unlink()
+    server = cluster.start()
+    client = server.client()
+    after = status_of(client, "stays")
+    assert (after["phase"], after["podIP"]) == ("Running", before["podIP"])
+    assert main_of(client, "stays")["containerID"] == before["containerStatuses"][0]["containerID"]
+    until(lambda: ask(server, "exec", "stays", "--", "true").returncode == 0, "its container to be found")
     server.stop()
 
 

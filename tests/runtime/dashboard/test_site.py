@@ -283,6 +283,37 @@ def test_a_kind_that_the_user_may_not_list_is_named_and_the_rest_is_shown() -> N
     run(test, lambda api: Refusing(api, "ann"))
 
 
+def test_nothing_is_watched_any_more_when_no_page_was_open_for_long_and_it_is_again_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kilauea.runtime.dashboard.watching.IDLE_SECONDS", 0.5)
+    monkeypatch.setattr("kilauea.runtime.dashboard.watching.LOOK_SECONDS", 0.02)
+
+    async def test(at: Running) -> None:
+        nodes = at.cluster.picture.nodes
+
+        async def shows() -> bool:
+            return "late</a>" in await at.text("/nodes")
+
+        async def rests() -> bool:
+            return not nodes.complete
+
+        await at.log_in()
+        await at.client.create(NODES, "", node("late"))
+        await until(shows)
+        await until(rests)
+        await at.client.delete(NODES, Key("", "late"))
+        assert len(nodes) == 1, "the change was not seen"
+        await at.text("/nodes")
+
+        async def shows_no_more() -> bool:
+            return not await shows()
+
+        await until(shows_no_more)
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kilauea.api.core import Node
 from kilauea.api.scheduling import Queue
 from kilauea.api.times import SECOND
+from kilauea.history.records import VOLCANO_JOB, JobRecord, PodRecord
 from kilauea.runtime.inputs.traces.reading import read_nodes, read_trace, trace_of
 from kilauea.runtime.inputs.traces.tables import TOLD, TraceError
 from kilauea.simulator.replay.trace import Trace
@@ -70,21 +72,36 @@ def test_processors_of_a_log_become_pods_of_the_size_of_a_node() -> None:
 
 
 def test_an_export_of_a_history_gives_the_jobs_that_ended() -> None:
-    found = trace(
-        '{"type":"history","version":1,"since":0,"gaps":[]}\n'
-        '{"type":"job","uid":"u","namespace":"a","name":"x","queue":"q","submitted":5000000,"ended":95000000,"minimum":2}\n'
-        '{"type":"pod","uid":"p0","namespace":"a","name":"x-0","job":"u","started":15000000,"ended":75000000,'
-        '"resources":{"cpu":500,"memory":1073741824}}\n'
-        '{"type":"pod","uid":"p1","namespace":"a","name":"x-1","job":"u","started":15000000,"ended":95000000,'
-        '"resources":{"cpu":500,"memory":1073741824}}\n'
-        '{"type":"job","uid":"v","namespace":"a","name":"y","queue":"q","submitted":6000000}\n'
-        '{"type":"job","uid":"w","name'
-    )
+    resources = {"cpu": 500, "memory": 1 << 30, "nvidia.com/gpu": 2000}
+
+    def pod(name: str, start: int, end: int | None, state: str = "Succeeded", job: str = "u") -> PodRecord:
+        return PodRecord(
+            uid=f"{name}-{start}",
+            namespace="a",
+            name=name,
+            job=job,
+            resources=resources,
+            started=start * SECOND,
+            ended=None if end is None else end * SECOND,
+            state=state,
+        )
+
+    records = [
+        JobRecord(uid="u", namespace="a", name="x", kind=VOLCANO_JOB, queue="q", submitted=5 * SECOND, minimum=2),
+        pod("x-0", 15, 25, "Evicted"),
+        pod("x-0", 30, 90),
+        pod("x-1", 15, 95),
+        JobRecord(uid="v", namespace="a", name="y", kind=VOLCANO_JOB, queue="q", submitted=6 * SECOND),
+        pod("y-0", 20, None, "Running", "v"),
+    ]
+    lines = ['{"type":"history","version":1,"since":0}', *(msgspec.json.encode(each).decode() for each in records)]
+    found = trace("\n".join([*lines, '{"type":"job","uid":"w","name']))
     [job] = found.jobs
     assert (job.name, job.namespace, job.queue, job.duration, job.min_available) == ("a-x", "a", "q", 80 * SECOND, 2)
-    assert [(task.replicas, dict(task.requests)) for task in job.tasks] == [(2, {"cpu": "500m", "memory": "1Gi"})]
+    requests = {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "2"}
+    assert [(task.replicas, dict(task.requests)) for task in job.tasks] == [(2, requests)]
     assert found.left_out == 2
-    assert any("jobs.csv:6: not JSON: the file was cut" in finding for finding in found.findings)
+    assert any("jobs.csv:8: not JSON: the file was cut" in finding for finding in found.findings)
 
 
 @pytest.mark.parametrize(

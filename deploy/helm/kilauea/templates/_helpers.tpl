@@ -97,10 +97,14 @@ securityContext:
   {{- if eq $probe "startupProbe" }}
   periodSeconds: 2
   failureThreshold: 60
-  {{- else }}
+  {{- else if eq $probe "livenessProbe" }}
   periodSeconds: 10
   timeoutSeconds: 5
-  failureThreshold: {{ eq $probe "livenessProbe" | ternary 6 3 }}
+  failureThreshold: 6
+  {{- else }}
+  periodSeconds: 5
+  timeoutSeconds: 3
+  failureThreshold: 2
   {{- end }}
 {{- end }}
 {{- end }}

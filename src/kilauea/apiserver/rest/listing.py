@@ -23,7 +23,7 @@ from kilauea.apiserver.storage import Expired, Page, Stored, TooNew
 
 AHEAD_SECONDS = 3.0
 """Seconds for which a list waits for a future revision."""
-CHUNK = 256 * 1024
+CHUNK = 128 * 1024
 PART = 64 * 1024
 """Bytes of JSON that are written as YAML in one go."""
 TURN = 0.01

@@ -1,22 +1,24 @@
 """Values that take less memory once they are no longer new: most objects of a kind are much like one another.
 
-A value is compressed against others of its resource, which leaves a tenth or less of it. That takes some 15 µs,
-and reading it 5 µs, so the newest values of each resource stay as they are: what is written and watched is rarely old.
+A value is compressed against others of its resource, which leaves a tenth or less of it. LZ4 does that in 3 µs and
+reads it in 1 µs, so that lists of old values are as quick as those of new ones. (zlib takes 13 and 4 µs for two thirds
+of the size, Zstandard 5 and 2.5 µs.) The newest values of each resource stay as they are: they are read most.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 
-from kilauea.apiserver.storage.records import Codec, Stored
+import lz4.block
 
-PLAIN_BYTES = 16 << 20
+from kilauea.apiserver.storage.records import Stored, Unpack
+
+PLAIN_BYTES = 2 << 20
 """Bytes of values of each resource that stay as they are: the newest."""
-LEAST = 512
+LEAST = 256
 """Bytes of a value that is worth it."""
-LEVEL, WINDOW, MEMORY = 3, -14, 5
-"""Parameters of zlib: without a header, with a window that holds the example and the value, quick to copy."""
 LONGEST_EXAMPLE = 12 << 10
 POOR = 8
 """A value that takes more than its eighth joins the example for those that follow."""
@@ -24,32 +26,22 @@ PATIENCE = 1024
 """Values between two changes of the example, as each takes memory until all its values are gone; fewer at first."""
 
 
-class Example(Codec):
-    """The text against which values are compressed: some of them."""
+class Example:
+    """The text against which values are compressed: some of them.
+
+    Attributes:
+        pack: returns a value in its compressed form.
+        unpack: returns a value that was packed.
+    """
 
     def __init__(self, text: bytes) -> None:
-        self.text = text
-
-    def unpack(self, packed: bytes) -> bytes:
-        """Return a value that was packed."""
-        return zlib.decompressobj(WINDOW, self.text).decompress(packed)
+        self._text = text[-LONGEST_EXAMPLE:]
+        self.pack: Callable[[bytes], bytes] = partial(lz4.block.compress, dict=self._text)
+        self.unpack: Unpack = partial(lz4.block.decompress, dict=self._text)
 
     def joined(self, value: bytes) -> Example:
         """Return an example with one more value, at the cost of the oldest ones."""
-        return Example((self.text + value)[-LONGEST_EXAMPLE:])
-
-
-class Packing:
-    """Compresses values against an example, in a state of zlib of some 100 KB."""
-
-    def __init__(self, example: Example) -> None:
-        self.example = example
-        self._start = zlib.compressobj(LEVEL, zlib.DEFLATED, WINDOW, MEMORY, zlib.Z_DEFAULT_STRATEGY, example.text)
-
-    def pack(self, value: bytes) -> bytes:
-        """Return a value in its compressed form."""
-        packing = self._start.copy()
-        return packing.compress(value) + packing.flush()
+        return Example(self._text + value)
 
 
 class Ageing:
@@ -59,9 +51,9 @@ class Ageing:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Stored] = deque()
+        self._waiting: deque[tuple[Stored, int]] = deque()
         self._size = 0
-        self._packing: Packing | None = None
+        self._example: Example | None = None
         self._packed = 0
         self._next_change, self._between = 1, 8
 
@@ -70,22 +62,22 @@ class Ageing:
         size = stored.size
         if size < LEAST:
             return
-        self._waiting.append(stored)
+        self._waiting.append((stored, size))
         self._size += size
         while self._size > PLAIN_BYTES:
-            oldest = self._waiting.popleft()
-            self._size -= oldest.size
+            oldest, size = self._waiting.popleft()
+            self._size -= size
             self._pack(oldest)
 
     def _pack(self, stored: Stored) -> None:
         """Pack a value, unless that gains little."""
         value = stored.value
-        packing = self._packing = self._packing or Packing(Example(value[-LONGEST_EXAMPLE:]))
-        packed = packing.pack(value)
+        example = self._example = self._example or Example(value)
+        packed = example.pack(value)
         if len(packed) * 2 < len(value):
-            stored.pack(packed, packing.example)
+            stored.pack(packed, example.unpack)
         self._packed += 1
         if len(packed) * POOR > len(value) and self._packed >= self._next_change:
             self._next_change = self._packed + self._between
             self._between = min(self._between * 2, PATIENCE)
-            self._packing = Packing(packing.example.joined(value))
+            self._example = example.joined(value)

@@ -6,7 +6,8 @@ collection does not walk a hundred thousand of them.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
@@ -14,12 +15,8 @@ Durability = Literal["full", "normal", "memory"]
 Kind = Literal["added", "modified", "deleted"]
 
 
-class Codec(Protocol):
-    """Reads values in a compressed form."""
-
-    def unpack(self, packed: bytes) -> bytes:
-        """Return the value."""
-        ...
+Unpack = Callable[[bytes], bytes]
+"""Returns a value, given its compressed form."""
 
 
 class Stored(msgspec.Struct, gc=False):
@@ -32,21 +29,21 @@ class Stored(msgspec.Struct, gc=False):
     _data: bytes
     revision: int
     created: int
-    _codec: Codec | None = None
+    _unpack: Unpack | None = None
 
     @property
     def value(self) -> bytes:
         """The bytes of the object."""
-        return self._data if self._codec is None else self._codec.unpack(self._data)
+        return self._data if self._unpack is None else self._unpack(self._data)
 
     @property
     def size(self) -> int:
         """The bytes that the value takes in memory."""
         return len(self._data)
 
-    def pack(self, packed: bytes, codec: Codec) -> None:
+    def pack(self, packed: bytes, unpack: Unpack) -> None:
         """Keep the value in this form from now on."""
-        self._data, self._codec = packed, codec
+        self._data, self._unpack = packed, unpack
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stored):

@@ -328,6 +328,7 @@ def _refusal(key: str, current: Stored | None, expected: int | None, deletes: bo
 def _event(key: str, revision: int, value: bytes | None, before: Stored | None) -> Event:
     if before is None:
         return Event("added", Stored(key, value or b"", revision, revision), None)
+    key = before.key  # one text for all versions of an object
     if value is None:
         return Event("deleted", Stored(key, before.value, revision, before.created), before)
     return Event("modified", Stored(key, value, revision, before.created), before)

@@ -11,6 +11,7 @@ import click
 from kilauea.cli.inputs import Failure, Usage
 
 if TYPE_CHECKING:
+    from kilauea.cli.vcctl.cluster import Cluster
     from kilauea.history.answers import JobAnswer, JobsAnswer, UsageAnswer
     from kilauea.history.store import History
 
@@ -159,39 +160,45 @@ class Source:
             Failure: the cluster refuses the request.
         """
         import asyncio
-        from urllib.parse import quote, urlencode
 
         from kilauea.api.ports import ApiError
         from kilauea.cli.api_errors import unread_cluster
         from kilauea.client.access import AccessError
-        from kilauea.client.blocking import BlockingTransport
-        from kilauea.client.transport import refusal
-        from kilauea.history.answers import GROUP, VERSION
-
-        namespace = self.namespace
-        where = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
-        path = f"/apis/{GROUP}/{VERSION}/{where}{plural}{f'/{quote(name, safe=str())}' if name else ''}"
-        target = f"{path}?{urlencode(query)}" if query else path
-        headers = {"accept": "application/json", "user-agent": self._cluster.agent}
-
-        async def ask() -> bytes:
-            async with BlockingTransport(self._cluster.access()) as transport:
-                answer = await transport.request("GET", target, headers, b"")
-            if answer.status == 200:
-                return answer.body
-            error = refusal(answer)
-            if answer.status == 404 and not answer.body.startswith(b"{"):
-                raise Failure(ABSENT)
-            if answer.status == 404 and may_lack:
-                return b""
-            raise error
 
         try:
-            return asyncio.run(ask())
+            return asyncio.run(ask(self._cluster, plural, self.namespace, name, query))
         except AccessError as error:
             raise Usage(f"{error}; or give the folder of a history with --data") from error
         except ApiError as error:
+            if error.code == 404 and error.reason == "NotFound" and error.details and may_lack:
+                return b""
+            if error.code == 404:
+                raise Failure(ABSENT) from error
             raise (Usage(str(error)) if error.code == 400 else Failure(unread_cluster(error))) from error
+
+
+async def ask(cluster: Cluster, plural: str, namespace: str, name: str, query: Mapping[str, str]) -> bytes:
+    """The body of an answer of a cluster about its history.
+
+    Raises:
+        AccessError: there is no usable description of the cluster.
+        ApiError: it refuses the request; with code 404 and without details, it serves no history.
+    """
+    from urllib.parse import quote, urlencode
+
+    from kilauea.client.blocking import BlockingTransport
+    from kilauea.client.transport import refusal
+    from kilauea.history.answers import GROUP, VERSION
+
+    where = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
+    path = f"/apis/{GROUP}/{VERSION}/{where}{plural}{f'/{quote(name, safe=str())}' if name else ''}"
+    target = f"{path}?{urlencode(query)}" if query else path
+    headers = {"accept": "application/json", "user-agent": cluster.agent}
+    async with BlockingTransport(cluster.access()) as transport:
+        answer = await transport.request("GET", target, headers, b"")
+    if answer.status != 200:
+        raise refusal(answer)
+    return answer.body
 
 
 def _opened(folder: Path) -> History:

@@ -123,10 +123,11 @@ class Copies:
                 is_own = False
                 async with aclosing(read) as pieces:
                     async for text in pieces:
-                        # Logs are read by name, which may belong to a new pod by now.
-                        is_own = is_own or await self._is_there(copy)
-                        if not is_own:
+                        # Logs are read by name, which may belong to a new pod by now. The last words of one that has
+                        # gone meanwhile are its own.
+                        if not is_own and await self._is_replaced(copy):
                             return
+                        is_own = True
                         self._received += 1
                         await self._printer.output(copy.label, text, error=error)
             except ApiError as refusal:
@@ -150,6 +151,14 @@ class Copies:
         except ApiError as error:
             return error.code != 404
         return bool(pod["metadata"]["uid"] == copy.uid)
+
+    async def _is_replaced(self, copy: Copy) -> bool:
+        """True if there is a later pod of this name."""
+        try:
+            pod = await self._api.get(PODS, copy.key)
+        except ApiError:
+            return False
+        return bool(pod["metadata"]["uid"] != copy.uid)
 
     async def _chosen_streams(self, copy: Copy) -> Sequence[tuple[str, bool]]:
         """The streams to read, each with True for standard error.

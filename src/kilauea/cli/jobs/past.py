@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from kilauea.api.ports import Api, ApiError, Resource
-from kilauea.api.times import parse_time
+from kilauea.api.ports import ApiError
+from kilauea.api.times import format_time
+from kilauea.cli.histories.source import ask
 from kilauea.cli.jobs.records import Record, state_of_phase
-from kilauea.history.answers import GROUP, JOBS, VERSION, JobAnswer
+from kilauea.history.answers import JOBS, JobsAnswer
 from kilauea.history.records import DELETED, EVICTED, LOST, SUCCEEDED, VOLCANO_JOB, JobRecord, PodRecord
 from kilauea.history.timeline import end_of
 
-HISTORIES = Resource(GROUP, VERSION, JOBS, "JobHistory")
+if TYPE_CHECKING:
+    from kilauea.cli.vcctl.cluster import Cluster
+
+MOST_JOBS = 100_000
+"""Deleted jobs that are shown, the newest."""
 
 
-async def deleted_jobs(api: Api, namespace: str, since: int, present: Collection[tuple[str, str, str]]) -> list[Record]:
+async def deleted_jobs(
+    cluster: Cluster, namespace: str, since: int, present: Collection[tuple[str, str, int]]
+) -> list[Record]:
     """Jobs that had not ended by a time and are deleted now; none if the cluster serves no history.
 
     Args:
-        api: the cluster.
+        cluster: the cluster.
         namespace: only of this one; empty for all.
         since: microseconds since 1970.
         present: namespace, name and time of creation of the jobs that there are.
@@ -26,17 +34,15 @@ async def deleted_jobs(api: Api, namespace: str, since: int, present: Collection
     import msgspec
 
     try:
-        listed = await api.list(HISTORIES, namespace)
+        body = await ask(cluster, JOBS, namespace, "", {"since": format_time(since), "limit": str(MOST_JOBS)})
     except ApiError as error:
         if error.code in (403, 404):
             return []
         raise
-    known = {(space, name, parse_time(created) if created else 0) for space, name, created in present}
     found = []
-    for item in listed.items:
-        answer = msgspec.json.decode(item, type=JobAnswer)
+    for answer in msgspec.json.decode(body, type=JobsAnswer).items:
         job = answer.job
-        gone = job.deleted is not None and (job.namespace, job.name, job.submitted) not in known
+        gone = job.deleted is not None and (job.namespace, job.name, job.submitted) not in present
         if job.kind == VOLCANO_JOB and gone and (job.deleted or 0) >= since:
             found.append(record_of(job, answer.pods))
     return found

@@ -53,8 +53,8 @@ function options(element, unit) {
     axes: [{ ...axis }, { ...axis, size: 70, values: (chart, ticks) => ticks.map((tick) => text(tick, unit)) }],
     series: [
       {},
-      { label: "used", stroke: color("--used"), width: 2, fill: color("--used") + "22", value: (c, v) => text(v, unit) },
-      { label: "deserved", stroke: color("--deserved"), width: 1.5, dash: [6, 4], value: (c, v) => text(v, unit) },
+      { label: "used", stroke: color("--used"), width: 2, points: { show: false }, fill: color("--used") + "22", value: (c, v) => text(v, unit) },
+      { label: "deserved", stroke: color("--deserved"), width: 1.5, dash: [6, 4], points: { show: false }, value: (c, v) => text(v, unit) },
     ],
   };
 }

@@ -73,7 +73,7 @@ RENEW_SECONDS = 20
 """Seconds between two heartbeats of a node, which are most of the work of an idle cluster."""
 HISTORY_FOLDER = "history"
 """Folder of the history, in that of the cluster."""
-HISTORY_GATHER_SECONDS = 0.5
+HISTORY_GATHER_SECONDS = 1.0
 """Seconds for which events gather before the history hears of them."""
 LOOK_SECONDS = 0.01
 PATIENCE_SECONDS = 60

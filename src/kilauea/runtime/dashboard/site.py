@@ -166,7 +166,7 @@ class Site:
                 if request.method == "GET" and request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate":
                     raise web.HTTPSeeOther("/login")
                 raise web.HTTPUnauthorized(text="Log in first.\n")
-            self._watching.begin()
+            self._watching.look()
         return await handler(request)
 
     # --- login

@@ -1,8 +1,8 @@
 """Live pages: each browser has one stream, which brings the parts of its page that have changed.
 
 Nothing is kept for a browser but what it was sent last. Changes gather for a second or more, the longer the more a page
-costs, so that a viewer takes a bounded share of a processor. While a browser does not read, nothing is made for it; one
-that does not read for long is disconnected.
+costs to make and to send, so that a viewer takes a bounded share of a processor. While a browser does not read, nothing
+is made for it; one that does not read for long is disconnected.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ SHORTEST_PAUSE = 1.0
 """Seconds between two looks at what has changed."""
 SHARE = 0.03
 """Largest part of a processor that a viewer takes."""
+BYTES_A_SECOND = 64 * 1024
+"""Bytes that a viewer is sent in a second, on average."""
 QUIET_SECONDS = 15.0
 """Seconds after which something is sent in any case, so that a lost connection is noticed."""
 PATIENCE_SECONDS = 20.0
@@ -99,18 +101,20 @@ async def stream(pages: Pages, path: str, query: Query, send: Callable[[bytes], 
     """
     sent: dict[str, bytes] = {}
     seen: Rendered | None = None
-    spoken = time.monotonic()
+    spoken, size = time.monotonic(), 0
     while True:
         found = pages.rendered(path, query)
         if found is None:
             return
         if found is not seen:
             news = [id for id, digest in found.digests.items() if sent.get(id) != digest]
-            if news:
-                await send("".join(change(id, found.parts[id]) for id in news).encode())
+            data = "".join(change(id, found.parts[id]) for id in news).encode()
+            if data:
+                await send(data)
                 spoken = time.monotonic()
-            sent, seen = dict(found.digests), found
+            sent, seen, size = dict(found.digests), found, len(data)
         elif time.monotonic() - spoken > QUIET_SECONDS:
             await send(b": quiet\n\n")
             spoken = time.monotonic()
-        await asyncio.sleep(max(SHORTEST_PAUSE, found.seconds / SHARE))
+        await asyncio.sleep(max(SHORTEST_PAUSE, found.seconds / SHARE, size / BYTES_A_SECOND))
+        size = 0

@@ -8,17 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from kilauea.api.ports import Api, ApiError, Clock, Resource
+from kilauea.api.times import SECOND
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.client.reflector import Reflector
 from kilauea.dashboard.pages import Cluster
 from kilauea.dashboard.picture import Figures, QueueFigures, main_resources
-from kilauea.dashboard.rows import REDUCERS
 from kilauea.dashboard.series import PERIOD_SECONDS, Sample
 from kilauea.dashboard.tables import Table
 from kilauea.engine.plan import QueueOutcome
 
 REFUSED_SECONDS = 60.0
 """Seconds after which a kind that may not be listed is asked for again: rights may have been given meanwhile."""
+IDLE_SECONDS = 600.0
+"""Seconds without a page that is looked at after which nothing is watched."""
+LOOK_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -46,10 +49,12 @@ class Watching:
         self._api, self._cluster, self._clock, self._rng = api, cluster, clock, rng
         self._namespace, self._known = namespace, known
         self._last: Mapping[str, QueueOutcome] = {}
+        self._last_look = 0
         self._wanted, self._looked_at = asyncio.Event(), asyncio.Event()
 
-    def begin(self) -> None:
-        """Watch from now on, as a page was asked for."""
+    def look(self) -> None:
+        """Watch, as a page is looked at."""
+        self._last_look = self._clock.monotonic()
         self._wanted.set()
         self._looked_at.set()
 
@@ -59,10 +64,30 @@ class Watching:
         await self._looked_at.wait()
 
     async def run(self) -> None:
-        """Take samples, and watch once that is asked for, until cancelled."""
+        """Take samples, and watch while pages are looked at and some time after, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._sample())
-            await self._wanted.wait()
+            while True:
+                self._wanted.clear()
+                await self._wanted.wait()
+                await self._watch()
+
+    async def _watch(self) -> None:
+        """Follow all kinds until no page has been looked at for some time; their rows stay until the next list."""
+        following = asyncio.create_task(self._follow_all())
+        try:
+            while self._clock.monotonic() - self._last_look < IDLE_SECONDS * SECOND and not following.done():
+                await asyncio.wait((following,), timeout=LOOK_SECONDS)
+        finally:
+            following.cancel()
+            for result in await asyncio.gather(following, return_exceptions=True):
+                if isinstance(result, Exception):
+                    raise result
+        for _, table, _ in self._cluster.picture.watched:
+            table.complete = False
+
+    async def _follow_all(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
             for resource, table, fields in self._cluster.picture.watched:
                 tasks.create_task(self._follow(resource, table, fields), name=f"dashboard watches {resource.plural}")
 
@@ -79,7 +104,7 @@ class Watching:
                 fields=fields,
                 may_lack=True,
                 may_be_refused=True,
-                reduce=REDUCERS.get(resource),
+                reduce=table.reduce,
             )
             try:
                 await reflector.run()
@@ -89,7 +114,7 @@ class Watching:
 
     def refresh(self) -> None:
         """Take the time, and the newest figures of the scheduler, for a page that is to be made."""
-        self._looked_at.set()
+        self.look()
         self._update()
 
     def _update(self) -> None:

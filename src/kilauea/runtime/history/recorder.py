@@ -5,7 +5,7 @@
     recorder.evicted(...)                 # told by the scheduler
     await recorder.flush()                # all that was seen by now is in the file
 
-Watches fill a buffer. Every other second a thread takes it, makes records of it and commits them together, so that
+Watches fill a buffer. Every few seconds a thread takes it, makes records of it and commits them together, so that
 nothing waits for the history, and many changes of an object cost as much as one. Whatever goes wrong with the history
 is logged and noted in it as a gap; the cluster goes on.
 """
@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+import apsw
 import msgspec
 
 from kilauea.api.kinds import POD_GROUPS, PODS, VC_JOBS
@@ -34,7 +35,7 @@ from kilauea.history.records import JobRecord, PodRecord, Record
 from kilauea.history.store import Bounds, History
 from kilauea.history.views import read_group, read_job, read_pod
 
-FLUSH_SECONDS = 2.0
+FLUSH_SECONDS = 3.0
 """Seconds between two commits."""
 SEEN_SECONDS = 60.0
 """Seconds after which the file is told that nothing has happened."""
@@ -109,6 +110,8 @@ class _Writer:
         self._unwritten: list[Record] = []
         self._failed_at = 0
         self._dropped = False
+        self.holds = False
+        """True if something waits for the next commit, although nothing may happen until then."""
 
     def open(self, now: int) -> None:
         """Open the file and continue where it ends.
@@ -143,6 +146,7 @@ class _Writer:
         while len(recording.creators) > MOST_CREATORS:
             del recording.creators[next(iter(recording.creators))]
         self._unwritten += recording.take(changes[0], changes[1], changes[2], evictions, now)
+        self.holds = recording.holds
         if not self._unwritten and not seen:
             return
         try:
@@ -154,12 +158,29 @@ class _Writer:
                     history.add_gap(self._failed_at, now, "records could not be written")
             self._failed_at, self._dropped = 0, False
         except HistoryError as error:
+            if is_damage(error) and self.replace(now):
+                return
             if not self._failed_at:
                 log.warning("the history cannot be written, and is kept in memory meanwhile: %s", error)
             self._failed_at = self._failed_at or now
             if len(self._unwritten) > MOST_UNWRITTEN:
                 self._dropped = True
                 del self._unwritten[:-MOST_UNWRITTEN]
+
+    def replace(self, now: int) -> bool:
+        """Put a file aside that was damaged while it was open, and go on with what can be read of it."""
+        recording = self._recording
+        self.close()
+        try:
+            self.open(now)
+        except HistoryError as error:
+            log.warning("there is no history: %s", error)
+            return False
+        if self._history is not None:  # more is remembered than could be read
+            recording.kept = _Stored(self._history)
+            self._recording = recording
+            self._unwritten += [*recording.jobs.values(), *recording.pods.values()]
+        return True
 
     def thin(self, now: int) -> bool:
         """Remove a step of what is beyond the bounds; True if there is more."""
@@ -252,7 +273,9 @@ class Recorder:
         changes = [buffer.take() for buffer in self._buffers]
         evictions, self._evictions = self._evictions, []
         creators, self._creators = self._creators, {}
-        if not (seen or evictions or any(each.seen or each.listed is not None for each in changes)):
+        if not (
+            seen or evictions or self._writer.holds or any(each.seen or each.listed is not None for each in changes)
+        ):
             if creators:
                 self._creators = {**creators, **self._creators}
             return
@@ -261,6 +284,12 @@ class Recorder:
             await self._in_thread(lambda: self._writer.take(changes, evictions, creators, now, seen=seen))
         except Exception:
             log.exception("a part of the history could not be recorded")
+
+    async def repair(self) -> None:
+        """Put a file aside that was found to be damaged, and go on with what can be read of it."""
+        if self._open:
+            await self._in_thread(lambda: self._writer.replace(self._clock.now()))
+            await self.flush(seen=True)
 
     async def _begin(self) -> None:
         """Open the file, however often that takes."""
@@ -277,6 +306,11 @@ class Recorder:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def is_damage(error: HistoryError) -> bool:
+    """Return True if a file is damaged, and not only out of reach or out of space."""
+    return isinstance(error.__cause__, apsw.CorruptError | apsw.NotADBError)
 
 
 def _reducer(read: Callable[[bytes], object]) -> Callable[[bytes], bytes]:

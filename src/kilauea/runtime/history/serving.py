@@ -9,7 +9,7 @@ from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
 from kilauea.history import answers
 from kilauea.history.errors import HistoryError
 from kilauea.history.store import History
-from kilauea.runtime.history.recorder import Recorder
+from kilauea.runtime.history.recorder import Recorder, is_damage
 
 
 class ServedHistory:
@@ -33,13 +33,24 @@ class ServedHistory:
             ValueError: a parameter cannot be used.
             LookupError: the history cannot be read now.
         """
-        await self._recorder.flush()
+        await self._recorder.flush(seen=True)
         try:
-            if plural == answers.RECORDS:
-                return await asyncio.to_thread(self._records, namespace, query)
-            return await asyncio.to_thread(self._answer, kind, plural, namespace, name, query)
+            try:
+                return await self._read(kind, plural, namespace, name, query)
+            except HistoryError as error:
+                if not is_damage(error):
+                    raise
+                await self._recorder.repair()
+                return await self._read(kind, plural, namespace, name, query)
         except HistoryError as error:
             raise LookupError(str(error)) from error
+
+    async def _read(
+        self, kind: str, plural: str, namespace: str, name: str, query: Mapping[str, str]
+    ) -> bytes | Iterable[bytes] | None:
+        if plural == answers.RECORDS:
+            return await asyncio.to_thread(self._records, namespace, query)
+        return await asyncio.to_thread(self._answer, kind, plural, namespace, name, query)
 
     def _answer(self, kind: str, plural: str, namespace: str, name: str, query: Mapping[str, str]) -> bytes | None:
         history = History.read(self._recorder.folder)

@@ -145,7 +145,8 @@ class Measures:
         first = self.trace.jobs[0].submit if self.trace.jobs else 0
         self._last_submission = now + first + self.trace.span
         self._interval = max(1, self.trace.span // SAMPLES)
-        self._next_sample = now + first
+        self.next_sample = now + first
+        """The time of the next look at the cluster; the state has to be current then."""
         self._over = 0
         """Jobs that have ended."""
 
@@ -161,11 +162,11 @@ class Measures:
 
     def advance(self, now: int) -> None:
         """Time passes; nothing has changed since the last call."""
-        while self._next_sample <= now:
-            self._sample(self._next_sample)
-            if self._next_sample > self._last_submission:  # what is left may take much longer than the trace
-                self._interval = max(self._interval, (self._next_sample - self._start) // SAMPLES)
-            self._next_sample += self._interval
+        while self.next_sample <= now:
+            self._sample(self.next_sample)
+            if self.next_sample > self._last_submission:  # what is left may take much longer than the trace
+                self._interval = max(self._interval, (self.next_sample - self._start) // SAMPLES)
+            self.next_sample += self._interval
         if self._now < self._last_submission <= now:
             self._add(self._last_submission)
             self.window_used, self.window_offered = dict(self.used_time), dict(self.offered_time)

@@ -17,7 +17,7 @@ from kilauea.api.kinds import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from kilauea.api.meta import Object
 from kilauea.api.ports import Key, Obj, Resource, key_of
 from kilauea.api.scheduling import PodGroup, Queue
-from kilauea.engine.events import Changed, Event, Gone
+from kilauea.engine.events import Advanced, Changed, Event, Gone
 
 Listener = Callable[[Obj | None, Obj | None], None]
 """Called with an object before and after a change; None for no object."""
@@ -36,7 +36,10 @@ class Objects:
         self._indexes: dict[tuple[Resource, str], Callable[[Obj], str]] = {}
         self._uids = 0
         self._version = 0
-        self._events: list[Event] = []
+        self._changed: dict[tuple[Resource, Key], None] = {}
+        """Objects about which the engine has to be told, in the order of their first change."""
+        self._told: dict[Key, str] = {}
+        """Pods that the engine knows, with their uid."""
 
     def listen(self, resource: Resource, listener: Listener) -> None:
         """Tell a listener of each change of a kind."""
@@ -48,8 +51,22 @@ class Objects:
 
     def take_events(self) -> list[Event]:
         """Return the events that the engine has not been told yet; they count as told now."""
-        events, self._events = self._events, []
-        return events
+        changed, self._changed = self._changed, {}
+        return [self._event(resource, key) for resource, key in changed]
+
+    def _event(self, resource: Resource, key: Key) -> Event:
+        """An object as it is now. All that is new of a pod that is known is where it is, and how far."""
+        obj = self.get(resource, key)
+        if obj is None:
+            if resource == PODS:
+                self._told.pop(key, None)
+            return Gone(resource.kind, str(key))
+        if resource != PODS:
+            return Changed(msgspec.convert(obj, TYPES[resource]))
+        uid = obj["metadata"]["uid"]
+        known, self._told[key] = self._told.get(key), uid
+        pod = msgspec.convert(obj, Pod)
+        return Advanced(pod) if known == uid else Changed(pod)
 
     # --- writes
 
@@ -97,7 +114,7 @@ class Objects:
             if not owned:
                 del self._owned[resource, uid]
         if resource in TYPES:
-            self._events.append(Gone(resource.kind, str(key)))
+            self._changed[resource, key] = None
         self._tell(resource, before, None)
         return True
 
@@ -108,9 +125,8 @@ class Objects:
         if before is None:
             for uid in _owners(after):
                 insort(self._owned.setdefault((resource, uid), []), key)
-        type_ = TYPES.get(resource)
-        if type_ is not None:
-            self._events.append(Changed(msgspec.convert(after, type_)))
+        if resource in TYPES:
+            self._changed[resource, key] = None
         self._tell(resource, before, after)
 
     def _tell(self, resource: Resource, before: Obj | None, after: Obj | None) -> None:

@@ -200,7 +200,8 @@ class Replay:
             if end is not None and now > end:
                 stopped = True
                 break
-            self._tell_engine()
+            if self.measures.next_sample <= now:
+                self._tell_engine()
             self.measures.advance(now)
             self.now = now
             while self._heap and self._heap[0].time <= now:

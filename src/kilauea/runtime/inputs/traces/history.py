@@ -1,7 +1,8 @@
 """The export of a live history as a trace: JSON lines of jobs and their pods, as `kilauea history` writes them.
 
-A job is taken as its pods were: what each requested, and the longest run of one of them as the run time. Jobs that had
-not ended, or of which no pod ever ran, have no run time and are left out. Times are microseconds since 1970.
+A job is taken as its pods were: what each requested, and the longest run of one that succeeded as the run time (of any,
+if none did). Jobs with a pod that had not ended, or that never ran, have no run time and are left out. Times are
+microseconds since 1970. `kilauea.history.records` describes the fields.
 """
 
 from __future__ import annotations
@@ -66,11 +67,15 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
 
 def _job(job: Record, pods: list[Record]) -> TraceJob | None:
     """A job of the trace; None if its run time is not known."""
-    runs = [each["ended"] - each["started"] for each in pods if each.get("started") and each.get("ended")]
-    if not runs or not job.get("ended"):
+    if not pods or not all(each.get("ended") for each in pods):
         return None
-    if min(runs) < 0 or job["ended"] < job["submitted"]:
-        raise ValueError("ends before it begins")
+    lives = [each for each in pods if each.get("started")]
+    done = [each for each in lives if each.get("state") == "Succeeded"] or lives  # evicted ones tell less
+    runs = [each["ended"] - each["started"] for each in done]
+    if not runs:
+        return None
+    if min(runs) < 0:
+        raise ValueError("a pod ends before it starts")
     latest: dict[str, Record] = {}
     for each in pods:  # a pod that was restarted has a record for each of its lives
         latest[each["name"]] = each

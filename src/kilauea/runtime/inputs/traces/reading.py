@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 
 from kilauea.api.core import Node, NodeStatus
@@ -55,8 +56,20 @@ def read_trace(path: str) -> Trace:
     Raises:
         SourceError: it cannot be read, or no line of it can be used.
     """
-    [(source, data)] = read_bytes([path])
+    source, data = _content(path)
     return trace_of(source, data)
+
+
+def _content(path: str) -> tuple[str, bytes]:
+    """The name and the bytes of a file.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    if path != "-" and Path(path).is_dir():
+        raise TraceError(f"{path}: is a folder: give one file")
+    [(source, data)] = read_bytes([path])
+    return source, data
 
 
 def trace_of(source: str, data: bytes) -> Trace:
@@ -172,7 +185,7 @@ def read_nodes(path: str) -> tuple[list[Object], tuple[str, ...]]:
     Raises:
         SourceError: it cannot be read, or no line of it can be used.
     """
-    [(source, data)] = read_bytes([path])
+    source, data = _content(path)
     text, findings = text_of(source, data), Findings(source)
     columns = set(columns_of(text))
     name = next((name for name, needed in NODE_COLUMNS.items() if needed <= columns), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +27,37 @@ def deployment(api: Api, replicas: int) -> None:
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "x"}]}}
     spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
     api.good("POST", DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec})
+
+
+SOME = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Running", "conditions": [SOME, {**SOME, "type": "Odd", "lastProbeTime": None}], "podIP": "10.0.0.1"},
+        {"phase": None, "hostIPs": [{"ip": "10.0.0.2", "odd": 1}], "qosClass": "Guaranteed"},
+        {"phase": 5},
+        {"conditions": [{"type": []}]},
+        {"containerStatuses": [{"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]},
+        {},
+    ],
+)
+def test_a_patch_of_the_status_alone_is_taken_as_one_of_the_object(api: Api, status: Any) -> None:
+    path = f"{PODS}/web/status"
+
+    def outcome(patch: Any) -> list[str]:
+        """The answer and the pod, without what tells this pod from the next."""
+        api.create_pod("web", automountServiceAccountToken=False)
+        first = {"status": {"phase": "Pending", "conditions": [SOME]}}
+        before = api.good("PATCH", path, first, content_type="application/strategic-merge-patch+json")["metadata"]
+        answer = api.ask("PATCH", path, patch, content_type=MERGE)
+        stored = api.good("GET", f"{PODS}/web")
+        api.good("DELETE", f"{PODS}/web?gracePeriodSeconds=0")
+        own = {before["uid"], before["resourceVersion"], stored["metadata"]["resourceVersion"]}
+        return [re.sub(rf"\b({'|'.join(own)})\b", "", json.dumps(each)) for each in (answer, stored)]
+
+    assert outcome({"status": status}) == outcome({"kind": "Pod", "status": status})
 
 
 def test_scale_shows_and_changes_the_replicas(api: Api) -> None:

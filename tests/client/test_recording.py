@@ -12,7 +12,7 @@ from client.conftest import MAPS, Play, Scene
 from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import Obj, Record, key_of
 from kilauea.client.limits import RateLimit
-from kilauea.client.recording import BURST, COMBINED, REST, TOGETHER, Recorder
+from kilauea.client.recording import BURST, COMBINED, REST, RUSH, TOGETHER, Recorder
 from support.virtual_api import World, virtual_api
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "uid": "1-2"}}
@@ -208,6 +208,27 @@ def test_warnings_and_groups_are_written_before_good_news_of_pods() -> None:
             await asyncio.sleep(1)
             found = sorted(await events(world), key=lambda each: int(each["metadata"]["resourceVersion"]))
             assert [each["involvedObject"]["name"] for each in found] == ["g", "b", "a"]
+
+        world.run(test())
+
+
+def test_good_news_of_pods_waits_for_urgent_work_and_warnings_do_not() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            urgent = True
+            recorder = recorder_of(world)
+            recorder.busy = lambda: urgent
+            for number in range(RUSH * 9):
+                recorder.record("kubelet", Record(pod(f"pod-{number}"), "Normal", "Started", "Started container main"))
+            recorder.record("kubelet", Record(pod("pod-0"), "Warning", "Failed", "no"))
+            await asyncio.sleep(1)
+            written = await events(world)
+            assert "Failed" in {event["reason"] for event in written}
+            assert RUSH / 2 < len(written) < RUSH * 3
+            urgent = False
+            await asyncio.sleep(1)
+            assert len(await events(world)) == RUSH * 9 + 1
 
         world.run(test())
 

@@ -37,6 +37,11 @@ class Backlog(Generic[_Subject, _Item]):
     def __contains__(self, name: tuple[_Subject, str]) -> bool:
         return name in self._important or name in self._rest
 
+    @property
+    def important(self) -> int:
+        """Number of important items."""
+        return len(self._important)
+
     def put(self, subject: _Subject, text: str, item: _Item, *, important: bool) -> bool:
         """Add an item, replacing the one under its subject and text; return False if the queue is full."""
         name = subject, text

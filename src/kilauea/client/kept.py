@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from sys import intern
 from typing import Any, Protocol, cast, overload
@@ -52,7 +53,7 @@ class Whole:
 
     def __init__(self) -> None:
         self._texts: dict[Key, Text] = {}
-        self._decoded: dict[Key, Obj] = {}
+        self._decoded: OrderedDict[Key, Obj] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -91,7 +92,7 @@ class Whole:
 
     def _keep_decoded(self, key: Key, obj: Obj) -> None:
         if len(self._decoded) >= DECODED:
-            del self._decoded[next(iter(self._decoded))]
+            self._decoded.popitem(last=False)  # of a dict, the first would be looked for among all that were deleted
         self._decoded[key] = obj
 
 

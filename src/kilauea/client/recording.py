@@ -7,8 +7,8 @@
 Equal events are one with a count. After many that differ only in their message, the rest of them are one too. An object
 of which too much is told is told of less often, its warnings apart from the rest. What waits is bounded: warnings and
 whatever is told of anything but pods goes first and has much room; if it backs up, only the newest of a reason is kept
-of each object. Of what goes well with pods (`Scheduled`, `Started`) the latest are dropped in a rush. What cannot be
-written for long is dropped too: events are best effort.
+of each object. Of what goes well with pods (`Scheduled`, `Started`) the latest are dropped in a rush, and it is written
+slowly while the process is busy. What cannot be written for long is dropped too: events are best effort.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import asyncio
 import itertools
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -40,6 +41,8 @@ REMEMBERED = 4096
 """Of events, reasons and objects, those that are counted on."""
 TOGETHER = 8
 """Events that are written at once, so that they share the wait for the server and its disk."""
+RUSH = 10
+"""Events a second that tell that all is well with a pod, while the process has more urgent work: each costs a bind."""
 TRIES, RETRY_SECONDS = 5, 2.0
 COMBINED = "(combined from similar events): "
 
@@ -111,6 +114,9 @@ class Recorder:
         clock: for their times.
         limit: on all writes; None for no limit.
         instance: of the components, such as the name of a pod.
+
+    Attributes:
+        busy: tells if the process has more urgent work than good news of pods, which is written more slowly then.
     """
 
     def __init__(self, api: Api, clock: Clock, limit: RateLimit | None = None, instance: str = "") -> None:
@@ -118,6 +124,8 @@ class Recorder:
         self._clock = clock
         self._limit = limit
         self._instance = instance
+        self.busy: Callable[[], bool] = lambda: False
+        self._rush = RateLimit(RUSH, 1, clock)
         self._told: _Recent[tuple[_Reason, str], _Reported] = _Recent()
         self._similar: _Recent[_Reason, _Similar] = _Recent()
         self._limits: _Recent[tuple[_Subject, str], RateLimit] = _Recent()
@@ -190,14 +198,22 @@ class Recorder:
             await self._news.wait()
             self._news.clear()
             while self._pending:
+                if self._may_wait():
+                    await self._rush.wait()
                 if self._limit is not None:
                     await self._limit.wait()
                 await asyncio.gather(*map(self._write, self._taken()))
 
+    def _may_wait(self) -> bool:
+        """Return True if only good news of pods is to be written, there is room for more, and other work is urgent."""
+        return not self._pending.important and len(self._pending) < REST // 2 and self.busy()
+
     def _taken(self) -> list[_Reported]:
         """The next events, as many as are written together; the limit allows the first of them."""
         taken = [self._pending.take()]
-        while self._pending and len(taken) < TOGETHER and (self._limit is None or self._limit.take()):
+        while self._pending and len(taken) < TOGETHER and not self._may_wait():
+            if self._limit is not None and not self._limit.take():
+                break
             taken.append(self._pending.take())
         return taken
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.apiserver.patch import merge_patch
+from kilauea.apiserver.patch import merge_patch, merged
 from kilauea.apiserver.patch.values import copied
 from kilauea.apiserver.status import ApiFault
 
@@ -62,6 +62,14 @@ def difference(old: Any, new: Any) -> Any:
 @given(DOCUMENTS, DOCUMENTS)
 def test_the_difference_of_two_documents_leads_from_one_to_the_other(old: Any, new: Any) -> None:
     assert merge_patch(copied(old), difference(old, new)) == new
+
+
+@given(DOCUMENTS, DOCUMENTS, DOCUMENTS)
+def test_a_merge_that_shares_parts_is_the_same_and_leaves_the_document_as_it_is(old: Any, new: Any, more: Any) -> None:
+    before = copied(old)
+    for patch in (difference(old, new), {**more, "list": [{"a": None}, None], "new": {"b": None}}):
+        assert merged(old, patch, nulls=True) == merge_patch(copied(old), copied(patch))
+    assert old == before
 
 
 @given(DOCUMENTS, DOCUMENTS)

@@ -5,7 +5,7 @@ from kilauea.apiserver.patch.conflicts import ApplyConflict
 from kilauea.apiserver.patch.fieldset import FieldSet, fields
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.apiserver.patch.managed import track_update
-from kilauea.apiserver.patch.merge import merge_patch
+from kilauea.apiserver.patch.merge import merge_patch, merged
 from kilauea.apiserver.patch.strategic import strategic_merge
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "fields",
     "json_patch",
     "merge_patch",
+    "merged",
     "server_side_apply",
     "strategic_merge",
     "track_update",

@@ -39,6 +39,25 @@ def _merge(document: dict[str, Any], patch: dict[str, Any]) -> None:
             document[key] = value if isinstance(current, dict) else without_nulls(value)
 
 
+def merged(document: Any, patch: Any, *, nulls: bool) -> Any:
+    """Return a document with a patch on it, which shares with the document what the patch leaves as it is.
+
+    Args:
+        document: is not changed.
+        patch: its parts become parts of the result.
+        nulls: whether there may be nulls within the patch.
+    """
+    if not isinstance(document, dict) or not isinstance(patch, dict):
+        return without_nulls(patch) if nulls and not isinstance(document, dict) else patch
+    out = dict(document)
+    for key, value in patch.items():
+        if value is None:
+            out.pop(key, None)
+        else:
+            out[key] = merged(out.get(key), value, nulls=nulls)
+    return out
+
+
 def without_nulls(value: Any) -> Any:
     """A copy without the keys whose value is null, at all depths; nulls that are items of a list stay."""
     if isinstance(value, dict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -147,7 +147,9 @@ _CUSTOM_BUT_STATUS = fields("spec", "metadata")
 
 def complete(call: Call, obj: Object, old: Object | None = None) -> None:
     """Fill in defaults; what a change leaves as it was has them, as those of built-in kinds never change."""
-    same = [key for key in obj if key in old and obj[key] == old[key]] if old and not call.resource.is_custom else ()
+    same: Sequence[str] = ()
+    if old and not call.resource.is_custom:
+        same = [key for key, value in obj.items() if key in old and (value is old[key] or value == old[key])]
     apply_defaults(call.resource.schema, obj, same)
     call.resource.strategy.default(obj)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.negotiation import object_response
-from kilauea.apiserver.patch import json_patch, merge_patch, server_side_apply, strategic_merge
+from kilauea.apiserver.patch import json_patch, merge_patch, merged, server_side_apply, strategic_merge
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import GO_KINDS, check_kind, media_type, strip
 from kilauea.apiserver.rest.call import Call, Object
@@ -36,11 +37,42 @@ async def patch(call: Call) -> ApiResponse:
     document = parse_patch(call)
     if form != JSON_PATCH:
         _check_repeated(call, document)
+    if form == MERGE_PATCH and _is_of_status(call, document):
+        return object_response(call, await change_object(call, partial(_with_status, call, document), shares=True))
 
     def change(obj: Object) -> Object:
         return patched(call, form, obj, document)
 
     return object_response(call, await change_object(call, change))
+
+
+def _is_of_status(call: Call, document: Any) -> bool:
+    """Return True if a merge patch changes nothing but the status of an object of a built-in kind.
+
+    It may say which object and version it is for. Webhooks and policies may change more, so there must be none.
+    """
+    if call.subresource is None or call.subresource.name != "status" or call.resource.is_custom:
+        return False
+    if call.backend.dynamic is not None and call.backend.dynamic.has_any():
+        return False
+    if not isinstance(document, dict) or not isinstance(document.get("status"), dict):
+        return False
+    metadata = document.get("metadata", {})
+    return (
+        document.keys() <= {"status", "metadata"}
+        and isinstance(metadata, dict)
+        and metadata.keys() <= {"uid", "resourceVersion"}
+        and all(isinstance(value, str) for value in metadata.values())
+    )
+
+
+def _with_status(call: Call, document: Object, old: Object) -> Object:
+    """An object with a patch of its status on it, which shares the rest with the object as it was."""
+    nulls = b"null" in call.request.body
+    obj = {**old, "metadata": {**old["metadata"], **document.get("metadata", {})}}
+    obj["status"] = merged(old.get("status") or {}, document["status"], nulls=nulls)
+    _strip_built_in(call, MERGE_PATCH, obj, ("status",))
+    return obj
 
 
 def patch_form(call: Call) -> str:
@@ -96,14 +128,19 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
     check_body_name(call, obj)
     if call.resource.is_custom:
         _strip_custom(call, form, obj, document)
-        return obj
+    else:
+        _strip_built_in(call, form, obj, document)
+    return obj
+
+
+def _strip_built_in(call: Call, form: str, obj: Object, document: Any) -> None:
+    """Take out what a built-in kind does not know; refuse values of wrong types, in words about the whole object."""
     try:
         _strip_changed(call, form, obj, document)
     except status.ApiFault as fault:
         why = str(fault).partition(f"cannot be handled as a {call.resource.kind}: ")[2]
         text = _encode(_merge_again(call, form)).decode()
         raise status.invalid("", "", "", [invalid_value("patch", text, why)]) from fault
-    return obj
 
 
 def _merge_again(call: Call, form: str) -> Object:

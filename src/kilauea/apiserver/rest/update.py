@@ -66,7 +66,9 @@ def check_body_name(call: Call, body: Object) -> None:
         )
 
 
-async def change_object(call: Call, change: Change, *, track: bool = True, whole: bool = False) -> bytes:
+async def change_object(
+    call: Call, change: Change, *, track: bool = True, whole: bool = False, shares: bool = False
+) -> bytes:
     """Change the object that a call names; returns its bytes.
 
     Args:
@@ -74,6 +76,7 @@ async def change_object(call: Call, change: Change, *, track: bool = True, whole
         change: may be called several times, each time with the object as it is by then.
         track: whether to note changed fields as set by the caller; a server-side apply has done that.
         whole: whether the change is a whole object, whose missing resourceVersion must be allowed by the kind.
+        shares: whether the change leaves the object that it is given as it is, and shares parts of it.
     """
     store = call.backend.store
     for _ in range(TRIES):
@@ -81,7 +84,8 @@ async def change_object(call: Call, change: Change, *, track: bool = True, whole
         if current is None:
             raise call.not_found()
         served = await served_value(call, current.value)
-        old, obj = decode(served), change(decode(served))
+        old = decode(served)
+        obj = change(old if shares else decode(served))
         _settle(call, obj, old, current, whole)
         await _prepare(call, obj, old, track)
         if same_but_for_times(obj, old):

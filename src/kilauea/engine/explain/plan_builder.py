@@ -20,7 +20,7 @@ from kilauea.engine.model.claims.table import ClaimAllocation
 from kilauea.engine.model.devices import GivenCard
 from kilauea.engine.model.jobs import COMPLETED, INQUEUE, PENDING, PHASES, RUNNING, UNKNOWN, Job
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.model.wishes import OF_QUEUES
+from kilauea.engine.model.wishes import OF_QUEUES, Wish
 from kilauea.engine.plan import Condition, GroupOutcome, Nomination, Pending, Plan, QueueOutcome
 from kilauea.engine.queues.faults import QueueFault, conditions, findings, jobs_without_queue, queue_faults
 from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON
@@ -79,11 +79,13 @@ def conclude(session: Session, *, reasons: bool = True) -> Plan:
 
 def _ignored_by_queue(session: Session) -> Iterator[QueueFault]:
     """Warnings about queues with fields that no configured plugin supports."""
-    unserved = {wish: sentence(wish) for wish in OF_QUEUES if not is_served(wish, session.conf)}
+    unserved: dict[Wish, bool] = {}
     for name, queue in session.queues.items():
-        for wish in queue.wishes:
-            if wish in unserved:
-                yield QueueFault(name, IGNORED, IGNORED_REASON, unserved[wish])
+        for wish in queue.wishes:  # few queues have any, so none is looked at without need
+            if wish not in unserved:
+                unserved[wish] = wish in OF_QUEUES and not is_served(wish, session.conf)
+            if unserved[wish]:
+                yield QueueFault(name, IGNORED, IGNORED_REASON, sentence(wish))
 
 
 # --- pod groups

@@ -239,6 +239,11 @@ async def _components(
             await asyncio.gather(beginning, return_exceptions=True)
 
 
+def _have_work(driver: Driver, scheduler: LiveScheduler) -> bool:
+    """True while controllers or the scheduler have something to write."""
+    return driver.busy > 0 or scheduler.busy > 0
+
+
 @asynccontextmanager
 async def _opened(machine: MachinePods | None) -> AsyncIterator[None]:
     """The runtime of this machine's containers for the length of a block; they keep running after it."""

@@ -11,7 +11,7 @@ An event that could let a pod be placed wakes the loop. Events caused by the sch
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -53,6 +53,8 @@ _WAKING = DYNAMIC_KINDS | frozenset(
     "CSIDriver CSIStorageCapacity NodeShard DeviceTaintRule".split()
 )
 """Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
+DECODED = 1000
+"""Pods that are kept decoded, too: those that changed last, which will soon change again."""
 _READ_IN_PART = frozenset({"PodGroup", "Queue", KUBERNETES_GROUP})
 """Kinds whose statuses the scheduler writes itself."""
 
@@ -110,6 +112,8 @@ class Feed:
         self.assumed = assumed
         self.pods: dict[str, bytes | Holder] = {}
         """Every pod as JSON, as far as scheduling reads it; in the process of a server, what keeps it there."""
+        self._decoded: OrderedDict[str, Pod] = OrderedDict()
+        """Of `pods`, those that changed last."""
         self.groups: dict[str, PodGroup] = {}
         """As stored in the API, without assumptions."""
         self.kubernetes_groups: dict[str, KubernetesPodGroup] = {}
@@ -319,24 +323,31 @@ class Feed:
 
     def reconsider(self, key: str) -> None:
         """Overlay a pod with the current assumptions. Call it between cycles, or inside `frozen`."""
-        data = self.pods.get(key)
-        if data is not None:
-            self._take_pod(key, pod_in(data), data, reread=True)
+        pod = self._pod(key)
+        if pod is not None:
+            self._take_pod(key, pod, self.pods[key], reread=True)
 
     def bind(self, key: str, placed: Placed) -> None:
         """Assume that a pending pod is on a node. Call it between cycles, or inside `frozen`."""
         self.assumed.binds[key] = placed
         self._sent[key] = placed.node
-        data = self.pods.get(key)
-        if data is not None:
-            self._take_pod(key, pod_in(data), data, reread=False)
+        pod = self._pod(key)
+        if pod is not None:
+            self._take_pod(key, pod, self.pods[key], reread=False)
 
     def nominate(self, key: str, placed: Placed) -> None:
         """Assume that a pod is nominated to a node, or with an empty node to none. Call it as `bind`."""
         self.assumed.nominations[key] = placed
-        data = self.pods.get(key)
-        if data is not None:
-            self._take_pod(key, pod_in(data), data, reread=False)
+        pod = self._pod(key)
+        if pod is not None:
+            self._take_pod(key, pod, self.pods[key], reread=False)
+
+    def _pod(self, key: str) -> Pod | None:
+        """Return the stored pod with this key."""
+        pod = self._decoded.get(key)
+        if pod is None and (data := self.pods.get(key)) is not None:
+            pod = pod_in(data)
+        return pod
 
     def reconsider_group(self, key: str) -> None:
         """Overlay a pod group with its assumed phase. Call it between cycles, or inside `frozen`."""
@@ -393,6 +404,7 @@ class Feed:
         match obj:
             case Pod():
                 self.pods[obj.key] = kept(obj)
+                self._decoded.pop(obj.key, None)
                 return self.assumed.over_pod(obj)
             case PodGroup():
                 self.groups[obj.key] = obj
@@ -421,8 +433,7 @@ class Feed:
         try:
             pod = decoded("Pod", data)
             assert isinstance(pod, Pod)
-            earlier = self.pods.get(pod.key)
-            before = pod_in(earlier) if earlier is not None else None
+            before = self._pod(pod.key)
             reread = before is None or not has_only_advanced(before, pod)
             if reread:
                 check_usable(pod)
@@ -440,6 +451,9 @@ class Feed:
         if pod.spec.node_name and before is not None and before.node == pod.spec.node_name:
             self._sent.pop(key, None)
         self.pods[key] = data
+        self._decoded[key] = pod
+        if len(self._decoded) > DECODED:
+            self._decoded.popitem(last=False)
         overlaid = self.assumed.over_pod(pod)
         self._apply(Changed(overlaid) if reread or key in self.assumed.held else Advanced(overlaid))
         after = self.state.tasks.get(key)
@@ -472,7 +486,7 @@ class Feed:
 
     def _put_other(self, kind: str, key: str, obj: Object) -> None:
         known = self._known(kind, key)
-        if known is not None and _older(obj, known):
+        if known is not None and (_older(obj, known) or (_same(obj, known) and key not in self.assumed.phases)):
             return
         self._apply(Changed(self._overlay(obj)))
         if kind == KUBERNETES_GROUP:
@@ -529,6 +543,7 @@ class Feed:
         self.faults.pop((kind, key), None)
         if kind == "Pod":
             self.pods.pop(key, None)
+            self._decoded.pop(key, None)
             self._sent.pop(key, None)
             self._answered.pop(key, None)
         elif kind == "PodGroup":
@@ -592,6 +607,12 @@ def _older(obj: Object, known: Object) -> bool:
     """True if an object is an earlier version of a stored one."""
     new, old = obj.metadata, known.metadata
     return new.uid == old.uid and _precedes(new.resource_version or "", old.resource_version or "")
+
+
+def _same(obj: Object, known: Object) -> bool:
+    """True if an object is a stored one in the same version, as the watch shows what an answer has shown before."""
+    new, old = obj.metadata, known.metadata
+    return bool(new.resource_version) and (new.uid, new.resource_version) == (old.uid, old.resource_version)
 
 
 def _number(version: str) -> int:

@@ -71,6 +71,7 @@ async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensio
             daemon.tracer,
             *([history.evicted] if history is not None else []),
         )
+        daemon.recorder.busy = lambda: live.busy > 0
 
         def settings() -> dict[str, Any]:
             return {COMPONENT: {"options": plain(options), "configuration": plain(conf.conf), "fault": conf.fault}}

@@ -208,6 +208,7 @@ async def _components(
     if scheduler is not None:
         # The first cycle sees all manifests: half of them would look like queues without nodes, or gangs without pods.
         work += [scheduler.watch(), _after(applied, scheduler.schedule)]
+        recorder.busy = partial(_have_work, driver, scheduler)
     if scheduler is not None and up.words is not None:
         work.append(Advisor(client("kilauea-advisor"), cache, clock, recorder.record, up.words).run())
 

@@ -13,7 +13,7 @@ from functools import partial
 
 import lz4.block
 
-from kilauea.apiserver.storage.records import Stored, Unpack
+from kilauea.apiserver.storage.records import Form, Stored
 
 PLAIN_BYTES = 2 << 20
 """Bytes of values of each resource that stay as they are: the newest."""
@@ -26,18 +26,25 @@ PATIENCE = 1024
 """Values between two changes of the example, as each takes memory until all its values are gone; fewer at first."""
 
 
-class Example:
+class Example(Form):
     """The text against which values are compressed: some of them.
 
     Attributes:
         pack: returns a value in its compressed form.
-        unpack: returns a value that was packed.
     """
 
     def __init__(self, text: bytes) -> None:
         self._text = text[-LONGEST_EXAMPLE:]
         self.pack: Callable[[bytes], bytes] = partial(lz4.block.compress, dict=self._text)
-        self.unpack: Unpack = partial(lz4.block.decompress, dict=self._text)
+
+    def unpack(self, packed: bytes, /) -> bytes:
+        """Return a value that was packed."""
+        value: bytes = lz4.block.decompress(packed, dict=self._text)
+        return value
+
+    def length(self, packed: bytes, /) -> int:
+        """Return the bytes of a value that was packed, which LZ4 writes before it."""
+        return int.from_bytes(packed[:4], "little")
 
     def joined(self, value: bytes) -> Example:
         """Return an example with one more value, at the cost of the oldest ones."""
@@ -75,7 +82,7 @@ class Ageing:
         example = self._example = self._example or Example(value)
         packed = example.pack(value)
         if len(packed) * 2 < len(value):
-            stored.pack(packed, example.unpack)
+            stored.pack(packed, example)
         self._packed += 1
         if len(packed) * POOR > len(value) and self._packed >= self._next_change:
             self._next_change = self._packed + self._between

@@ -6,8 +6,7 @@ collection does not walk a hundred thousand of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -15,8 +14,16 @@ Durability = Literal["full", "normal", "memory"]
 Kind = Literal["added", "modified", "deleted"]
 
 
-Unpack = Callable[[bytes], bytes]
-"""Returns a value, given its compressed form."""
+class Form(Protocol):
+    """The compressed form of some values."""
+
+    def unpack(self, packed: bytes, /) -> bytes:
+        """Return a value."""
+        ...
+
+    def length(self, packed: bytes, /) -> int:
+        """Return the bytes of a value, without unpacking it."""
+        ...
 
 
 class Stored(msgspec.Struct, gc=False):
@@ -29,21 +36,26 @@ class Stored(msgspec.Struct, gc=False):
     _data: bytes
     revision: int
     created: int
-    _unpack: Unpack | None = None
+    _form: Form | None = None
 
     @property
     def value(self) -> bytes:
         """The bytes of the object."""
-        return self._data if self._unpack is None else self._unpack(self._data)
+        return self._data if self._form is None else self._form.unpack(self._data)
+
+    @property
+    def length(self) -> int:
+        """The bytes of the value, for a limit on what is read of values."""
+        return len(self._data) if self._form is None else self._form.length(self._data)
 
     @property
     def size(self) -> int:
         """The bytes that the value takes in memory."""
         return len(self._data)
 
-    def pack(self, packed: bytes, unpack: Unpack) -> None:
+    def pack(self, packed: bytes, form: Form) -> None:
         """Keep the value in this form from now on."""
-        self._data, self._unpack = packed, unpack
+        self._data, self._form = packed, form
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stored):

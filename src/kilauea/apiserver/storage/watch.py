@@ -118,7 +118,7 @@ class Watcher:
         """Leave out what comes after a batch's share of bytes: who does not go on holds on to the batch."""
         size = 0
         for count, event in enumerate(events, 1):
-            size += event.now.size
+            size += event.now.length
             if size >= BATCH_BYTES and count < len(events):
                 del events[count:]
                 self._more = True

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
@@ -199,6 +201,22 @@ def test_a_server_that_goes_and_comes_back_is_followed(tmp_path: Path) -> None:
             for context in later:
                 context.__exit__(None, None, None)
     assert names == ["before", "while-away"]
+
+
+def test_a_stream_that_is_left_leaves_no_socket_open_although_the_server_does_not_answer(server: Server) -> None:
+    async def main() -> None:
+        async with (
+            HttpTransport(load_kubeconfig([server.kubeconfig], os.environ)) as transport,
+            aclosing(transport.stream("/api/v1/namespaces?watch=true", {})) as pieces,
+        ):
+            await anext(pieces)
+            server.process.send_signal(signal.SIGSTOP)
+
+    try:
+        asyncio.run(asyncio.wait_for(main(), 60))
+        gc.collect()  # a socket that is open is an error
+    finally:
+        server.process.send_signal(signal.SIGCONT)
 
 
 # --- servers that behave oddly

@@ -124,7 +124,10 @@ class HttpTransport:
                 proxy=self._access.proxy or None,
                 allow_redirects=False,
             ) as response:
-                yield response
+                try:
+                    yield response
+                finally:
+                    _leave(response)
         except AccessError as error:
             raise unreachable(str(error)) from error
         except TimeoutError as error:
@@ -183,6 +186,13 @@ class _Connector(aiohttp.TCPConnector):
             connection.release()
             raise
         return connection
+
+
+def _leave(response: aiohttp.ClientResponse) -> None:
+    """End the connection of an answer that is left early: TLS would wait for the server, beyond the end of the loop."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _words(error: Exception) -> str:

@@ -37,6 +37,10 @@ def found(server: Server, name: str) -> dict[str, Any]:
     return answer
 
 
+def ends_of(history: dict[str, Any]) -> list[int]:
+    return [pod["ended"] for pod in history["pods"] if "ended" in pod]
+
+
 def is_in_state(server: Server, name: str, state: str) -> Callable[[], bool]:
     def true() -> bool:
         text = kubectl(server, "get", "vcjob", name, "-o", "jsonpath={.status.state.phase}")
@@ -54,13 +58,19 @@ def test_expected_starts_come_true_and_the_history_outlives_jobs_and_restarts(tm
         until(is_in_state(server, "first", "Running"), "the first job to run")
         apply(server, job("second", 3, 2))
         until(is_in_state(server, "second", "Pending"), "the second job to wait")
-        explained = console("kilauea", "explain", "job", "second", "-o", "json")
-        start = json.loads(explained.out).get("expectedStart")
-        assert start, explained.out
+
+        def start_of_second() -> dict[str, Any]:
+            explained = console("kilauea", "explain", "job", "second", "-o", "json").out
+            told: dict[str, Any] = json.loads(explained).get("expectedStart") or {}
+            return told
+
+        until(lambda: bool(start_of_second()), "its pods to be created")
+        start = start_of_second()
         assert start["verdict"] == "starts"
         assert [each["source"] for each in start["follows"]] == ["its command"]
         assert "Expected Start" in console("vcctl", "job", "view", "-N", "second").out
         until(is_in_state(server, "second", "Completed"), "the second job to end")
+        until(lambda: len(ends_of(found(server, "second"))) == 3, "the history to know the ends of its pods")
         first, second = found(server, "first"), found(server, "second")
         bound = min(pod["bound"] for pod in second["pods"])
         # Its room is free when the pods of the other have ended: then it starts at once. Times of objects are seconds.

@@ -50,6 +50,7 @@ CHANGING = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .*?\d\d:\d\d:\d\d(?: \S+)?(?: \d{4})?"), "<time>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "<date>"),
+    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),
     (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+\b(?: \((?:x\d+ over )?\S+ ago\))?"), "<age>"),
     (re.compile(r"^\S+: (?:Submitted|Pending|Running \(.*\)|Restarting|Completing|waits: .*)\n", re.M), ""),
     (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "<suffix>"),

@@ -81,7 +81,7 @@ def explain(
     from kilauea.cli.places import render_place
     from kilauea.cli.subjects import Answered, concerned, groups_of, subject
     from kilauea.cli.table import printable
-    from kilauea.runtime.inputs.expecting import expected
+    from kilauea.runtime.inputs.expecting import expected, is_foreseeable
 
     what = subject(words)
     started = time.perf_counter()
@@ -109,7 +109,7 @@ def explain(
         explanation = result.explain(group)
         seconds = time.perf_counter() - started
         start = None
-        if explanation.verdict == "waits":
+        if is_foreseeable(explanation):
             start = expected(result, inputs.cluster.workloads, group, times)
             if start.verdict != "starts" and not live:  # files hardly ever say how long pods run
                 start = None

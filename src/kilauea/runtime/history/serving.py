@@ -13,7 +13,7 @@ from kilauea.runtime.history.recorder import Recorder, is_damage
 
 
 class ServedHistory:
-    """Reads the history that a recorder keeps; each request sees all that happened before it.
+    """Reads the history that a recorder keeps; each request sees all that its watches have shown by then.
 
     Args:
         recorder: keeps the history.

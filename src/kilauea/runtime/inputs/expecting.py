@@ -12,6 +12,7 @@ from kilauea.api.ports import Api, ApiError, Obj, Resource
 from kilauea.client.access import Access, AccessError
 from kilauea.client.http import HttpTransport
 from kilauea.client.rest import Client
+from kilauea.engine.explain.group import Explanation
 from kilauea.history.answers import GROUP, JOBS, VERSION, JobAnswer
 from kilauea.history.estimates import RunTimes
 from kilauea.history.records import JobRecord, PodRecord
@@ -25,6 +26,15 @@ MOST_JOBS = 1000
 """Jobs of a history whose run times count, the newest."""
 SECONDS = 5.0
 """Seconds after which a search for the start is given up."""
+
+
+OF_TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPodsOfTask"})
+"""Reasons of groups whose pods have not all been created."""
+
+
+def is_foreseeable(explanation: Explanation) -> bool:
+    """Return True if a group waits for the cluster only: pods that are still to be created are not foreseen."""
+    return explanation.verdict == "waits" and all(each.code not in OF_TOO_FEW for each in explanation.blockers)
 
 
 def expected(

@@ -14,7 +14,7 @@ from kilauea.engine.conf import ConfError
 from kilauea.engine.cycle import default_conf
 from kilauea.engine.explain.group import Explanation
 from kilauea.runtime.inputs.conf_file import conf_file, conf_in
-from kilauea.runtime.inputs.expecting import expected, read_past
+from kilauea.runtime.inputs.expecting import expected, is_foreseeable, read_past
 from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
 from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.inputs.objects import read_cluster
@@ -78,6 +78,6 @@ async def why_job(access: Access, key: str) -> Why | None:
     if group not in state.jobs or not any(obj.kind == "Node" for obj in cluster.objects):
         return None
     explanation, start = explainer.group(group), None
-    if explanation.verdict == "waits":
+    if is_foreseeable(explanation):
         start = expected(explainer.result, cluster.workloads, group, await read_past(access))
     return Why(explanation, "", explainer.result.objects, start, explainer.result.now)

@@ -33,7 +33,7 @@ def history(api: Api, tmp_path: Path) -> Iterator[Api]:
         store.put([job, pod], seen=30)
     store.close()
     recorder = Recorder(DirectClient(api.server, "history"), tmp_path, SystemClock(), Random(1))
-    api.backend.history = ServedHistory(recorder, lambda: api.now)
+    api.backend.history = ServedHistory(recorder, lambda: api.now, lambda kind: 0)
     for each in HISTORY:
         api.backend.registry.add(each)
     yield api

@@ -70,8 +70,8 @@ def test_expected_starts_come_true_and_the_history_outlives_jobs_and_restarts(tm
         assert [each["source"] for each in start["follows"]] == ["its command"]
         assert "Expected Start" in console("vcctl", "job", "view", "-N", "second").out
         until(is_in_state(server, "second", "Completed"), "the second job to end")
-        until(lambda: len(ends_of(found(server, "second"))) == 3, "the history to know the ends of its pods")
         first, second = found(server, "first"), found(server, "second")
+        assert len(ends_of(second)) == 3
         bound = min(pod["bound"] for pod in second["pods"])
         # Its room is free when the pods of the other have ended: then it starts at once. Times of objects are seconds.
         ended = max(pod["ended"] for pod in first["pods"])

@@ -122,7 +122,7 @@ def test_damage_that_a_reader_finds_is_repaired_while_the_cluster_runs(
             size = file.seek(0, 2)
             file.seek(size // 8192 * 4096)
             file.write(b"\xaa" * (size // 4))
-        served = ServedHistory(recorder, SystemClock().now)
+        served = ServedHistory(recorder, SystemClock().now, lambda kind: 0)
         found = await served.answer("UsageReport", "usagereports", "", "", {})
         assert isinstance(found, bytes)
         await ask(api, "POST", PODS, pod("b"))

@@ -85,7 +85,7 @@ def trace_options(command: Command) -> Command:
             "--trace",
             required=True,
             metavar="FILE",
-            help="Jobs: CSV, Standard Workload Format, openb, Philly, Muri, or an exported history; - is standard input.",
+            help="Jobs: CSV, Standard Workload Format, openb, Philly, Muri, exported history; - is standard input.",
         ),
     ):
         command = option(command)

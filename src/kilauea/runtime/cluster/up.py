@@ -358,7 +358,11 @@ def _history(up: Up, api: ApiServer, clock: SystemClock) -> HistoryRecorder:
     """The recorder of the history, which the server answers from."""
     client = DirectClient(api, "kilauea-history", Random("history"), gather=HISTORY_GATHER_SECONDS)
     history = HistoryRecorder(client, up.server.data_dir / HISTORY_FOLDER, clock, Random(up.server.seed))
-    api.backend.history = ServedHistory(history, clock.now)
+
+    def newest(kind: Resource) -> int:
+        return api.backend.store.newest(f"/{kind.group or 'core'}/{kind.plural}/")
+
+    api.backend.history = ServedHistory(history, clock.now, newest)
     return history
 
 

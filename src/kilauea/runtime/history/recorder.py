@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,14 +63,16 @@ class _Buffer:
 
     listed: Sequence[Text] | None = None
     seen: list[Seen] = field(default_factory=list)
+    version: str = ""
 
     def on_relist(self, items: Sequence[Text], version: str) -> None:
         """Take a list."""
-        self.listed, self.seen = items, []
+        self.listed, self.seen, self.version = items, [], version
 
     def on_events(self, batch: Sequence[Seen]) -> None:
         """Take changes."""
         self.seen += batch
+        self.version = batch[-1].version if batch else self.version
 
     def take(self) -> Changes:
         """Return what has gathered, and begin again."""
@@ -261,6 +263,11 @@ class Recorder:
             self._open = False
             await asyncio.shield(self._in_thread(self._writer.close))
             self._thread.shutdown(wait=False)
+
+    @property
+    def versions(self) -> Mapping[Resource, str]:
+        """The version up to which each kind is known; empty before it has been listed."""
+        return {kind: buffer.version for (kind, _), buffer in zip(_KINDS, self._buffers, strict=True)}
 
     async def flush(self, *, seen: bool = False) -> None:
         """Write all that was seen by now.

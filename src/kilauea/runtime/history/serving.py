@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 
+from kilauea.api.ports import Resource
 from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
 from kilauea.history import answers
 from kilauea.history.errors import HistoryError
 from kilauea.history.store import History
 from kilauea.runtime.history.recorder import Recorder, is_damage
 
+PATIENCE_SECONDS = 5.0
+"""Within which watches show what is stored; a history that lags further is served as it is."""
+LOOK_SECONDS = 0.02
+
 
 class ServedHistory:
-    """Reads the history that a recorder keeps; each request sees all that its watches have shown by then.
+    """Reads the history that a recorder keeps; each request sees all that happened before it.
 
     Args:
         recorder: keeps the history.
         now: the time, in microseconds since 1970.
+        newest: returns the revision of the newest write to a kind.
     """
 
-    def __init__(self, recorder: Recorder, now: Callable[[], int]) -> None:
+    def __init__(self, recorder: Recorder, now: Callable[[], int], newest: Callable[[Resource], int]) -> None:
         self._recorder = recorder
         self._now = now
+        self._newest = newest
 
     async def answer(
         self, kind: str, plural: str, namespace: str, name: str, query: Mapping[str, str]
@@ -33,6 +41,9 @@ class ServedHistory:
             ValueError: a parameter cannot be used.
             LookupError: the history cannot be read now.
         """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._caught_up()
         await self._recorder.flush(seen=True)
         try:
             try:
@@ -44,6 +55,12 @@ class ServedHistory:
                 return await self._read(kind, plural, namespace, name, query)
         except HistoryError as error:
             raise LookupError(str(error)) from error
+
+    async def _caught_up(self) -> None:
+        """Wait until the watches have shown what is stored now: they gather events before they show them."""
+        wanted = {kind: self._newest(kind) for kind in self._recorder.versions}
+        while any(int(version or 0) < wanted[kind] for kind, version in self._recorder.versions.items()):
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _read(
         self, kind: str, plural: str, namespace: str, name: str, query: Mapping[str, str]

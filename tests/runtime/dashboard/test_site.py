@@ -26,10 +26,13 @@ from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
+from kilauea.client import reflector
 from kilauea.client.rest import Client
 from kilauea.dashboard.pages import MOST_MANIFEST, Cluster, narrow_rights
 from kilauea.dashboard.picture import Picture
+from kilauea.dashboard.rows import READ_NODE
 from kilauea.dashboard.series import Series
+from kilauea.dashboard.tables import Table
 from kilauea.history.records import Event, JobRecord, PodRecord
 from kilauea.history.store import History
 from kilauea.runtime.clock import SystemClock
@@ -427,3 +430,30 @@ def test_a_folder_with_a_history_is_shown(tmp_path: Path) -> None:
 def test_users_with_few_rights_learn_why_plans_fail(namespace: str, refused: list[str], words: str | None) -> None:
     said = narrow_rights(namespace, refused)
     assert said == "" if words is None else words in said
+
+
+def test_others_run_between_the_steps_of_a_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector, "STEP", 10)
+
+    async def test(at: Running) -> None:
+        for number in range(40):
+            await at.client.create(NODES, "", node(f"n{number}"))
+        turns, seen = [0], set[int]()
+        table = Table(READ_NODE, lambda old, new: seen.add(turns[0]))
+
+        async def turn() -> None:
+            while True:
+                turns[0] += 1
+                await asyncio.sleep(0)
+
+        listing = reflector.Reflector(
+            at.client, NODES, table, SystemClock(), Random(1), reduce=table.reduce, in_steps=True
+        )
+        tasks = [asyncio.create_task(turn()), asyncio.create_task(listing.run())]
+        await listing.complete.wait()
+        assert (len(table), len(seen)) == (40, 4)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(test)

@@ -109,7 +109,7 @@ class _Reader:
         self._left = b""
 
     def left(self) -> bytes:
-        """What has been read and not taken."""
+        """Bytes that have been read and not taken."""
         return self._left
 
     async def line(self) -> bytes:

@@ -51,7 +51,7 @@ class Wished(NamedTuple):
     None where the order of the cards matters.
     """
     ordered: dict[tuple[int, int, int], float]
-    """Where it does: by the key of the cards, and by the sets before and after."""
+    """Scores of nodes for which it does: by the key of the cards, and by the sets before and after."""
     after: dict[int, int]
     """The set of typical pods that a node can take after, by the number of its place."""
 

@@ -131,7 +131,7 @@ POD = '{"type":"pod","uid":"p","job":"a","name":"good-0","resources":{"cpu":500}
         pytest.param(
             JOB.replace('"a"', '"b"') + "\n" + POD.replace('"a"', '"b"').replace("500", '"x"'),
             "write the fields as kilauea history export does",
-            id="an amount that is no number",
+            id="an amount that is not a number",
         ),
         pytest.param(JOB, "jobs.csv:4: job good is in line 2, too: this line counts", id="exports that overlap"),
     ],

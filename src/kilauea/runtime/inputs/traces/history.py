@@ -46,7 +46,7 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
             findings.leave_out(number, "that are not JSON", "not JSON: the file was cut, or changed")
             continue
         if not isinstance(record, dict):
-            findings.leave_out(number, "that are no records", f"{shown(line)} is not a record: the file was changed")
+            findings.leave_out(number, "that are not records", f"{shown(line)} is not a record: the file was changed")
             continue
         kind = record.get("type")
         if kind == "job" and isinstance(record.get("uid"), str):

@@ -299,7 +299,8 @@ def test_no_one_is_answered_but_about_health_and_version(api: Api) -> None:
     [
         ("/api/v1/nodes/n1/proxy/metrics", "nodes/proxy is not available: of node n1, only healthz and pods are"),
         (f"{PODS}/a:8080/proxy", "pods/proxy is not available: pod a:8080 has no network in this cluster"),
-        (f"{PODS}/https:a:443/proxy/x/y", "pods/proxy is not available: https:a:443 asks for HTTPS; use http:a:443"),
+        ("/api/v1/nodes/https:n1:10250/proxy/x", "nodes/proxy is not available: of node n1, only healthz and pods are"),
+        (f"{PODS}/https:a:443/proxy/x/y", "pods/proxy is not available: pod https:a:443 has no network in this"),
     ],
 )
 def test_a_request_to_be_passed_on_is_answered_with_what_is_missing(

@@ -90,6 +90,6 @@ class PodConnections(Protocol):
         """Connect to a running container."""
         ...
 
-    async def connect(self, pod: Obj, port: int) -> Connection:
-        """Open a connection to a port of a pod."""
+    async def connect(self, pod: Obj, port: int, *, tls: bool = False) -> Connection:
+        """Open a connection to a port of a pod; by TLS with any certificate if that is asked for."""
         ...

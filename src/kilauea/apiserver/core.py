@@ -31,6 +31,7 @@ from kilauea.apiserver.request import (
     ApiResponse,
     RequestInfo,
     TextStream,
+    Tunnel,
     Upgrade,
     WatchStream,
     parse_path,
@@ -64,7 +65,7 @@ from kilauea.apiserver.warning_headers import warning_headers
 
 log = logging.getLogger(__name__)
 
-Answer = ApiResponse | WatchStream | TextStream | Upgrade
+Answer = ApiResponse | WatchStream | TextStream | Upgrade | Tunnel
 Verb = Callable[[Call], Awaitable[Answer]]
 
 VERBS: Mapping[str, Verb] = {
@@ -129,7 +130,7 @@ class ApiServer:
                     answer = await self._in_media(answer)
                 code = answer.status
             else:
-                code = 101 if isinstance(answer, Upgrade) else 200
+                code = 101 if isinstance(answer, Upgrade | Tunnel) else 200
             return answer
         except asyncio.CancelledError:  # its time is over
             code = status.TIMEOUT

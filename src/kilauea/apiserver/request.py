@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
 
+from kilauea.api.container_streams import Connection
 from kilauea.apiserver.rest.parsing import Parsed
 from kilauea.apiserver.storage.records import Stored
 
@@ -170,6 +171,25 @@ class Upgrade:
 
     protocols: Sequence[str]
     serve: Callable[[Socket], Awaitable[None]]
+    end: Callable[[], None]
+    content_type: str = ""
+    headers: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Tunnel:
+    """An answer after which a client and a container exchange bytes that the server does not look at.
+
+    Attributes:
+        connection: to the container.
+        head: names and values of the headers with which the container has agreed to that.
+        first: bytes that it has sent after them.
+        end: called at the end, once the connection is closed.
+    """
+
+    connection: Connection
+    head: list[tuple[str, str]]
+    first: bytes
     end: Callable[[], None]
     content_type: str = ""
     headers: list[tuple[str, str]] = field(default_factory=list)

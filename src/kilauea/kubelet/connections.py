@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 
 from kilauea.api.container_streams import Process
 from kilauea.api.ports import ApiError, Obj
@@ -67,11 +69,11 @@ class ContainerConnections:
         except ContainerError as error:
             raise _failed(f"error attaching to container: {error.message}") from error
 
-    async def connect(self, pod: Obj, port: int) -> Connection:
-        """Open a connection to a port of a pod."""
+    async def connect(self, pod: Obj, port: int, *, tls: bool = False) -> Connection:
+        """Open a connection to a port of a pod; by TLS with any certificate if that is asked for."""
         address = _address(pod)
         try:
-            return await _connected(address, port)
+            return await _connected(address, port, tls)
         except ConnectionRefusedError as refused:
             local = await asyncio.to_thread(localhost_of, port, self._processes(pod))
             if local is None:
@@ -80,7 +82,7 @@ class ContainerConnections:
         except OSError as error:
             raise _unreachable(address, port, error) from error
         try:
-            return await _connected(address, port)
+            return await _connected(address, port, tls)
         except OSError as error:
             raise _unreachable(address, port, error) from error
 
@@ -125,8 +127,9 @@ class Connection:
 
     async def end_input(self) -> None:
         """Say that no more is sent."""
-        with suppress(OSError):
-            self._writer.write_eof()
+        if self._writer.can_write_eof():
+            with suppress(OSError):
+                self._writer.write_eof()
 
     async def close(self) -> None:
         """Disconnect."""
@@ -135,17 +138,29 @@ class Connection:
             await self._writer.wait_closed()
 
 
-async def _connected(address: str, port: int) -> Connection:
-    """Connect to a port.
+async def _connected(address: str, port: int, tls: bool) -> Connection:
+    """Connect to a port. As where a kubelet is asked, the certificate may be of any name and authority.
 
     Raises:
         OSError: it cannot be reached; also `TimeoutError`.
     """
     async with asyncio.timeout(CONNECT_SECONDS):
-        return Connection(*await asyncio.open_connection(address, port, limit=LARGEST_READ))
+        secured = _any_certificate() if tls else None
+        return Connection(*await asyncio.open_connection(address, port, limit=LARGEST_READ, ssl=secured))
+
+
+@cache
+def _any_certificate() -> ssl.SSLContext:
+    """TLS without a check of the certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def _unreachable(address: str, port: int, error: OSError) -> ApiError:
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or "handshake failure").replace("_", " ").lower()
+        return _failed(f"port {port} of the pod at {address} does not answer with TLS: {reason}")
     why = os.strerror(error.errno) if error.errno else "Connection timed out"
     return _failed(f"failed to connect to {address}:{port} of the pod: {why}")
 

@@ -97,7 +97,8 @@ class VersionConversion:
         try:
             if remote is None:
                 raise CallError("this server has no client for webhooks")
-            target = target_of(webhook.get("clientConfig") or {}, self._backend.store)
+            config = webhook.get("clientConfig") or {}
+            target = target_of(config, self._backend.store, self._backend.connections)
             body = await remote.post(target, msgspec.json.encode(review), SECONDS)
             answers = _answers(body, uid)
         except CallError as error:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
+from kilauea.api.container_streams import PodConnections
 from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.storage import Store
 
@@ -44,8 +45,14 @@ class Remote(Protocol):
         ...
 
 
-def target_of(config: Raw, store: Store) -> Target:
-    """The address of a client configuration; raises CallError if a service leads nowhere."""
+def target_of(config: Raw, store: Store, connections: PodConnections | None = None) -> Target:
+    """The address of a client configuration; raises CallError if a service leads nowhere.
+
+    Args:
+        config: the `clientConfig` of a webhook.
+        store: the objects.
+        connections: tells which pods are processes; None if all are simulated.
+    """
     try:
         authority = base64.b64decode(config.get("caBundle") or "").decode()
     except (binascii.Error, ValueError) as error:
@@ -60,13 +67,15 @@ def target_of(config: Raw, store: Store) -> Target:
     server = f"{name}.{namespace}.svc"
     url = f"https://{server}:{port}{path if path.startswith('/') else '/' + path}"
     try:
-        host, target_port = _service_address(store, namespace, name, port)
+        host, target_port = _service_address(store, namespace, name, port, connections)
     except CallError as error:
         raise CallError(f'failed to call webhook: Post "{url}": {error}') from error
     return Target(url, host, target_port, server, authority)
 
 
-def _service_address(store: Store, namespace: str, name: str, port: int) -> tuple[str, int]:
+def _service_address(
+    store: Store, namespace: str, name: str, port: int, connections: PodConnections | None
+) -> tuple[str, int]:
     """An address behind a service: its external name, or an endpoint that is not a simulated pod."""
     stored = store.get(f"/core/services/{namespace}/{name}")
     if stored is None:
@@ -79,10 +88,11 @@ def _service_address(store: Store, namespace: str, name: str, port: int) -> tupl
         raise CallError(f'no service port {port} found for service "{name}"')
     simulated = ""
     for address, target_port, pod in _endpoints(store, namespace, name, found):
-        if not pod:
+        served_by = store.get(f"/core/pods/{namespace}/{pod}") if pod else None
+        if not pod or (served_by is not None and not _is_simulated(decode(served_by.value), connections)):
             return address, target_port
         simulated = simulated or pod
-    simulated = simulated or _selected_pod(store, namespace, spec.get("selector") or {})
+    simulated = simulated or _selected_pod(store, namespace, spec.get("selector") or {}, connections)
     if simulated:
         raise CallError(
             f"pod {namespace}/{simulated} is simulated and serves nothing: run the webhook outside of the cluster, and "
@@ -119,12 +129,19 @@ def _pod(endpoint: Raw) -> str:
     return str(target.get("name") or "") if target.get("kind") == "Pod" else ""
 
 
-def _selected_pod(store: Store, namespace: str, selector: Mapping[str, str]) -> str:
-    """A pod that the selector of a service selects; empty if there is none."""
+def _is_simulated(pod: Raw, connections: PodConnections | None) -> bool:
+    """Return True for a pod that is on a simulated node; where all are, one that still waits is simulated, too."""
+    if connections is None:
+        return True
+    return bool(pod["spec"].get("nodeName")) and not connections.runs(pod)
+
+
+def _selected_pod(store: Store, namespace: str, selector: Mapping[str, str], connections: PodConnections | None) -> str:
+    """A simulated pod that the selector of a service selects; empty if there is none."""
     if not selector:
         return ""
     for each in store.list(f"/core/pods/{namespace}/").items:
-        metadata = decode(each.value)["metadata"]
-        if selector.items() <= (metadata.get("labels") or {}).items():
-            return str(metadata["name"])
+        pod = decode(each.value)
+        if selector.items() <= (pod["metadata"].get("labels") or {}).items() and _is_simulated(pod, connections):
+            return str(pod["metadata"]["name"])
     return ""

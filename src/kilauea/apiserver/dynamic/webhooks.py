@@ -149,7 +149,8 @@ class Dispatcher:
         version, uid = review_version(hook.raw), attributes.backend.new_uid()
         obj, old = await objects_in_version(attributes, resource)
         body = encode_review(version, request_of(attributes, resource, uid), obj, old)
-        target = target_of(hook.raw.get("clientConfig") or {}, attributes.backend.store)
+        backend = attributes.backend
+        target = target_of(hook.raw.get("clientConfig") or {}, backend.store, backend.connections)
         answer = await self._remote.post(target, body, float(hook.raw.get("timeoutSeconds") or 10))
         return read_verdict(answer, version, uid, mutating=hook.mutating)
 

@@ -26,8 +26,9 @@ from kilauea.apiserver.http.connections import (
     Work,
     raise_limit,
 )
+from kilauea.apiserver.http.tunnels import Tunnels
 from kilauea.apiserver.http.upgrade import Conversations
-from kilauea.apiserver.request import JSON, ApiRequest, ApiResponse, TextStream, Upgrade, User, WatchStream
+from kilauea.apiserver.request import JSON, ApiRequest, ApiResponse, TextStream, Tunnel, Upgrade, User, WatchStream
 from kilauea.apiserver.status import ApiFault
 
 LARGEST_BODY = 3 * 1024 * 1024
@@ -77,6 +78,7 @@ class Transport:
             max_field_size=LARGEST_HEAD,
         )
         self._conversations = Conversations()
+        self._tunnels = Tunnels()
         self._runner = web.ServerRunner(self._connections, shutdown_timeout=2.0)
         self._listening: asyncio.Server | None = None
 
@@ -99,6 +101,7 @@ class Transport:
         if self._listening is not None:
             self._listening.close()
         await self._conversations.close()
+        await self._tunnels.close()
         await self._runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -136,6 +139,9 @@ class Transport:
         if isinstance(answer, Upgrade):
             work.take_time()
             return await self._conversations.hold(request, answer)
+        if isinstance(answer, Tunnel):
+            work.take_time()
+            return await self._tunnels.hold(request, answer)
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)
         response = work.answer = _begin(answer)

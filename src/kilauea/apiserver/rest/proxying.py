@@ -1,11 +1,13 @@
 """Requests that are passed on to pods and services (`proxy`), and what a node says of itself.
 
-`pods/[http:]NAME[:PORT]/proxy/PATH` reaches a port of a pod, `services/[http:]NAME[:PORT]/proxy/PATH` a pod behind a
-service. Of nodes, whose kubelet has no port of its own here, `healthz` and `pods` are answered.
+`pods/[SCHEME:]NAME[:PORT]/proxy/PATH` reaches a port of a pod, `services/[SCHEME:]NAME[:PORT]/proxy/PATH` a pod behind
+a service, over HTTP or with the scheme `https` over TLS with any certificate. A WebSocket becomes a tunnel to the
+container. Of nodes, whose kubelet has no port of its own here, `healthz` and `pods` are answered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
@@ -15,12 +17,12 @@ import msgspec
 from kilauea.api.container_streams import PodConnections
 from kilauea.api.ports import ApiError
 from kilauea.apiserver import status
-from kilauea.apiserver.request import ApiResponse, TextStream
+from kilauea.apiserver.request import ApiResponse, TextStream, Tunnel
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.objects import decode
 from kilauea.apiserver.status import ApiFault
-from kilauea.apiserver.streams.http_exchange import ExchangeError, exchange
+from kilauea.apiserver.streams.http_exchange import ExchangeError, Switched, exchange
 
 _NOT_PASSED_ON = frozenset(
     "authorization connection content-length expect host keep-alive proxy-authenticate proxy-authorization "
@@ -28,44 +30,48 @@ _NOT_PASSED_ON = frozenset(
 )
 """Headers that concern this connection alone, or that a container must not see."""
 _IMPERSONATION = "impersonate-"
-_DEFAULT_PORT = 80
+_TOKEN = "base64url.bearer.authorization.k8s.io."
+"""With what a subprotocol begins by which browsers send a token."""
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNSAFE = "/:@!$&'()*+,;=~"
 
 
 class _Name(NamedTuple):
-    """A name with a port, as `proxy` has it."""
+    """A name with a scheme, and a port that may be empty, as `proxy` has it."""
 
+    scheme: str
     name: str
     port: str
 
 
-async def proxy(call: Call) -> ApiResponse | TextStream:
+async def proxy(call: Call) -> ApiResponse | TextStream | Tunnel:
     """Answer a request that is to be passed on."""
-    if call.resource.plural == "nodes":
-        return _of_node(call)
     called = _name_of(call)
     named = replace(call, info=replace(call.info, name=called.name))
+    stored = read_stored(named)
+    if call.resource.plural == "nodes":
+        return _of_node(call, called.name)
     if call.resource.plural == "pods":
-        pod = decode(read_stored(named).value)
-        return await _pass_on(call, pod, _port_of_pod(pod, called))
-    return await _pass_on(call, *_behind_service(call, decode(read_stored(named).value), called))
+        pod = decode(stored.value)
+        port = _port_of_pod(pod, called)
+    else:
+        pod, port = _behind_service(call, decode(stored.value), called)
+    return await _pass_on(call, pod, port, tls=called.scheme == "https")
 
 
 def _name_of(call: Call) -> _Name:
-    """Read `NAME`, `NAME:PORT` or `http:NAME:PORT`.
+    """Read `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`, whose port may be empty.
 
     Raises:
-        ApiFault: it is none of these (400), or asks for what is not supported (501).
+        ApiFault: it is none of these (400).
     """
     text = call.info.name
-    parts = text.split(":")
+    parts, scheme = text.split(":"), "http"
     if len(parts) == 3 and parts[0] in ("http", "", "https"):
-        if parts[0] == "https":
-            raise status.no_proxy(call.resource.plural, text, f"{text} asks for HTTPS; use http:{parts[1]}:{parts[2]}")
-        parts = parts[1:]
+        scheme, parts = parts[0] or scheme, parts[1:]
     if len(parts) > 2 or not parts[0]:
         raise status.bad_request(f'invalid {call.resource.plural.removesuffix("s")} request "{text}": use NAME:PORT')
-    return _Name(parts[0], parts[1] if len(parts) == 2 else "")
+    return _Name(scheme, parts[0], parts[1] if len(parts) == 2 else "")
 
 
 def _port_of_pod(pod: Object, called: _Name) -> int:
@@ -73,7 +79,7 @@ def _port_of_pod(pod: Object, called: _Name) -> int:
     if called.port:
         return _number(called)
     ports = (port["containerPort"] for each in pod["spec"]["containers"] for port in each.get("ports") or ())
-    return int(next(ports, _DEFAULT_PORT))
+    return int(next(ports, _DEFAULT_PORTS[called.scheme]))
 
 
 def _number(called: _Name) -> int:
@@ -108,28 +114,68 @@ def _behind_service(call: Call, service: Object, called: _Name) -> tuple[Object,
     raise _unavailable(f'no endpoints available for service "{called.name}"')
 
 
-async def _pass_on(call: Call, pod: Object, port: int) -> TextStream:
-    """Ask a port of a pod, and hand on its answer."""
+async def _pass_on(call: Call, pod: Object, port: int, *, tls: bool) -> TextStream | Tunnel:
+    """Ask a port of a pod, and hand on its answer.
+
+    Raises:
+        ApiFault: there is no answer (503), the pod is simulated (501), or too many tunnels are open (429).
+    """
     connections: PodConnections | None = call.backend.connections
     if connections is None or not connections.runs(pod):
         raise status.no_proxy(call.resource.plural, call.info.name)
+    upgrade = "websocket" if _asks_for_websocket(call) else ""
+    end = _session(call) if upgrade else _nothing
     try:
         connections.check_pod(pod)
         address = (pod.get("status") or {}).get("podIP") or ""
-        connection = await connections.connect(pod, port)
+        connection = await connections.connect(pod, port, tls=tls)
         request = call.request
-        headers = {"host": f"{address}:{port}"}
-        headers |= {name: value for name, value in request.headers.items() if _is_passed_on(name)}
-        answer = await exchange(connection, request.method, _target(call), headers, request.body)
-    except (ApiError, ExchangeError) as error:
+        headers = {"host": f"{address}:{port}", **_headers(call)}
+        answer = await exchange(connection, request.method, _target(call), headers, request.body, upgrade)
+    except BaseException as error:
+        end()
+        if not isinstance(error, ApiError | ExchangeError):
+            raise
         words = error.message if isinstance(error, ApiError) else str(error)
         raise _unavailable(f"error trying to reach service: {words}") from error
+    if isinstance(answer, Switched):
+        return Tunnel(connection, answer.headers, answer.first, end)
+    end()
     received = [(name, value) for name, value in answer.headers if _is_passed_on(name)]
     types = [value for name, value in received if name == "content-type"]
     others = [(name, _moved(call, value) if name == "location" else value) for name, value in received]
     others = [(name, value) for name, value in others if name != "content-type"]
     kind = types[0] if types else "application/octet-stream"
     return TextStream(answer.body, kind, others, answer.status)
+
+
+def _session(call: Call) -> Callable[[], None]:
+    """Count a tunnel; return what counts one less.
+
+    Raises:
+        ApiFault: there are too many (429).
+    """
+    sessions, user = call.backend.sessions, call.user.name
+    sessions.begin(user)
+    return lambda: sessions.end(user)
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _asks_for_websocket(call: Call) -> bool:
+    headers = call.request.headers
+    tokens = {each.strip().lower() for each in headers.get("connection", "").split(",")}
+    return "upgrade" in tokens and headers.get("upgrade", "").strip().lower() == "websocket"
+
+
+def _headers(call: Call) -> dict[str, str]:
+    """The headers of a request that a container may see."""
+    found = {name: value for name, value in call.request.headers.items() if _is_passed_on(name)}
+    protocols = [each.strip() for each in found.pop("sec-websocket-protocol", "").split(",")]
+    shown = [each for each in protocols if each and not each.startswith(_TOKEN)]
+    return found | ({"sec-websocket-protocol": ", ".join(shown)} if shown else {})
 
 
 def _is_passed_on(name: str) -> bool:
@@ -157,14 +203,12 @@ def _unavailable(message: str) -> ApiFault:
     return ApiFault(503, "ServiceUnavailable", message)
 
 
-def _of_node(call: Call) -> ApiResponse:
+def _of_node(call: Call, name: str) -> ApiResponse:
     """The answer of a kubelet.
 
     Raises:
-        ApiFault: there is no such node (404), or nothing answers this path (501).
+        ApiFault: nothing answers this path (501).
     """
-    name = call.info.name.partition(":")[0]
-    read_stored(replace(call, info=replace(call.info, name=name)))
     path = _rest(call)[1].strip("/")
     if call.info.verb != "get" or path not in ("healthz", "pods"):
         raise status.no_proxy("nodes", name, f"of node {name}, only healthz and pods are answered")

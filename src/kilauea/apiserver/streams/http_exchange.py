@@ -9,6 +9,7 @@ from kilauea.api.container_streams import Connection
 
 LONGEST_HEAD = 64 * 1024
 """Bytes of the status line and the headers of an answer."""
+SWITCHED = 101
 _WITHOUT_BODY = (204, 304)
 
 
@@ -30,8 +31,30 @@ class Answer(NamedTuple):
     body: AsyncGenerator[bytes, None]
 
 
-async def exchange(connection: Connection, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+class Switched(NamedTuple):
+    """A server that has changed to another protocol.
+
+    Attributes:
+        headers: names in lower case, and values, in their order.
+        first: bytes that came after them.
+    """
+
+    headers: list[tuple[str, str]]
+    first: bytes
+
+
+async def exchange(
+    connection: Connection, method: str, target: str, headers: Mapping[str, str], body: bytes, upgrade: str = ""
+) -> Answer | Switched:
     """Send a request and return its answer, once its head is there; the connection ends with its body.
+
+    Args:
+        connection: to the server.
+        method: of the request.
+        target: path and query.
+        headers: without those that are about the connection.
+        body: may be empty.
+        upgrade: a protocol that is asked for. If the server changes to it, the connection stays open.
 
     Raises:
         ExchangeError: there is no answer, or it is not HTTP.
@@ -43,9 +66,12 @@ async def exchange(connection: Connection, method: str, target: str, headers: Ma
         raise ExchangeError("a header has a line break")
     reader = _Reader(connection)
     try:
-        await connection.write("\r\n".join([*lines, "Connection: close", "", ""]).encode() + body)
+        about = ["Connection: Upgrade", f"Upgrade: {upgrade}"] if upgrade else ["Connection: close"]
+        await connection.write("\r\n".join([*lines, *about, "", ""]).encode() + body)
         status, received = await reader.head()
         while 100 <= status < 200:
+            if status == SWITCHED and upgrade:
+                return Switched(received, reader.left())
             status, received = await reader.head()
     except BaseException:
         await connection.close()
@@ -81,6 +107,10 @@ class _Reader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._left = b""
+
+    def left(self) -> bytes:
+        """Bytes that have been read and not taken."""
+        return self._left
 
     async def line(self) -> bytes:
         """The next line, without its end."""

@@ -23,6 +23,7 @@ from kilauea.apiserver.request import (
     ApiResponse,
     Frame,
     TextStream,
+    Tunnel,
     Upgrade,
     User,
     WatchStream,
@@ -92,9 +93,11 @@ class DirectTransport:
         self._closed = True
 
 
-async def _end(answer: WatchStream | TextStream | Upgrade) -> None:
+async def _end(answer: WatchStream | TextStream | Upgrade | Tunnel) -> None:
     """End an answer that was not asked for."""
-    if isinstance(answer, Upgrade):
+    if isinstance(answer, Upgrade | Tunnel):
+        if isinstance(answer, Tunnel):
+            await answer.connection.close()
         answer.end()
     else:
         await (answer.batches if isinstance(answer, WatchStream) else answer.chunks).aclose()

@@ -187,10 +187,21 @@ def test_a_queue_that_does_not_exist_is_added_and_told() -> None:
     jobs = trace("submit,duration,queue\n0,1,research-2\n")
     queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: research}\n"
     _, told = complete(decode(f"{nodes(1)}---\n{queue}".encode(), "x").objects, jobs, "x")
-    assert told == ["queue research-2 of 1 jobs does not exist: added with weight 1; did you mean 'research'?"]
+    assert told == ["queue research-2 of 1 job does not exist: added with weight 1; did you mean 'research'?"]
 
 
 def test_percentiles_are_by_nearest_rank() -> None:
     found = spread(range(1, 101))
     assert (found["p50"], found["p90"], found["p99"], found["max"], found["mean"]) == (50, 90, 99, 100, 50.5)
     assert spread([])["p50"] is None
+
+
+def test_jobs_with_pods_that_are_larger_than_every_node_are_told_before_they_wait() -> None:
+    jobs = trace("submit,duration,cpu,gpu,name\n0,60,1,0,small\n1,60,8,0,large\n2,60,16,0,larger\n3,60,1,1,card\n")
+    objects = decode(nodes(2).encode(), "cluster.yaml").objects
+    assert complete(objects, jobs, "cluster.yaml")[1] == [
+        "jobs.csv: 2 jobs request more cpu in a pod than any node offers, such as 16 by job larger; "
+        "the largest node has 4: they wait until the end",
+        "jobs.csv: job card requests more nvidia.com/gpu in a pod than any node offers (1); "
+        "the largest node has 0: it waits until the end",
+    ]

@@ -71,6 +71,7 @@ def parse_time(text: str) -> int:
     return (days * 86_400 + minutes * 60 + seconds) * SECOND + int(fraction[:6].ljust(6, "0"))
 
 
+@lru_cache(maxsize=1024)
 def format_time(us: int) -> str:
     """RFC 3339 text in UTC of microseconds since 1970, with six digits of a second unless they are all zero.
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilauea.cli.color import echo
-from kilauea.cli.inputs import Usage, objects_option, plugins_option
-from kilauea.cli.simulation.options import inputs_of, period_options, trace_options
+from kilauea.cli.inputs import Usage
+from kilauea.cli.simulation.options import Options, read_inputs, simulation_options
 from kilauea.cli.simulation.progress import progress
 from kilauea.cli.table import printable, table
 
@@ -32,28 +32,13 @@ NOTICEABLE = 0.05
 
 
 @click.command(short_help="Find changes that shorten waiting, by trying them.", epilog=EXAMPLES)
-@objects_option
-@trace_options
-@period_options
-@plugins_option
+@simulation_options
 @click.option("--for-queue", "queue", metavar="QUEUE", help="Shorten the waiting of this queue. [default: of all jobs]")
 @click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True, help="Output format."
 )
 def advise(
-    paths: tuple[str, ...],
-    trace: str,
-    nodes: str | None,
-    confs: tuple[str, ...],
-    variants: tuple[str, ...],
-    load: float,
-    seeds: int,
-    start: int,
-    length: int | None,
-    failures_every: int,
-    repair: int,
-    period: int,
-    folders: tuple[str, ...],
+    options: Options,
     queue: str | None,
     output: str,
 ) -> None:
@@ -68,11 +53,9 @@ def advise(
     from kilauea.runtime.trials.advising import proposals
     from kilauea.runtime.trials.running import run_trials
 
-    if len(confs) > 1 or variants:
+    if len(options.confs) > 1 or options.variants:
         raise Usage("advise starts from one configuration: use --conf once, and no --variant")
-    given = inputs_of(
-        paths, trace, nodes, confs, variants, load, seeds, start, length, failures_every, repair, period, folders
-    )
+    given = read_inputs(options)
     for finding in given.findings:
         echo(f"warning: {printable(finding)}\n", err=True)
     shown = progress(sys.stderr.isatty())
@@ -90,10 +73,15 @@ def advise(
     found = [(proposal, compared(base, other)) for proposal, other in pairs]
     found.sort(key=lambda each: (_gain(each[1], queue), each[0].candidate.name))
     if output == "json":
-        data = {"version": 1, "for_queue": queue, "seeds": seeds, "proposals": [_data(*each, queue) for each in found]}
+        data = {
+            "version": 1,
+            "for_queue": queue,
+            "seeds": options.seeds,
+            "proposals": [_data(*each, queue) for each in found],
+        }
         sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
         return
-    sys.stdout.write("\n".join(_lines(found, queue, base, seeds)) + "\n")
+    sys.stdout.write("\n".join(_lines(found, queue, base, options.seeds)) + "\n")
 
 
 def _aim(lines: Sequence[Line], queue: str | None) -> Line | None:

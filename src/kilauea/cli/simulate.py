@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kilauea.cli.color import echo
-from kilauea.cli.inputs import Usage, objects_option, plugins_option
-from kilauea.cli.simulation.options import inputs_of, period_options, trace_options
+from kilauea.cli.inputs import Usage
+from kilauea.cli.simulation.options import Options, read_inputs, simulation_options
 from kilauea.cli.simulation.progress import progress
 from kilauea.cli.table import printable
 
@@ -29,10 +29,7 @@ Examples:
 
 
 @click.command(short_help="Run a trace of jobs through the scheduler.", epilog=EXAMPLES)
-@objects_option
-@trace_options
-@period_options
-@plugins_option
+@simulation_options
 @click.option(
     "--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a page of plots (HTML) to this file."
 )
@@ -40,19 +37,7 @@ Examples:
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True, help="Output format."
 )
 def simulate(
-    paths: tuple[str, ...],
-    trace: str,
-    nodes: str | None,
-    confs: tuple[str, ...],
-    variants: tuple[str, ...],
-    load: float,
-    seeds: int,
-    start: int,
-    length: int | None,
-    failures_every: int,
-    repair: int,
-    period: int,
-    folders: tuple[str, ...],
+    options: Options,
     page: Path | None,
     output: str,
 ) -> None:
@@ -73,9 +58,7 @@ def simulate(
 
     if page is not None and not page.absolute().parent.is_dir():
         raise Usage(f"--page: {page}: there is no folder {page.parent}")
-    given = inputs_of(
-        paths, trace, nodes, confs, variants, load, seeds, start, length, failures_every, repair, period, folders
-    )
+    given = read_inputs(options)
     for finding in given.findings:
         echo(f"warning: {printable(finding)}\n", err=True)
     shown = progress(sys.stderr.isatty())
@@ -85,7 +68,7 @@ def simulate(
     except SourceError as error:
         raise Usage(str(error)) from error
     seconds = time.perf_counter() - started
-    count = len(given.candidates) * seeds
+    count = len(given.candidates) * options.seeds
     echo(
         f"{count} simulation{'s' if count > 1 else ''} of {len(given.trace.jobs):,} jobs in {seconds:.1f} s\n", err=True
     )

@@ -246,7 +246,7 @@ class Session:
 
     def jobs_where(self, mask: NDArray[np.bool_]) -> list[Job]:
         """Jobs with a group and a queue for which a mask over the job table holds, in order of creation and name."""
-        rows = np.flatnonzero(mask[: len(self.table)] & (self._queue_of >= 0))
+        rows = (mask[: len(self.table)] & (self._queue_of >= 0)).nonzero()[0].tolist()
         jobs = [job for row in rows if (job := self.table.jobs[row]) is not None]
         return sorted(jobs, key=lambda job: job.order)
 

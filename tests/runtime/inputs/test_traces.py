@@ -104,6 +104,44 @@ def test_an_export_of_a_history_gives_the_jobs_that_ended() -> None:
     assert any("jobs.csv:8: not JSON: the file was cut" in finding for finding in found.findings)
 
 
+JOB = '{"type":"job","uid":"a","namespace":"x","name":"good","queue":"q","submitted":1000000}'
+POD = '{"type":"pod","uid":"p","job":"a","name":"good-0","resources":{"cpu":500},"started":2000000,"ended":9000000}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        pytest.param("5", 'jobs.csv:4: "5" is not a record', id="no record"),
+        pytest.param('{"type":"job","name":"y"}', "jobs.csv:4: job y: field uid is missing", id="a job without uid"),
+        pytest.param(
+            POD.replace('"a"', '"e"').replace('"p"', '"p2"'),
+            "jobs.csv:4: pod good-0: its job is not in the file: export a history that begins before the job",
+            id="a pod whose job was cut off",
+        ),
+        pytest.param(
+            JOB.replace('"a"', '"b"').replace(',"submitted":1000000', "") + "\n" + POD.replace('"a"', '"b"'),
+            "jobs.csv:4: job good: field submitted is missing",
+            id="a job without its time",
+        ),
+        pytest.param(
+            JOB.replace('"a"', '"b"') + "\n" + POD.replace('"a"', '"b"').replace("9000000", "1000000"),
+            "jobs.csv:4: job good: a pod ends before it starts",
+            id="a clock that went back",
+        ),
+        pytest.param(
+            JOB.replace('"a"', '"b"') + "\n" + POD.replace('"a"', '"b"').replace("500", '"x"'),
+            "write the fields as kilauea history export does",
+            id="an amount that is not a number",
+        ),
+        pytest.param(JOB, "jobs.csv:4: job good is in line 2, too: this line counts", id="exports that overlap"),
+    ],
+)
+def test_what_is_wrong_in_an_export_of_a_history_is_told(lines: str, words: str) -> None:
+    found = trace("\n".join(['{"type":"history","version":1,"since":0}', JOB, POD, lines]))
+    assert [job.name for job in found.jobs] == ["x-good"]
+    assert any(words in finding for finding in found.findings), found.findings
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -128,6 +166,23 @@ def test_only_the_first_faults_of_a_kind_are_told_one_by_one() -> None:
     found = trace("submit,duration\n0,60\n" + "5,-1\n" * 1000)
     assert len(found.findings) == TOLD + 1
     assert found.findings[-1] == f"jobs.csv: {1000 - TOLD} more lines: duration cannot be used"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "words"),
+    [
+        pytest.param("1e18", 'jobs.csv:3: cpu: "1e18" in thousandths is larger than', id="too large to be counted"),
+        pytest.param("-1", 'jobs.csv:3: cpu: "-1" is negative', id="negative"),
+        pytest.param("four", 'jobs.csv:3: cpu: "four"', id="a word"),
+    ],
+)
+def test_an_amount_that_cannot_be_used_is_named_once_with_its_column(cpu: str, words: str) -> None:
+    found = trace(f"submit,duration,cpu\n0,60,1\n30,60,{cpu}\n")
+    assert (len(found.jobs), found.left_out) == (1, 1)
+    [finding] = found.findings
+    assert finding.startswith(words)
+    assert "amounts are such as 4, 500m or 16Gi" in finding
+    assert "[cpu]" not in finding
 
 
 @pytest.mark.parametrize(

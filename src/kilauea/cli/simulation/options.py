@@ -1,16 +1,24 @@
-"""Options of the commands that simulate, and what they mean."""
+"""Options of the commands that simulate, and what they mean.
+
+@click.command()
+@simulation_options
+def simulate(options: Options) -> None:
+    given = read_inputs(options)
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.api.times import SECOND
 from kilauea.cli.durations import Duration
-from kilauea.cli.inputs import Usage
+from kilauea.cli.inputs import Usage, objects_option, plugins_option
 
 if TYPE_CHECKING:
     from kilauea.api.meta import Object
@@ -19,7 +27,6 @@ if TYPE_CHECKING:
     from kilauea.simulator.extensions import Extensions
     from kilauea.simulator.replay.trace import Trace
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 BUILT_IN_NAME = "built-in"
 
 
@@ -40,145 +47,181 @@ class Given:
     findings: Sequence[str]
 
 
-def trace_options(command: Command) -> Command:
-    """Options for the trace, the cluster and the configurations."""
-    for option in (
-        click.option(
-            "--load",
-            type=click.FloatRange(0.01, 100),
-            default=1.0,
-            show_default=True,
-            help="Make arrivals this many times as frequent.",
-        ),
-        click.option(
-            "--for", "length", type=Duration(), help="Take only the jobs of so long, such as 24h.", metavar="DURATION"
-        ),
-        click.option(
-            "--from",
-            "start",
-            type=Duration(),
-            default="0s",
-            help="Leave out the trace before this time since its start.",
-            metavar="DURATION",
-        ),
-        click.option(
-            "--variant",
-            "variants",
-            multiple=True,
-            metavar="NAME=PATH",
-            help="Also try the cluster with the objects of PATH, which replace those of the same name. Repeatable.",
-        ),
-        click.option(
-            "--conf",
-            "--scheduler-conf",
-            "confs",
-            multiple=True,
-            metavar="FILE",
-            help="Scheduler configuration. Repeatable: each is tried. [default: the built-in one]",
-        ),
-        click.option(
-            "--nodes",
-            metavar="FILE",
-            help="Table of nodes (CSV): name, cpu, memory and gpu, or that of openb or Philly.",
-        ),
-        click.option(
-            "--trace",
-            required=True,
-            metavar="FILE",
-            help="Jobs: CSV, Standard Workload Format, openb, Philly, Muri, exported history; - is standard input.",
-        ),
-    ):
-        command = option(command)
-    return command
+OPTIONS = (
+    objects_option,
+    click.option(
+        "--trace",
+        required=True,
+        metavar="FILE",
+        help="Jobs: CSV, Standard Workload Format, openb, Philly, Muri, exported history; - is standard input.",
+    ),
+    click.option(
+        "--nodes",
+        metavar="FILE",
+        help="Table of nodes (CSV): name, cpu, memory and gpu, or that of openb or Philly.",
+    ),
+    click.option(
+        "--conf",
+        "--scheduler-conf",
+        "confs",
+        multiple=True,
+        metavar="FILE",
+        help="Scheduler configuration. Repeatable: each is tried. [default: the built-in one]",
+    ),
+    click.option(
+        "--variant",
+        "variants",
+        multiple=True,
+        metavar="NAME=PATH",
+        help="Also try the cluster with the objects of PATH, which replace those of the same name. Repeatable.",
+    ),
+    click.option(
+        "--from",
+        "start",
+        type=Duration(),
+        default="0s",
+        help="Leave out the trace before this time since its start.",
+        metavar="DURATION",
+    ),
+    click.option(
+        "--for", "length", type=Duration(), help="Take only the jobs of so long, such as 24h.", metavar="DURATION"
+    ),
+    click.option(
+        "--load",
+        type=click.FloatRange(0.01, 100),
+        default=1.0,
+        show_default=True,
+        help="Make arrivals this many times as frequent.",
+    ),
+    click.option(
+        "--seeds",
+        type=click.IntRange(1, 1000),
+        default=1,
+        show_default=True,
+        help="Simulate the trace, and others drawn from it, so many in all.",
+    ),
+    click.option(
+        "--failures-every",
+        type=Duration(),
+        default="0s",
+        metavar="DURATION",
+        help="Mean time between failures of a node, such as 720h. [default: no failures]",
+    ),
+    click.option(
+        "--repair",
+        type=Duration(),
+        default="1h",
+        show_default=True,
+        metavar="DURATION",
+        help="Mean time until a failed node is back.",
+    ),
+    click.option(
+        "--period",
+        type=Duration(),
+        default="1s",
+        show_default=True,
+        metavar="DURATION",
+        help="Shortest time between two cycles of the scheduler.",
+    ),
+    plugins_option,
+)
+"""The options that commands which simulate have in common, in the order of their help."""
 
 
-def period_options(command: Command) -> Command:
-    """Options for random variation and for the scheduler's pace."""
-    for option in (
-        click.option(
-            "--period",
-            type=Duration(),
-            default="1s",
-            show_default=True,
-            metavar="DURATION",
-            help="Shortest time between two cycles of the scheduler.",
-        ),
-        click.option(
-            "--repair",
-            type=Duration(),
-            default="1h",
-            show_default=True,
-            metavar="DURATION",
-            help="Mean time until a failed node is back.",
-        ),
-        click.option(
-            "--failures-every",
-            type=Duration(),
-            default="0s",
-            metavar="DURATION",
-            help="Mean time between failures of a node, such as 720h. [default: no failures]",
-        ),
-        click.option(
-            "--seeds",
-            type=click.IntRange(1, 1000),
-            default=1,
-            show_default=True,
-            help="Simulate the trace, and others drawn from it, so many in all.",
-        ),
-    ):
-        command = option(command)
-    return command
+@dataclass(frozen=True)
+class Options:
+    """The values of `OPTIONS`; times are in microseconds.
+
+    Attributes:
+        paths: files and folders with the cluster.
+        trace: the file of the jobs.
+        nodes: a table of nodes; None for none.
+        confs: configurations of the scheduler; none for the built-in one.
+        variants: such as `NAME=PATH`.
+        start: the trace before this time is left out.
+        length: jobs submitted later than so long after that are left out; None for no limit.
+        load: factor of the arrivals.
+        seeds: number of traces.
+        failures_every: mean time between failures of a node; 0 for no failures.
+        repair: mean time until a failed node is back.
+        period: shortest time between two cycles.
+        folders: folders with plugins.
+    """
+
+    paths: tuple[str, ...]
+    trace: str
+    nodes: str | None
+    confs: tuple[str, ...]
+    variants: tuple[str, ...]
+    start: int
+    length: int | None
+    load: float
+    seeds: int
+    failures_every: int
+    repair: int
+    period: int
+    folders: tuple[str, ...]
 
 
-def inputs_of(
-    paths: Sequence[str],
-    trace: str,
-    nodes: str | None,
-    confs: Sequence[str],
-    variants: Sequence[str],
-    load: float,
-    seeds: int,
-    start: int,
-    length: int | None,
-    failures_every: int,
-    repair: int,
-    period: int,
-    folders: Sequence[str],
-) -> Given:
+def simulation_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the common options; it gets their values as its first argument."""
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        values = {field.name: given.pop(field.name) for field in fields(Options)}
+        command(Options(**values), **given)
+
+    decorated: Callable[..., None] = with_options
+    for option in reversed(OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def read_inputs(options: Options) -> Given:
     """Read what the options name.
 
     Raises:
         Usage: something cannot be used.
     """
-    from kilauea.api.times import SECOND
     from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
     from kilauea.runtime.inputs.files import SourceError
     from kilauea.runtime.inputs.traces.reading import read_nodes, read_trace
     from kilauea.runtime.trials.running import Conditions
     from kilauea.simulator.replay.trace import cut
 
-    if period < SECOND // 1000:
-        raise Usage("--period: use 1ms or more")
-    if failures_every < 0 or repair <= 0 or start < 0 or (length is not None and length <= 0):
-        raise Usage("--failures-every, --repair, --from and --for: durations cannot be negative, such as 24h")
+    _check_times(options)
     try:
-        extensions = load_extensions(folders, installed=bool(confs))
-        jobs = cut(read_trace(trace), start, length)
-        if not jobs.jobs:
-            raise Usage(f"{trace}: no job is submitted between --from and --for")
-        objects: list[Object] = []
-        findings = list(jobs.findings)
-        if nodes is not None:
-            found, told = read_nodes(nodes)
-            objects += found
-            findings += told
-        objects, warnings = _objects(paths, objects)
-        findings += warnings
-        candidates, more = _candidates(objects, jobs, confs, variants, extensions, paths[0] if paths else "cluster")
+        extensions = load_extensions(options.folders, installed=bool(options.confs))
+        trace = cut(read_trace(options.trace), options.start, options.length)
+        if not trace.jobs:
+            raise Usage(f"{options.trace}: no job is submitted between --from and --for")
+        objects, findings = read_nodes(options.nodes) if options.nodes is not None else ([], ())
+        objects, warnings = _objects(options.paths, objects)
+        candidates, more = _candidates(options, objects, trace, extensions)
     except (SourceError, ExtensionError) as error:
         raise Usage(str(error)) from error
-    conditions = Conditions(load, seeds, period, failures_every, repair, extensions)
-    return Given(jobs, candidates, conditions, [*findings, *more])
+    conditions = Conditions(
+        options.load, options.seeds, options.period, options.failures_every, options.repair, extensions
+    )
+    return Given(trace, candidates, conditions, [*trace.findings, *findings, *warnings, *more])
+
+
+def _check_times(options: Options) -> None:
+    """See that the durations among the options make sense.
+
+    Raises:
+        Usage: one does not; names the option and the fix.
+    """
+    if options.period < SECOND // 1000:
+        raise Usage("--period: use 1ms or more")
+    for name, value, least in (
+        ("--failures-every", options.failures_every, 0),
+        ("--repair", options.repair, 1),
+        ("--from", options.start, 0),
+        ("--for", options.length, 1),
+    ):
+        if value is not None and value < least:
+            raise Usage(f"{name}: {value / SECOND:g}s is too short: use a duration such as 24h")
 
 
 def _objects(paths: Sequence[str], first: Sequence[Object]) -> tuple[list[Object], list[str]]:
@@ -204,30 +247,66 @@ def _objects(paths: Sequence[str], first: Sequence[Object]) -> tuple[list[Object
 
 
 def _candidates(
-    objects: Sequence[Object],
-    trace: Trace,
-    confs: Sequence[str],
-    variants: Sequence[str],
-    extensions: Extensions,
-    source: str,
+    options: Options, objects: Sequence[Object], trace: Trace, extensions: Extensions
 ) -> tuple[list[Candidate], list[str]]:
-    """Each configuration with the cluster and with each of its variants."""
-    from kilauea.engine.conf import ConfError
-    from kilauea.runtime.inputs.conf_file import read_conf
+    """Each configuration with the cluster and with each of its variants, and what is strange about them.
+
+    Raises:
+        Usage: a configuration or a variant cannot be used, or two have the same name.
+        SourceError: a file cannot be read, or there are no nodes.
+    """
     from kilauea.runtime.trials.running import Candidate, complete
 
-    named: list[tuple[str, SchedulerConf]] = []
-    findings: list[str] = []
-    for name, path in zip(_names_of(confs), confs, strict=True):
+    confs = _confs(options.confs, extensions)
+    findings = [str(finding) for _, conf in confs for finding in conf.findings]
+    clusters, warnings = _clusters(options.variants, objects)
+    findings += warnings
+    source = options.paths[0] if options.paths else "cluster"
+    out = []
+    for conf_name, conf in confs:
+        for variant, found in clusters:
+            completed, told = complete(found, trace, source)
+            findings += told
+            both = variant if len(confs) == 1 else f"{conf_name}, {variant}"
+            out.append(Candidate(both if variant else conf_name, completed, conf))
+    names = [each.name for each in out]
+    for name in names:
+        if names.count(name) > 1:
+            raise Usage(f"two configurations are called {name}: give each --variant and --conf a name of its own")
+    return out, list(dict.fromkeys(findings))
+
+
+def _confs(paths: Sequence[str], extensions: Extensions) -> list[tuple[str, SchedulerConf]]:
+    """Configurations with their names; the built-in one if there are none.
+
+    Raises:
+        Usage: one cannot be used.
+    """
+    from kilauea.engine.conf import ConfError
+    from kilauea.runtime.inputs.conf_file import read_conf
+
+    if not paths:
+        return [(BUILT_IN_NAME, read_conf(None))]
+    out = []
+    for name, path in zip(_names_of(paths), paths, strict=True):
         try:
-            named.append((name, read_conf(path, extensions)))
+            out.append((name, read_conf(path, extensions)))
         except ConfError as error:
             lines = [f"  {finding}" for finding in error.findings if finding.error]
             raise Usage("\n".join([f"{path}: this configuration cannot be used:", *lines])) from error
-    if not named:
-        named.append((BUILT_IN_NAME, read_conf(None)))
-    findings += [str(finding) for _, conf in named for finding in conf.findings]
+    return out
+
+
+def _clusters(
+    variants: Sequence[str], objects: Sequence[Object]
+) -> tuple[list[tuple[str, Sequence[Object]]], list[str]]:
+    """The cluster, under an empty name, and its variants; and what is strange about their files.
+
+    Raises:
+        Usage: a variant cannot be used.
+    """
     clusters: list[tuple[str, Sequence[Object]]] = [("", objects)]
+    findings: list[str] = []
     for text in variants:
         name, equals, path = text.partition("=")
         if not equals or not name or not path:
@@ -235,18 +314,7 @@ def _candidates(
         changed, warnings = _objects([path], objects)
         clusters.append((name, changed))
         findings += warnings
-    out = []
-    for conf_name, conf in named:
-        for variant, found in clusters:
-            completed, told = complete(found, trace, source)
-            findings += told
-            single = variant if len(named) == 1 else f"{conf_name}, {variant}"
-            out.append(Candidate(single if variant else conf_name, completed, conf))
-    names = [each.name for each in out]
-    for name in names:
-        if names.count(name) > 1:
-            raise Usage(f"two configurations are called {name}: give each --variant and --conf a name of its own")
-    return out, list(dict.fromkeys(findings))
+    return clusters, findings
 
 
 def _names_of(paths: Sequence[str]) -> list[str]:

@@ -91,11 +91,11 @@ def _end_lines(configuration: Json, *, several: bool) -> list[str]:
     if run["stopped_at_limit"]:
         lines.append(f"{name}stopped at {duration(run['makespan'])}: jobs restart or wait without end")
     if run["jobs"]["unfinished"]:
-        lines.append(f"{name}{run['jobs']['unfinished']} jobs never ended. They wait because:")
-        lines += [
-            f"  {printable(each['reason'])} ({each['groups']} jobs, such as {printable(each['example'])})"
-            for each in run["waiting"]
-        ]
+        count = run["jobs"]["unfinished"]
+        lines.append(f"{name}{count} job{'s' if count > 1 else ''} never ended. What waits at the end, and why:")
+        for each in run["waiting"]:
+            groups = f"{each['groups']} pod groups, such as " if each["groups"] > 1 else ""
+            lines.append(f"  {printable(each['reason'])} ({groups}{printable(each['example'])})")
     return ["", *lines] if lines else []
 
 

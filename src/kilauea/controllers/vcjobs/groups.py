@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from kilauea.api.kinds import POD_GROUPS, VC_JOBS
 from kilauea.api.ports import Obj
 from kilauea.api.wellknown import TASK_ROLE
+from kilauea.controllers.identity import Same
 from kilauea.controllers.objects import annotations_of, labels_of, owner_reference, spec_of
 from kilauea.controllers.pod_usage import Amounts, pod_usage, times
 from kilauea.controllers.vcjobs.delays import NOTE
 from kilauea.controllers.vcjobs.names import PARTITION_ID, group_name, queue_of, task_name
+from kilauea.controllers.vcjobs.work import SPECS
 
 Task = Mapping[str, Any]
 _ABOUT_THE_JOB = frozenset({"kubectl.kubernetes.io/last-applied-configuration", NOTE})
@@ -62,14 +65,23 @@ def _changed(wanted: Mapping[str, Any], had: Mapping[str, Any]) -> dict[str, Any
     return {name: value for name, value in wanted.items() if had.get(name) != value}
 
 
-def _kept(job: Obj, priorities: Callable[[str], int]) -> dict[str, Any]:
-    """The fields that follow the job."""
-    given = spec_of(job)
+def _kept(job: Obj, priorities: Callable[[str], int]) -> Mapping[str, Any]:
+    """The fields that follow the job; to be read only."""
+    spec = spec_of(job)
+    own = spec.get("priorityClassName") or ""
+    names = [(_pod_spec(task).get("priorityClassName") or own) for task in spec.get("tasks") or ()]
+    return _fields(Same(spec), tuple(priorities(name) if name else 0 for name in names))
+
+
+@lru_cache(maxsize=SPECS)
+def _fields(spec: Same[Mapping[str, Any]], priorities: tuple[int, ...]) -> Mapping[str, Any]:
+    """The fields of a group that follow the specification of its job, and the priorities of its tasks."""
+    given = spec.thing
     tasks: Sequence[Task] = given.get("tasks") or ()
     fields: dict[str, Any] = {
         "minMember": given.get("minAvailable", 0),
         "minTaskMember": {task_name(each): minimum_of(each) for each in tasks},
-        "minResources": _resources(job, priorities),
+        "minResources": _resources(given, priorities),
         "priorityClassName": given.get("priorityClassName"),
         "subGroupPolicy": [_sub_group(each) for each in tasks if each.get("partitionPolicy")],
     }
@@ -109,27 +121,26 @@ def _topology(given: Mapping[str, Any] | None) -> dict[str, Any]:
 # --- room
 
 
-def _resources(job: Obj, priorities: Callable[[str], int]) -> dict[str, str]:
+def _resources(spec: Mapping[str, Any], priorities: Sequence[int]) -> dict[str, str]:
     """Resources of the pods that the gang needs together; those of higher priority are counted first."""
     total: Amounts = {}
-    for task, count in _needed(job, priorities):
+    for task, count in _needed(spec, priorities):
         if count:
-            for name, value in pod_usage((task.get("template") or {}).get("spec") or {}).items():
+            for name, value in pod_usage(_pod_spec(task)).items():
                 total[name] = total.get(name, 0) + value * count
     return times(total, 1)
 
 
-def _needed(job: Obj, priorities: Callable[[str], int]) -> Iterator[tuple[Task, int]]:
+def _pod_spec(task: Task) -> Mapping[str, Any]:
+    return (task.get("template") or {}).get("spec") or {}
+
+
+def _needed(spec: Mapping[str, Any], priorities: Sequence[int]) -> Iterator[tuple[Task, int]]:
     """The number of pods of each task in the minimum of the job."""
-    given = spec_of(job)
-    own = given.get("priorityClassName") or ""
-
-    def rank(task: Task) -> int:
-        name = ((task.get("template") or {}).get("spec") or {}).get("priorityClassName") or own
-        return -priorities(name) if name else 0
-
-    tasks = sorted(given.get("tasks") or (), key=rank)
-    minimum, left = sum(map(minimum_of, tasks)), given.get("minAvailable", 0)
+    given: Sequence[Task] = spec.get("tasks") or ()
+    ranked = sorted(zip(given, priorities, strict=True), key=lambda each: -each[1])
+    tasks = [task for task, _ in ranked]
+    minimum, left = sum(map(minimum_of, tasks)), spec.get("minAvailable", 0)
     if left >= minimum:
         yield from ((each, minimum_of(each)) for each in tasks)
         left -= minimum

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 from kilauea.api.ports import Key, Obj, key_of
 from kilauea.api.task_order import OrderedTask, endless_wait, late_tasks
 from kilauea.api.times import parse_duration
+from kilauea.controllers.identity import Same
 from kilauea.controllers.objects import annotations_of, name_of, spec_of, status_of, uid_of
 from kilauea.controllers.vcjobs.machine import PHASES, RESTART_JOB, RESTARTING
 
@@ -23,6 +24,8 @@ MOST_PODS = 100_000
 """Pods of one job at most: a cluster must survive a mistyped number."""
 MAX_RETRY = 3
 """Restarts of a job, or of the containers of a task, if the job does not say."""
+SPECS = 1024
+"""Specifications of which is kept what was read from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,13 @@ class Task:
         return OrderedTask(self.name, self.replicas, self.minimum, ready_at, self.needs, self.needs_all)
 
 
+@lru_cache(maxsize=SPECS)
+def _read(spec: Same[Mapping[str, Any]]) -> tuple[tuple[Task, ...], tuple[Policy, ...], int]:
+    """The tasks of a specification, the policies of the whole job, and the pods of all tasks."""
+    tasks = tuple(map(_task, spec.thing.get("tasks") or ()))
+    return tasks, _policies(spec.thing), sum(task.replicas for task in tasks)
+
+
 class Work:
     """A job, and what its status says.
 
@@ -96,6 +106,10 @@ class Work:
         key: its key.
         name: its name.
         uid: its uid.
+        phase: its phase, empty if it has none yet, or one that there is not.
+        tasks: its tasks, in order.
+        policies: those of the whole job.
+        replicas: pods of all tasks.
     """
 
     def __init__(self, job: Obj) -> None:
@@ -103,21 +117,9 @@ class Work:
         self.key: Key = key_of(job)
         self.name, self.uid = name_of(job), uid_of(job)
         self._spec, self.status = spec_of(self.obj), status_of(job)
-
-    @cached_property
-    def tasks(self) -> tuple[Task, ...]:
-        """Its tasks, in order."""
-        return tuple(map(_task, self._spec.get("tasks") or ()))
-
-    @cached_property
-    def policies(self) -> tuple[Policy, ...]:
-        """Those of the whole job."""
-        return _policies(self._spec)
-
-    @cached_property
-    def replicas(self) -> int:
-        """Pods of all tasks."""
-        return sum(task.replicas for task in self.tasks)
+        phase = str((self.status.get("state") or {}).get("phase") or "")
+        self.phase = phase if phase in PHASES else ""
+        self.tasks, self.policies, self.replicas = _read(Same(self._spec))
 
     @property
     def excess(self) -> str:
@@ -170,12 +172,6 @@ class Work:
     def queue(self) -> str:
         """The queue it is charged to."""
         return str(self._spec.get("queue") or "default")
-
-    @property
-    def phase(self) -> str:
-        """The phase, empty if it has none yet, or one that there is not."""
-        phase = str((self.status.get("state") or {}).get("phase") or "")
-        return phase if phase in PHASES else ""
 
     @property
     def version(self) -> int:

@@ -475,6 +475,8 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
 
     Wrong types and values keep the default and are warned about, as are unknown keys.
     """
+    if not given:
+        return of(), []
     values: dict[str, Any] = {}
     findings: list[Finding] = []
     fields = {f.metadata["key"]: f for f in dataclasses.fields(of)}  # type: ignore[arg-type]

@@ -30,8 +30,10 @@ def sentence(wish: Wish) -> str:
 
 def ignored_wishes(session: Session) -> dict[str, Condition]:
     """Ignored fields by pod group, without completed groups."""
-    unserved = sum(1 << number for number, wish in enumerate(OF_GROUPS) if not is_served(wish, session.conf))
     table, size = session.table, len(session.table)
+    if not table.wishes[:size].any():
+        return {}
+    unserved = sum(1 << number for number, wish in enumerate(OF_GROUPS) if not is_served(wish, session.conf))
     concerned = (table.wishes[:size] & unserved != 0) & (table.phase[:size] != PHASES.index(COMPLETED))
     if not concerned.any():
         return {}

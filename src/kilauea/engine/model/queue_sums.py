@@ -24,16 +24,16 @@ def sum_jobs(
         axis: the resources.
     """
     ordered = sorted(queues)
-    jobs = np.flatnonzero(queue_of >= 0)
+    jobs = (queue_of >= 0).nonzero()[0]
     everything = len(jobs) == len(queue_of)
     rows = queue_of if everything else queue_of[jobs]
     sums = {}
     for field in ("allocated", "pending", "elastic", "reserved"):
         out = sums[field] = np.zeros((len(axis), len(ordered)), dtype=np.int64)
-        for r, amounts in enumerate(getattr(table, field)[:, : len(table)]):
-            # Most rows are empty: in a quiet cluster nothing waits, and few jobs ask for devices.
-            if amounts.any():
-                np.add.at(out[r], rows, amounts if everything else amounts[jobs])
+        amounts = getattr(table, field)[:, : len(table)]
+        # Most rows are empty: in a quiet cluster nothing waits, and few jobs ask for devices.
+        for r in amounts.any(axis=1).nonzero()[0].tolist():
+            np.add.at(out[r], rows, amounts[r] if everything else amounts[r, jobs])
     held = [_by_queue(sums[f], axis) for f in ("allocated", "elastic", "reserved")]
     requests = _by_queue(sums["allocated"] + sums["pending"], axis)
     for row, name in enumerate(ordered):

@@ -140,4 +140,11 @@ def share(part: float, whole: float) -> float:
 
 def dominant_share(part: Amounts, whole: Amounts) -> float:
     """The largest share that `part` is of `whole`, over the resources of which `whole` has some; 0 if it has none."""
-    return max((share(part.get(name, 0), value) for name, value in whole.items() if value >= EPSILON), default=0.0)
+    # A loop, since it is asked for each queue and each waiting job in every cycle.
+    largest_share = None
+    for name, value in whole.items():
+        if value >= EPSILON:
+            found = part.get(name, 0) / value
+            if largest_share is None or found > largest_share:
+                largest_share = found
+    return 0.0 if largest_share is None else largest_share

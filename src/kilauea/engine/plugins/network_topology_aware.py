@@ -105,8 +105,6 @@ class NetworkTopologyAware(Plugin):
         self._session = session
         self._tree = session.domains.tree
         self._settle_weights()
-        self._offered: NDArray[np.int64] = self._sums(session.nodes.allocatable)
-        """(R, H) what the domains offer."""
         self._changed = -1
         """The part of the list of changes that the sums contain; -1 before the first look."""
         self._totals: dict[str, dict[str, float]] = {}
@@ -129,6 +127,11 @@ class NetworkTopologyAware(Plugin):
             session.add_event_handler(
                 self.name, lambda t, row: self._hold(t, row, 1), lambda t, row: self._hold(t, row, -1), counts=True
             )
+
+    @cached_property
+    def _offered(self) -> NDArray[np.int64]:
+        """(R, H) what the domains offer."""
+        return self._sums(self._session.nodes.allocatable)
 
     def _settle_weights(self) -> None:
         given: TopologyArguments = self.arguments

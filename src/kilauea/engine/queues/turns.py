@@ -106,10 +106,10 @@ class QueueTurns:
         self._told = False
         """True if plugins have computed a key since the last queue was taken."""
         self._jobs: dict[str, Line[Job]] = {}
-        self._queues = MovingLine[Queue](session, "queue_order", session.points.queue_key)
+        self._queues: MovingLine[Queue] = MovingLine(session, "queue_order", session.points.queue_key)
         for job in jobs:
             if job.queue not in self._jobs:
-                self._jobs[job.queue] = Line[Job](session, "job_order", session.points.job_key)
+                self._jobs[job.queue] = Line(session, "job_order", session.points.job_key)
             self._jobs[job.queue].join(job)
         for name in self._jobs:
             self._queues.join(session.queues[name])

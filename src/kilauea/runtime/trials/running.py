@@ -17,6 +17,7 @@ from kilauea.api.core import Node
 from kilauea.api.kinds import VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import View
+from kilauea.api.quantity import format_amount, resource_amounts
 from kilauea.api.scheduling import PriorityClass, Queue
 from kilauea.api.times import SECOND
 from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
@@ -132,12 +133,47 @@ def complete(objects: Sequence[Object], trace: Trace, source: str) -> tuple[list
     for name, count in wanted.items():
         if name and name not in queues:
             meant = nearest(name, queues - {ROOT_QUEUE, DEFAULT_QUEUE})
-            found.append(f"queue {name} of {count} jobs does not exist: added with weight 1{meant}")
+            jobs = f"{count} job{'s' if count > 1 else ''}"
+            found.append(f"queue {name} of {jobs} does not exist: added with weight 1{meant}")
             have.append(built_in_queue(name))
     classes = {obj.name for obj in have if isinstance(obj, PriorityClass)}
     for name in sorted({job.priority_class for job in trace.jobs} - classes - {""}):
         found.append(f"priority class {name} does not exist: its jobs have priority 0{nearest(name, classes)}")
-    return have, found
+    return have, [*found, *_too_large(have, trace)]
+
+
+def _too_large(objects: Sequence[Object], trace: Trace) -> list[str]:
+    """Jobs with pods that request more of a resource than any node offers: they wait until the end.
+
+    Each resource is told once, with the number of the jobs and the one that requests most.
+    """
+    largest: dict[str, int] = {}
+    for obj in objects:
+        status = obj.status if isinstance(obj, Node) else None
+        for name, amount in resource_amounts((status and status.allocatable) or {}).items():
+            largest[name] = max(largest.get(name, 0), amount)
+    beyond: dict[str, list[tuple[int, str]]] = {}
+    for job in trace.jobs:
+        asked: dict[str, int] = {}
+        for task in job.tasks:
+            for name, amount in resource_amounts(dict(task.requests)).items():
+                asked[name] = max(asked.get(name, 0), amount)
+        for name, amount in asked.items():
+            if amount > largest.get(name, 0):
+                beyond.setdefault(name, []).append((amount, job.name))
+    out = []
+    for name in sorted(beyond):
+        amount, job_name = max(beyond[name], key=lambda each: each[0])
+        asked_for, offered = format_amount(name, amount), format_amount(name, largest.get(name, 0))
+        count = len(beyond[name])
+        whose = f"{count} jobs request" if count > 1 else f"job {job_name} requests"
+        example = f", such as {asked_for} by job {job_name}" if count > 1 else f" ({asked_for})"
+        waits = "they wait" if count > 1 else "it waits"
+        out.append(
+            f"{trace.source}: {whose} more {name} in a pod than any node offers{example}; "
+            f"the largest node has {offered}: {waits} until the end"
+        )
+    return out
 
 
 def run_trials(

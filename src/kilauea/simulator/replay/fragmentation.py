@@ -39,6 +39,9 @@ class Fragmentation:
         wanted = [(dict(shape), count) for shape, count in counted.items() if dict(shape).get(self.resource)]
         wanted.sort(key=lambda each: (-each[1], sorted(each[0].items())))
         self._shapes: list[Mapping[str, int]] = [shape for shape, _ in wanted[:MOST_SHAPES]]
+        names = sorted({name for shape in self._shapes for name in shape})
+        self._amounts = {name: np.array([[shape.get(name, 0)] for shape in self._shapes]) for name in names}
+        """By resource: (S, 1) what each kind of pod requests of it."""
         counts = np.array([count for _, count in wanted[:MOST_SHAPES]], dtype=float)
         self._weights = counts / counts.sum() if counts.size else counts
 
@@ -52,10 +55,10 @@ class Fragmentation:
         total = int(free.sum())
         if not total:
             return None
+        fits = np.ones((len(self._shapes), len(nodes)), dtype=bool)
+        for name, amounts in self._amounts.items():
+            fits &= idle[rows[name]] >= amounts if name in rows else amounts <= 0
         useless = 0.0
-        for shape, weight in zip(self._shapes, self._weights, strict=True):
-            fits = np.ones(len(nodes), dtype=bool)
-            for name, amount in shape.items():
-                fits &= idle[rows[name]] >= amount if name in rows else False
-            useless += weight * float(free[~fits].sum())
+        for weight, amount in zip(self._weights, (~fits) @ free, strict=True):
+            useless += weight * float(amount)
         return useless / total

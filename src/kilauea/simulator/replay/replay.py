@@ -403,8 +403,10 @@ class Replay:
             self._start(key, bind.node, dict(bind.annotations))
         changed = bool(plan.binds)
         for name, outcome in plan.groups.items():
-            namespace, _, group = name.partition("/")
-            changed |= self._objects.change(POD_GROUPS, Key(namespace, group), {"status": {"phase": outcome.phase}})
+            key = Key(*name.split("/", 1))
+            group = self._objects.get(POD_GROUPS, key)
+            if group is not None and (group.get("status") or {}).get("phase") != outcome.phase:
+                changed |= self._objects.change(POD_GROUPS, key, {"status": {"phase": outcome.phase}})
         promised = self._nominate(plan) or bool(plan.evictions)
         self._tell_engine()
         return promised or (changed and self._is_anything_waiting())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -61,7 +62,7 @@ class Registry:
 
     def __init__(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
         self._tiers = tiers
-        self._registered: dict[str, dict[str, Any]] = {point: {} for point in FLAGS}
+        self._registered: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._walks: dict[str, list[list[tuple[str, Any]]]] = {}
         self._guards: dict[str, Guarding] = {}
         self._opening = ""
@@ -82,7 +83,7 @@ class Registry:
         What they registered are mostly methods of theirs, and they hold the session. As long as their functions stand
         here, session and plugins keep each other alive, and only the garbage collector would free them.
         """
-        self._registered = {point: {} for point in FLAGS}
+        self._registered.clear()
         self._walks.clear()
         self._guards.clear()
         self.task_traits.clear()
@@ -119,6 +120,8 @@ class Registry:
         self._put(point, plugin, self.guarded(point, plugin, function))
 
     def _put(self, point: str, plugin: str, registered: Any) -> None:
+        if point not in FLAGS:
+            raise KeyError(point)
         self._registered[point][plugin] = registered
         self._walks.pop(point, None)
 
@@ -127,6 +130,8 @@ class Registry:
         walk = self._walks.get(point)
         if walk is None:
             flags, registered = FLAGS[point], self._registered[point]
+            if not registered:
+                return []
             rows = [
                 [(p.name, registered[p.name]) for p in tier if p.name in registered and p.is_enabled(*flags)]
                 for tier in self._tiers

@@ -68,7 +68,7 @@ def _unfinished(session: Session) -> NDArray[np.bool_]:
 
 def jobs_without_queue(session: Session) -> list[Job]:
     """Unfinished jobs whose queue does not exist, by name."""
-    rows = np.flatnonzero(_unfinished(session) & (session.table.queue[: len(session.table)] < 0))
+    rows = (_unfinished(session) & (session.table.queue[: len(session.table)] < 0)).nonzero()[0].tolist()
     return sorted((job for row in rows if (job := session.table.jobs[row]) is not None), key=lambda job: job.key)
 
 

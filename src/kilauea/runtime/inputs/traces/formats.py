@@ -60,7 +60,8 @@ def _csv(row: Row) -> TraceJob:
     try:
         resource_amounts(requests)
     except QuantityError as error:
-        raise BadValue(f"{str(error).partition(']')[0].strip('[')}: {error}") from error
+        column, _, what = str(error).removeprefix("[").partition("]: ")
+        raise BadValue(f"{column}: {what}; amounts are such as 4, 500m or 16Gi") from error
     pods = row.count("pods", 1, least=1)
     least = row.count("min_available", 0)
     if pods > MOST_PODS:

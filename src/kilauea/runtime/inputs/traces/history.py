@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kilauea.api.quantity import format_amount
-from kilauea.runtime.inputs.traces.tables import MOST_LINES, Findings, TraceError, kubernetes_name
+from kilauea.runtime.inputs.traces.tables import MOST_LINES, Findings, TraceError, kubernetes_name, shown
 from kilauea.simulator.replay.trace import TraceJob, TraceTask
 
 Record = Mapping[str, Any]
@@ -33,6 +33,8 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
     """
     jobs: dict[str, tuple[int, Record]] = {}
     pods: defaultdict[str, dict[str, Record]] = defaultdict(dict)
+    lines: dict[str, int] = {}
+    """The first line with a pod of each job."""
     for number, line in enumerate(text.splitlines(), 1):
         if number > MOST_LINES:
             raise TraceError(f"{findings.source}: more than {MOST_LINES} lines: cut the file into parts")
@@ -43,23 +45,42 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
         except (ValueError, RecursionError):
             findings.leave_out(number, "that are not JSON", "not JSON: the file was cut, or changed")
             continue
-        kind = record.get("type") if isinstance(record, dict) else None
+        if not isinstance(record, dict):
+            findings.leave_out(number, "that are not records", f"{shown(line)} is not a record: the file was changed")
+            continue
+        kind = record.get("type")
         if kind == "job" and isinstance(record.get("uid"), str):
+            if record["uid"] in jobs:
+                words = f"job {record.get('name')} is in line {jobs[record['uid']][0]}, too: this line counts"
+                findings.note(number, "of jobs that are there already", words)
             jobs[record["uid"]] = number, record
         elif kind == "pod" and isinstance(record.get("job"), str):
             pods[record["job"]][str(record.get("uid", number))] = record
+            lines.setdefault(record["job"], number)
+        elif kind in ("job", "pod"):
+            field = "uid" if kind == "job" else "job"
+            findings.leave_out(number, "without their key", f"{kind} {record.get('name')}: field {field} is missing")
         elif kind == "history":
             for gap in record.get("gaps") or ():
                 findings.note(number, "with gaps", f"nothing was recorded in {gap}: jobs of that time are missing")
+    for uid in sorted(pods.keys() - jobs.keys(), key=lambda uid: lines[uid]):
+        name = next(iter(pods[uid].values())).get("name")
+        words = f"pod {name}: its job is not in the file: export a history that begins before the job"
+        findings.leave_out(lines[uid], "of pods without their jobs", words)
     found = []
     for uid, (number, job) in sorted(jobs.items(), key=lambda each: each[1][0]):
         try:
             made = _job(job, list(pods[uid].values()))
-        except (KeyError, TypeError, ValueError) as error:
-            findings.leave_out(number, "that cannot be used", f"job {job.get('name')}: {type(error).__name__} {error}")
+        except KeyError as error:
+            findings.leave_out(number, "that lack a field", f"job {job.get('name')}: field {error.args[0]} is missing")
+            continue
+        except (TypeError, ValueError) as error:
+            words = f"job {job.get('name')}: {error}: write the fields as kilauea history export does"
+            findings.leave_out(number, "that cannot be used", words)
             continue
         if made is None:
-            findings.leave_out(number, "of jobs that did not end", f"job {job.get('name')}: has no run time")
+            words = "had not ended when the history was exported, so its run time is not known"
+            findings.leave_out(number, "of jobs that did not end", f"job {job.get('name')}: {words}")
         else:
             found.append((number, made))
     return found

@@ -89,3 +89,15 @@ def test_a_history_that_cannot_be_read_is_named(history: Api, tmp_path: Path) ->
     refused = history.ask("GET", f"{ROOT}/jobhistories")
     assert refused.code == 500
     assert "there is no history" in refused.body["message"]
+
+
+def test_the_parts_of_a_report_add_up_to_the_whole(history: Api) -> None:
+    begin = "1970-01-01T00:00:00Z"
+    found = history.good("GET", f"{ROOT}/usagereports?since={begin}&until=1970-01-01T00:00:00.000030Z&parts=3")
+    assert [(part["begin"], part["end"]) for part in found["parts"]] == [(0, 10), (10, 20), (20, 30)]
+    assert [[row["time"] for row in part["rows"]] for part in found["parts"]] == [[], [20], []]
+    assert [row["time"] for row in found["rows"]] == [20]
+    for bad in (f"since={begin}&parts=101", f"since={begin}&parts=x", "parts=3"):
+        answer = history.ask("GET", f"{ROOT}/usagereports?{bad}")
+        assert answer.code == 400
+        assert "parts: " in answer.body["message"]

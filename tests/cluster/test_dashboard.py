@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from cluster.api_process import Server
-from cluster.up_process import apply, gang, pod, queue, running_up, until
+from cluster.test_history import is_in_state, job
+from cluster.up_process import apply, gang, kubectl, pod, queue, running_up, until
 from support.browser import browser, program
 
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/login\?token=\S+")
@@ -100,6 +101,34 @@ def test_the_form_plans_what_is_pasted_by_keyboard_alone(server: Server, tmp_pat
             await page.value("document.getElementById('manifest').value = 'kind: Job\\nspec: [1'")
             await page.value("document.querySelector('#plan button').click()")
             await page.until("document.querySelector('#outcome .error') !== null")
+            assert page.problems == []
+
+    asyncio.run(look())
+
+
+def test_what_happened_to_a_job_is_shown_also_after_it_was_deleted(server: Server, tmp_path: Path) -> None:
+    async def look() -> None:
+        async with browser(tmp_path) as page:
+            address = link(server)
+            base = address.partition("/login")[0]
+            apply(server, job("short", 1, 1), *gang("fills", 5, queue="default", command="sleep 900"))
+            until(is_in_state(server, "short", "Completed"), "the job to end")
+            kubectl(server, "delete", "vcjob", "short")
+            apply(server, job("later", 8, 5))
+            await page.open(address)
+            await page.until("document.querySelector('#queue-research') !== null")
+            await page.open(f"{base}/jobs/Job/default/short")
+            await page.until("document.querySelector('#past table')?.textContent.includes('the job was deleted')")
+            assert await page.value("document.getElementById('explain')") is None
+            await page.open(f"{base}/history?name=short")
+            await page.until("document.querySelector('#earlier tbody a')?.textContent === 'default/short'")
+            await page.until("document.querySelector('#usage table')?.textContent.includes('default')")
+            await page.value("document.querySelector('#earlier tbody a').click()")
+            await page.until("document.querySelector('#past table')?.textContent.includes('Completed')")
+            await page.open(f"{base}/jobs/Job/default/later")
+            await page.until("document.querySelector('#explain .why')?.textContent.startsWith('Expected start: ')")
+            await page.until("document.querySelector('#past table')?.textContent.includes('Submitted')")
+            kubectl(server, "delete", "vcjob/later", "podgroup/fills", *(f"pod/fills-{number}" for number in range(5)))
             assert page.problems == []
 
     asyncio.run(look())

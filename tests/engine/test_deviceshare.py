@@ -29,10 +29,11 @@ from support.builders import (
     pod,
     priority_class,
 )
-from support.probes import action_called, inside
+from support.probes import action_called, inside, scores_of
 
 REGISTER = "volcano.sh/node-vgpu-register"
 RECORD = "volcano.sh/vgpu-ids-new"
+GPU_INDEX = "volcano.sh/gpu-index"
 
 
 def shares(policy: str = "", weight: int = 0, **more: Any) -> Data:
@@ -266,6 +267,23 @@ def test_the_policy_scores_nodes_by_their_cards(policy: str, expected: str) -> N
     assert binds(plan) == {"p": expected}
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        # Card b-0 has 8192 of 32768 MiB in use; 10 points for each hundredth, halves rounded up.
+        pytest.param({"memory": 8192}, {"a": 250, "b": 500}, id="the worked example of the specification"),
+        pytest.param({"memory": 8192, "number": 2}, {"a": 500, "b": 750}, id="the cards of a pod add up"),
+        pytest.param({"memory": 4096}, {"a": 130, "b": 380}, id="halves of hundredths"),
+        pytest.param({"memory": 1000}, {"a": 30, "b": 280}, id="less than halves"),
+        pytest.param({}, {"a": 1000, "b": 1000}, id="a whole card, which is full in any case"),
+    ],
+)
+def test_binpack_scores_how_full_the_cards_of_a_pod_get(asked: dict[str, int], expected: dict[str, float]) -> None:
+    there = running("x", "b-0,NVIDIA,8192,0:", on="b", memory=8192)
+    nodes = [vgpu_node("a"), vgpu_node("b")]
+    assert scores_of(nodes, there, waiting("p", **asked), conf=shares("binpack", 10)) == expected
+
+
 def test_kinds_that_are_switched_off_do_not_hold_a_pod_up() -> None:
     both = pod("p", "p", requests={"cpu": "1", "volcano.sh/gpu-memory": 1, "volcano.sh/vgpu-memory": 8})
     there = vgpu_node("n", 1)
@@ -347,14 +365,21 @@ def test_switches_of_former_versions_are_passed_on_with_a_warning(entries: list[
     assert moved == ["deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable"]
 
 
+@pytest.mark.parametrize(("policy", "expected"), [("binpack", {"a": 300, "b": 500}), ("", {"a": 0, "b": 0})])
+def test_the_policy_holds_for_memory_of_a_card_too(policy: str, expected: dict[str, float]) -> None:
+    held = pod("x", "x", requests={"cpu": "1", "volcano.sh/gpu-memory": 2}, node="b", annotations={GPU_INDEX: "0"})
+    nodes = [old_node("a"), old_node("b"), group("x", phase="Running"), held]
+    assert scores_of(nodes, old("p", memory=3), conf=shares(policy, 10)) == expected
+
+
 # --- Ascend
 
 
-def ascend_node(text: str | None = None) -> Object:
+def ascend_node(text: str | None = None, name: str = "n") -> Object:
     card = '{{"id":"npu-{0}","index":{0},"count":7,"devmem":21527,"devcore":100,"type":"Ascend310P","health":true}}'
     cards = "[" + ",".join(card.format(i) for i in range(2)) + "]"
     offers = {"huawei.com/Ascend310P": 14, "huawei.com/Ascend310P-memory": 2 * 21527}
-    return node("n", 64, resources=offers, annotations={"hami.io/node-register-Ascend310P": text or cards})
+    return node(name, 64, resources=offers, annotations={"hami.io/node-register-Ascend310P": text or cards})
 
 
 def ascend(name: str, memory: int = 0) -> list[Object]:
@@ -369,6 +394,23 @@ def test_npus_are_given_out_by_memory_with_hami_s_annotations() -> None:
     assert found["p"]["hami.io/Ascend310P-devices-allocated"] == "npu-0,Ascend310P,6144,0:"
     assert found["q"]["hami.io/Ascend310P-devices-allocated"] == "npu-1,Ascend310P,21527,0:"
     assert found["p"]["huawei.com/Ascend310P"] == '[{"UUID":"npu-0","temp":"vir02"}]'
+
+
+def npu_pair() -> list[Objects]:
+    """Two nodes with NPUs of 21527 MiB, of which one has 6144 MiB in use on node b."""
+    record = {"hami.io/Ascend310P-devices-allocated": "npu-0,Ascend310P,6144,0:"}
+    held = {"cpu": "1", "huawei.com/Ascend310P": 1, "huawei.com/Ascend310P-memory": 6144}
+    busy = pod("x", "x", requests=held, node="b", annotations=record)
+    return [ascend_node(name="a"), ascend_node(name="b"), group("x", phase="Running"), busy]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("binpack", {"a": 0, "b": 290}), ("spread", {"a": 1000, "b": 1000}), ("", {"a": 0, "b": 0})],
+)
+def test_npus_are_scored_as_they_were_before_the_pod(policy: str, expected: dict[str, float]) -> None:
+    # 6144 of 21527 MiB are 28.5 hundredths; with spread, the pod gets the unused chip of either node.
+    assert scores_of(npu_pair(), ascend("p", 6144), conf=shares(policy, 10)) == expected
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"id":"a","count":"x"}]', '[{"index":0}]', "[" * 100_000])

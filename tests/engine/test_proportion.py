@@ -9,17 +9,21 @@ import pytest
 from kilauea.engine.extension import ABSTAIN
 from kilauea.engine.plan import QueueOutcome
 from kilauea.engine.session import Session
+from kilauea.simulator.scenario import Scenario
 from support.builders import (
     GI,
     GPU,
+    NOW,
     Objects,
     best_effort,
     binds,
     codes,
     conf,
+    flat,
     gang,
     group,
     node,
+    parsed,
     pending,
     phases,
     plan_of,
@@ -398,3 +402,46 @@ def test_proportion_never_abstains_from_a_vote_on_victims() -> None:
         return int(function(session.state.tasks["ns/a"], [])[1])
 
     assert inside(group(), best_effort("a"), do=vote, conf=conf("", ["proportion"])) != ABSTAIN
+
+
+# --- gangs that no queue deserves
+
+
+def rivals(*sizes: int, weight: int = 1, **more: Any) -> list[Objects]:
+    """Two nodes of 8 cores, and queues a, b, ... that each want so many; `weight` is that of the first."""
+    out: list[Objects] = [node(f"n{number}", cpu=8) for number in range(2)]
+    for number, (name, size) in enumerate(zip("abc", sizes, strict=False)):
+        out.append(queue(name, 1 if number else weight))
+        out += gang(f"{name}-g", size, queue=name, cpu=1, phase="Pending", **more)
+    return out
+
+
+def test_gangs_beyond_what_their_queues_deserve_wait_and_hear_why() -> None:
+    plan = plan_of(*rivals(10, 10), conf=ENTERING)
+    assert not plan.binds
+    why = "queue a would exceed its deserved cpu: its gang needs 10, and the queue deserves 8 while others ask too"
+    assert why in {p.message for p in plan.pending}
+
+
+def test_a_gang_that_would_fit_into_what_its_queue_deserves_hears_nothing_of_that() -> None:
+    held = gang("a-h", 4, queue="a", cpu=1, node="n1", phase="Running")
+    plan = plan_of(*rivals(8, 8), *held, conf=ENTERING)
+    assert {p.code for p in plan.pending} >= {"QueueQuotaExceeded"}
+    assert not any("its gang needs" in p.message for p in plan.pending)
+
+
+@pytest.mark.parametrize("sizes", [(9, 9), (12, 12), (15, 6, 6), (9, 9, 9)])
+def test_the_change_that_explain_names_for_such_a_gang_starts_it_and_no_smaller_one_does(
+    sizes: tuple[int, ...],
+) -> None:
+    result = Scenario(flat(rivals(*sizes)), parsed(ENTERING)[0], NOW).plan()
+    change = result.explain("ns/a-g").change
+    assert change is not None
+    assert (change.what, change.object) == ("weight", "a")
+
+    def started(weight: int) -> int:
+        bound = binds(plan_of(*rivals(*sizes, weight=weight), conf=ENTERING))
+        return sum(pod_name.startswith("a-g") for pod_name in bound)
+
+    assert started(1 + int(change.by)) == sizes[0]
+    assert started(int(change.by)) == 0

@@ -26,7 +26,13 @@ Examples:
     help="Loopback address to listen at; port 0 selects a free port.",
 )
 @click.option("-n", "--namespace", default="", metavar="NS", help="Show the jobs and pods of this namespace only.")
-def dashboard(kubeconfig: Path | None, address: str, namespace: str) -> None:
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Show the history in this folder, which `kilauea scheduler --history` keeps. [default: that of the cluster]",
+)
+def dashboard(kubeconfig: Path | None, address: str, namespace: str, history: Path | None) -> None:
     """Show a cluster in the browser: queues, jobs and why they wait, nodes, evictions, and plans of new jobs.
 
     The pages show what your credentials may list, and change nothing. The command prints a link that works once, and
@@ -58,7 +64,7 @@ def dashboard(kubeconfig: Path | None, address: str, namespace: str) -> None:
         click.echo(f"For another browser: {link}")
 
     async def main() -> None:
-        options = DashboardOptions(kubeconfig, os.environ, host, port, namespace)
+        options = DashboardOptions(kubeconfig, os.environ, host, port, namespace, history)
         await run_dashboard(options, ready, again, stopped_by_signals())
 
     try:

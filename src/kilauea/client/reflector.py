@@ -15,10 +15,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from random import Random
 from typing import Protocol
 
-from kilauea.api.ports import Api, ApiError, Clock, Resource, Seen, Text
+from kilauea.api.ports import Api, ApiError, Clock, Holder, Resource, Seen, Text
 from kilauea.client.advice import with_advice
 from kilauea.client.backoff import pause
 
+STEP = 250
+"""Objects that are reduced in a step."""
 log = logging.getLogger(__name__)
 
 
@@ -50,6 +52,7 @@ class Reflector:
         may_be_refused: `run` raises a 403 instead of trying again, as long as it has never watched.
         may_lack: a kind that the server does not have counts as one without objects, until it has it.
         reduce: returns what the handler needs of an object in a list; a page is reduced before the next is read.
+        in_steps: reduce also what a server in this process keeps, some objects at a time, so that others can run.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Reflector:
         may_lack: bool = False,
         may_be_refused: bool = False,
         reduce: Callable[[bytes], bytes] | None = None,
+        in_steps: bool = False,
     ) -> None:
         self._api = api
         self.resource = resource
@@ -80,6 +84,7 @@ class Reflector:
         self._may_lack = may_lack
         self._may_be_refused = may_be_refused
         self._reduce = reduce
+        self._in_steps = in_steps
         self.complete = complete or asyncio.Event()
 
     async def run(self) -> None:
@@ -116,9 +121,21 @@ class Reflector:
                 self._handler.on_relist([], "0")
                 self.complete.set()
             raise
-        self._handler.on_relist(listed.texts, listed.version)
+        texts = listed.texts
+        if self._in_steps and self._reduce is not None and listed.holders:
+            texts = await self._reduced(listed.holders, self._reduce)
+        self._handler.on_relist(texts, listed.version)
         self._version = listed.version
         self.complete.set()
+
+    async def _reduced(self, holders: Sequence[Holder], reduce: Callable[[bytes], bytes]) -> Sequence[bytes]:
+        """Reduce objects in steps."""
+        texts = []
+        for number, holder in enumerate(holders, 1):
+            texts.append(reduce(holder.value))
+            if number % STEP == 0:
+                await asyncio.sleep(0)
+        return texts
 
     async def _watch(self) -> bool:
         """Watch until the server ends it; returns whether it told anything."""

@@ -121,6 +121,18 @@ class Client:
         target = _target(_object_path(PODS, pod, "log"), {"tailLines": lines, "limitBytes": size})
         return (await self._ask("GET", target)).body
 
+    async def read(self, resource: Resource, namespace: str, name: str, query: Mapping[str, str]) -> bytes:
+        """Return the answer of a server to a question with parameters, such as a report.
+
+        Args:
+            resource: the kind.
+            namespace: only of this one; empty for all.
+            name: of one object; empty for all.
+            query: the parameters.
+        """
+        path = _object_path(resource, Key(namespace, name)) if name else collection_path(resource, namespace)
+        return (await self._ask("GET", _target(path, query))).body
+
     async def _list(
         self,
         resource: Resource,

@@ -6,10 +6,10 @@ page = page_of("/jobs", {"state": "waiting"}, cluster)      # None for a path th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlencode
 
 from kilauea.api.ports import Key
 from kilauea.api.times import SECOND
@@ -31,6 +31,7 @@ LINKS = (
     ("/jobs", "Jobs"),
     ("/nodes", "Nodes"),
     ("/evictions", "Evictions"),
+    ("/history", "History"),
     ("/plan", "Plan"),
 )
 """The pages that every page leads to."""
@@ -42,6 +43,8 @@ MOST_MANIFEST = 256 * 1024
 """Largest objects to plan, in bytes."""
 PLAN_SECONDS = 30
 """Seconds that a plan or an explanation may take."""
+SPANS = ("day", "week", "month")
+"""Spans of time of the usage."""
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Terminating")
 HOUR = 3600 * SECOND
 LONGEST_TEXT = 200
@@ -135,6 +138,11 @@ def job_path(kind: str, key: Key | Mapping[str, str]) -> str:
     return f"/jobs/{quote(kind, safe='')}/{quote(namespace, safe='')}/{quote(name, safe='')}"
 
 
+def history_path(namespace: str, name: str) -> str:
+    """The path of the page of a job that is only in the history."""
+    return f"/history/{quote(namespace, safe='')}/{quote(name, safe='')}"
+
+
 def node_path(name: str) -> str:
     """The path of the page of a node."""
     return f"/nodes/{quote(name, safe='')}"
@@ -164,15 +172,37 @@ def page_of(path: str, query: Query, cluster: Cluster) -> Page | None:
             page = _node(name, query, cluster)
         case ["evictions"]:
             page = _evictions(query, cluster)
+        case ["history"]:
+            page = _history(query)
+        case ["history", namespace, name]:
+            part = _past(history_path(namespace, name), query)
+            page = Page(f"Job {name}", "/history", [part], [("/history", "History")], frozenset({"past"}))
         case _:
             return None
     return page._replace(parts=[_notices(cluster), *page.parts])
 
 
-def plan_page(manifest: str, outcome: Mapping[str, Any] | None) -> Page:
-    """The page with the form for a plan, and the outcome of one."""
-    model = {"most": MOST_MANIFEST, "seconds": PLAN_SECONDS, "manifest": manifest, "outcome": outcome}
+def plan_page(manifest: str, outcome: Mapping[str, Any] | None, narrow: str = "") -> Page:
+    """The page with the form for a plan, and the outcome of one; `narrow` says the reason for which it may fail."""
+    model = {"most": MOST_MANIFEST, "seconds": PLAN_SECONDS, "manifest": manifest, "outcome": outcome, "narrow": narrow}
     return Page("Plan", "/plan", [Part("plan", "plan.html", model)])
+
+
+def narrow_rights(namespace: str, refused: Iterable[str]) -> str:
+    """Return the reason for which plans of a user with few rights may fail; empty for none.
+
+    Args:
+        namespace: the only namespace that is shown; empty for all.
+        refused: plurals of the kinds that may not be listed.
+    """
+    kinds = ", ".join(sorted(refused))
+    if not namespace and not kinds:
+        return ""
+    whose = f"you may not list {kinds}" if kinds else f"this page shows namespace {namespace} only"
+    return (
+        f"Plans and explanations need the right to list nodes, queues, pod groups and pods in all namespaces, as all "
+        f"of them compete for room; {whose}. Without these rights, they end with an error that names what is missing."
+    )
 
 
 # --- the pages
@@ -309,12 +339,41 @@ def _job(kind: str, namespace: str, name: str, query: Query, cluster: Cluster) -
         "phases": phases,
     }
     head, table = Part("job-head", "job_head.html", model), Part("job-pods", "job_pods.html", model)
+    past = _past(path, query)
+    if entry is None and cluster.picture.complete:
+        return Page(_title(kind, name), "/jobs", [head, past], [("/jobs", "Jobs")], frozenset({"past"}))
     pod = query.get("pod", "") or next((pod.key.name for pod in pods if pod.node), "")
     explanation, *details = _details(path, entry, pod)
     waits = entry is not None and entry.state == WAITING
-    parts = [head, explanation, table, *details] if waits else [head, table, explanation, *details]
-    title = f"{'Job' if kind == 'Job' else 'Pod group'} {name}"
-    return Page(title, "/jobs", parts, [("/jobs", "Jobs")], frozenset({"explain", "events", "logs"}))
+    parts = [head, explanation, table, past, *details] if waits else [head, table, past, explanation, *details]
+    still = frozenset({"explain", "events", "logs", "past"})
+    return Page(_title(kind, name), "/jobs", parts, [("/jobs", "Jobs")], still)
+
+
+def _title(kind: str, name: str) -> str:
+    return f"{'Job' if kind == 'Job' else 'Pod group'} {name}"
+
+
+def _past(path: str, query: Query) -> Part:
+    """The part of a page with the life of a job, from the history."""
+    uid = query.get("uid", "")
+    source = f"{path}/past?uid={quote(uid, safe='')}" if uid else f"{path}/past"
+    return _lazy("past", "What happened", source, "Show again", "reading the history", True)
+
+
+def _history(query: Query) -> Page:
+    """Usage over time, and jobs that may be deleted by now."""
+    span = query.get("span", "day")
+    wanted = {name: query[name] for name in ("queue", "user", "name") if name in query}
+    usage = f"/history/usage?span={quote(span, safe='')}"
+    parts = [
+        Part("spans", "spans.html", {"query": query, "spans": SPANS, "span": span}),
+        _lazy("usage", "Usage by queue", usage, "Show again", "reading the history", True),
+        _lazy(
+            "earlier", "Jobs, also deleted ones", f"/history/jobs?{urlencode(wanted)}", "Show again", "reading", True
+        ),
+    ]
+    return Page("History", "/history", parts, still=frozenset({"usage", "earlier"}))
 
 
 def _details(path: str, entry: Entry | None, pod: str) -> list[Part]:

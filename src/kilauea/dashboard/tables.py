@@ -22,13 +22,16 @@ class _Head(msgspec.Struct):
 
 
 _head_of = msgspec.json.Decoder(_Head).decode
-_encode = msgspec.json.Encoder().encode
 
 
 def key_in(text: bytes) -> Key:
     """The key of an object."""
     metadata = _head_of(text).metadata
     return Key(metadata.namespace, metadata.name)
+
+
+def _token(key: Key) -> bytes:
+    return f"{key.namespace}/{key.name}".encode()
 
 
 class Table(Generic[Row]):
@@ -52,8 +55,6 @@ class Table(Generic[Row]):
     ) -> None:
         self._read, self._changed = read, changed
         self._rows: dict[Key, Row] = {}
-        self._arrived: dict[Key, Row | None] = {}
-        """Rows of a list that has not come to its end."""
         self.version = 0
         self.complete = False
         self.refused = ""
@@ -76,20 +77,17 @@ class Table(Generic[Row]):
     # --- what a reflector tells
 
     def reduce(self, text: bytes) -> bytes:
-        """Read an object of a list as it arrives, and return its key as bytes: a list of all pods is large."""
-        head = _head_of(text)
-        key = Key(head.metadata.namespace, head.metadata.name)
-        self._arrived[key] = self._row(key, text)
-        return _encode(head)
+        """Take an object of a list as it arrives, and return its key as bytes: a list of all pods is large."""
+        key = key_in(text)
+        self._put(key, self._row(key, text))
+        return _token(key)
 
     def on_relist(self, items: Sequence[Text], version: str) -> None:
         """These are all objects there are, reduced or not."""
-        arrived, self._arrived = self._arrived, {}
-        found = {key_in(text): text for text in map(bytes_of, items)}
-        for key in [key for key in self._rows if key not in found]:
+        found = {self.reduce(text) if text.startswith(b"{") else text for text in map(bytes_of, items)}
+        for key in [key for key in self._rows if _token(key) not in found]:
             self._put(key, None)
-        for key, text in found.items():
-            self._put(key, arrived[key] if key in arrived else self._row(key, text))
+        self.unread = {key: why for key, why in self.unread.items() if _token(key) in found}
         self.complete, self.refused = True, ""
         self.version += 1
 
@@ -98,6 +96,8 @@ class Table(Generic[Row]):
         for seen in batch:
             if seen.type != "BOOKMARK":
                 key = key_in(seen.object)
+                if seen.type == "DELETED":
+                    self.unread.pop(key, None)
                 self._put(key, None if seen.type == "DELETED" else self._row(key, seen.object))
 
     def refuse(self, message: str) -> None:

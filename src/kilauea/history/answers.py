@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -18,13 +19,15 @@ from kilauea.history.usage import BY, UsageRow, usage
 
 GROUP, VERSION = "history.kilauea.dev", "v1alpha1"
 JOBS, USAGE, RECORDS = "jobhistories", "usagereports", "historyrecords"
+MOST_PARTS = 100
+"""Parts of the time of a report."""
 MOST_JOBS = 1000
 """Jobs in an answer, unless the question has another limit."""
 CHUNK = 256
 """Records that are sent together."""
 _PARAMETERS = {
     JOBS: frozenset({"name", "queue", "user", "since", "until", "limit", "pods", "uid"}),
-    USAGE: frozenset({"by", "since", "until"}),
+    USAGE: frozenset({"by", "since", "until", "parts"}),
     RECORDS: frozenset({"what", "since", "until", "limit"}),
 }
 _GENERAL = frozenset({"timeout", "pretty", "resourceVersion", "labelSelector", "fieldSelector", "limit", "continue"})
@@ -69,6 +72,14 @@ class JobsAnswer(msgspec.Struct, frozen=True):
     seen: int = 0
 
 
+class UsagePart(msgspec.Struct, frozen=True):
+    """The usage in a part of the time of a report; times are microseconds since 1970."""
+
+    begin: int
+    end: int
+    rows: list[UsageRow]
+
+
 class UsageAnswer(msgspec.Struct, frozen=True):
     """The usage.
 
@@ -79,6 +90,7 @@ class UsageAnswer(msgspec.Struct, frozen=True):
         rows: the sums.
         since: the history is complete from here on.
         gaps: spans of time in which nothing was recorded, and why.
+        parts: the same for parts of equal length, if the question asks for them.
     """
 
     by: str
@@ -87,6 +99,7 @@ class UsageAnswer(msgspec.Struct, frozen=True):
     rows: list[UsageRow]
     since: int = 0
     gaps: list[tuple[int, int, str]] = []
+    parts: list[UsagePart] = []
 
 
 class BadQuestion(ValueError):
@@ -147,7 +160,14 @@ def usage_answer(history: History, namespace: str, query: Mapping[str, str], now
     known = history.seen or now  # of pods that run, no more is known than that they ran until then
     end = known if end is None else min(end, known)
     begin = 0 if begin is None else begin
-    return UsageAnswer(by, begin, end, usage(history, key, begin, end, namespace), history.since, _gaps(history, query))
+    count = _number(query, "parts", 0)
+    if count > MOST_PARTS or (count and not query.get("since")):
+        raise BadQuestion(f'parts: "{count}" is not possible: use at most {MOST_PARTS}, together with since')
+    whole = _time(query, "until") or now  # parts stay where they are, however far the history is
+    marks = [begin + (whole - begin) * number // count for number in range(count + 1)] if count else []
+    parts = [UsagePart(a, b, usage(history, key, a, min(b, known), namespace)) for a, b in pairwise(marks)]
+    rows = usage(history, key, begin, end, namespace)
+    return UsageAnswer(by, begin, end, rows, history.since, _gaps(history, query), parts)
 
 
 def records_answer(history: History, namespace: str, query: Mapping[str, str], now: int) -> Iterator[bytes]:

@@ -18,6 +18,7 @@ from yarl import URL
 
 from kilauea.api.kinds import NODES
 from kilauea.api.ports import ApiError, Key
+from kilauea.api.times import SECOND
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
@@ -25,14 +26,20 @@ from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
+from kilauea.client import reflector
 from kilauea.client.rest import Client
-from kilauea.dashboard.pages import MOST_MANIFEST, Cluster
+from kilauea.dashboard.pages import MOST_MANIFEST, Cluster, narrow_rights
 from kilauea.dashboard.picture import Picture
+from kilauea.dashboard.rows import READ_NODE
 from kilauea.dashboard.series import Series
+from kilauea.dashboard.tables import Table
+from kilauea.history.records import Event, JobRecord, PodRecord
+from kilauea.history.store import History
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.dashboard import streams
 from kilauea.runtime.dashboard.commands import Commands, Done
+from kilauea.runtime.dashboard.past import Past
 from kilauea.runtime.dashboard.sessions import IDLE_SECONDS, MOST_SESSIONS, Sessions
 from kilauea.runtime.dashboard.site import Site, Source
 from kilauea.runtime.dashboard.watching import Watching
@@ -89,7 +96,8 @@ async def site(client_of: Callable[[ApiServer], Client] | None = None) -> AsyncI
     watching = Watching(client, cluster, clock, rng)
     sessions = Sessions(clock, PASSWORD, links.append)
     commands = Commands(Path("/nonexistent/kubeconfig"), {"PYTHONPATH": ":".join(sys.path)})
-    running = Site(Source(client, client.log, commands, "here", "Token"), cluster, watching, sessions, clock)
+    source = Source(client, client.log, commands, Past(client, clock), "here", "Token")
+    running = Site(source, cluster, watching, sessions, clock)
     watch = asyncio.create_task(watching.run())
     jar = aiohttp.CookieJar(unsafe=True)
     async with running.serving("127.0.0.1", 0) as port, aiohttp.ClientSession(cookie_jar=jar) as browser:
@@ -371,3 +379,81 @@ def test_commands_wait_for_their_turn_and_too_many_are_refused(tmp_path: Path) -
 
     done = asyncio.run(main())
     assert [bool(each.fault) for each in done] == [False] * 4 + [True] * 2
+
+
+def test_pages_of_the_past_say_that_there_is_no_history() -> None:
+    async def test(at: Running) -> None:
+        await at.log_in()
+        for path in ("/history/jobs", "/history/usage?span=week", "/jobs/Job/a/b/past", "/history/a/b/past?uid=c"):
+            assert "start the scheduler with --history" in await at.text(path)
+        assert "Usage by queue" in await at.text("/history")
+
+    run(test)
+
+
+def test_a_folder_with_a_history_is_shown(tmp_path: Path) -> None:
+    history = History.open(tmp_path)
+    begin = SystemClock().now() - 3600 * SECOND
+    history.put(
+        [
+            JobRecord(uid="j", namespace="a", name="<b>", kind="Job.batch.volcano.sh", queue="q", deleted=begin + 9),
+            PodRecord(uid="p", namespace="a", name="p-0", job="j", queue="q", resources={"cpu": 4000}, bound=begin),
+            Event(time=begin, what="Evicted", namespace="a", job="j", pod="p-0", by="b/urgent", action="reclaim"),
+        ],
+        begin + 1800 * SECOND,
+    )
+    history.close()
+
+    async def test() -> None:
+        past = Past(DirectClient.__new__(DirectClient), SystemClock(), folder=tmp_path)
+        life = await past.job("a", "<b>", "")
+        assert life is not None
+        assert ["evicted for pod group b/urgent" in each.text for each in life["entries"]].count(True) == 1
+        assert await past.job("a", "none", "") is None
+        listed = await past.jobs({"queue": "q"})
+        assert [each.path for each in listed["jobs"]] == ["/jobs/Job/a/%3Cb%3E?uid=j"]
+        (chart,) = (await past.usage("day"))["charts"]
+        (line,) = chart["chart"].lines
+        assert (line.name, round(line.total * chart["hours"], 2)) == ("q", 2.0)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("namespace", "refused", "words"),
+    [
+        ("", [], None),
+        ("research", [], "this page shows namespace research only"),
+        ("research", ["pods", "nodes"], "you may not list nodes, pods"),
+    ],
+)
+def test_users_with_few_rights_learn_why_plans_fail(namespace: str, refused: list[str], words: str | None) -> None:
+    said = narrow_rights(namespace, refused)
+    assert said == "" if words is None else words in said
+
+
+def test_others_run_between_the_steps_of_a_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector, "STEP", 10)
+
+    async def test(at: Running) -> None:
+        for number in range(40):
+            await at.client.create(NODES, "", node(f"n{number}"))
+        turns, seen = [0], set[int]()
+        table = Table(READ_NODE, lambda old, new: seen.add(turns[0]))
+
+        async def turn() -> None:
+            while True:
+                turns[0] += 1
+                await asyncio.sleep(0)
+
+        listing = reflector.Reflector(
+            at.client, NODES, table, SystemClock(), Random(1), reduce=table.reduce, in_steps=True
+        )
+        tasks = [asyncio.create_task(turn()), asyncio.create_task(listing.run())]
+        await listing.complete.wait()
+        assert (len(table), len(seen)) == (40, 4)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(test)

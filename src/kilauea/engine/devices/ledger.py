@@ -555,17 +555,18 @@ class DeviceLedger:
         if booking is None or wish is None:
             return {}
         out: dict[str, list[list[Slice]]] = {}
-        for taken in booking.taken:
-            table = self.tables[taken.request.kind]
-            cards = table.cards.sets[booking.row]
-            assert cards is not None
-            containers = out.setdefault(taken.request.kind, [[] for _ in range(wish.containers)])
-            given, mig = containers[taken.request.container], table.cards.mig
-            for index, column in enumerate(taken.columns):
-                card = cards.cards[column].id
-                if mig is not None and taken.parts and taken.parts[index] >= 0:
-                    card += mig.name(booking.row, column, taken.parts[index])
-                given.append(Slice(card, taken.memory[index], taken.cores[index]))
+        for request, columns, memory, cores, parts in booking.taken:
+            table = self.tables[request.kind]
+            found, mig = table.cards.sets[booking.row], table.cards.mig
+            assert found is not None
+            ids = [found.cards[column].id for column in columns]
+            if mig is not None and parts:
+                named = zip(ids, columns, parts, strict=True)
+                ids = [i + mig.name(booking.row, column, part) if part >= 0 else i for i, column, part in named]
+            containers = out.get(request.kind)
+            if containers is None:
+                containers = out[request.kind] = [[] for _ in range(wish.containers)]
+            containers[request.container] += map(Slice, ids, memory, cores)
         return out
 
 

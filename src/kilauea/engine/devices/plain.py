@@ -91,15 +91,14 @@ class PlainRequest:
 
     def _refusals_of_few(self, rows: list[int]) -> NDArray[np.int8] | None:
         """As `refusals` for room later, where all cards are eligible."""
-        keys, known = self.table.classes.keys, self._enough.get
-        found = []
-        for row in rows:
-            enough = known(keys[row])
-            found.append(self._enough_at(row) if enough is None else enough)
+        keys, enough = self.table.classes.keys, self._enough.get
+        found = [enough(keys[row]) for row in rows]
+        if None in found:
+            found = [self._enough_at(row) if known is None else known for row, known in zip(rows, found, strict=True)]
         if all(found):
             return None
         lack = self.table.lack.item
-        return np.array([0 if enough else lack(row) for row, enough in zip(rows, found, strict=True)], dtype=np.int8)
+        return np.array([0 if known else lack(row) for row, known in zip(rows, found, strict=True)], dtype=np.int8)
 
     def _judge(self, nodes: NodeRows, *, now: bool) -> NDArray[np.int8] | None:
         """As `refusals`, without what is known."""

@@ -34,7 +34,7 @@ class FigureScores:
     def __init__(self, nodes: NodeTable, figures: NDArray[np.intp] | None) -> None:
         """Begin without any; `figures` are the rows of the table's block that decide, None for all."""
         self._nodes = nodes
-        self._figures = slice(None) if figures is None else figures
+        self._figures = slice(None) if figures is None else figures[:, None]
         self._known: dict[bytes, float] = {}
         """By the figures of a node."""
         self.values: NDArray[np.float64] = np.zeros(len(nodes))
@@ -47,10 +47,14 @@ class FigureScores:
 
     def follow(self, find: Callable[[NodeRows], NDArray[np.float64]]) -> None:
         """Find the scores of the nodes that changed since the last look."""
-        changed, block, known = self._nodes.changed, self._nodes.block, self._known
+        changed, known = self._nodes.changed, self._known
         unknown: dict[int, bytes] = {}
-        for row in dict.fromkeys(changed[self.seen :]):
-            figures = block[self._figures, row].tobytes()
+        later = list(dict.fromkeys(changed[self.seen :]))
+        # One gather for all of them; in this order, the figures of a node lie together.
+        data = self._nodes.block[self._figures, later].tobytes("F")
+        size = len(data) // len(later)
+        for at, row in enumerate(later):
+            figures = data[at * size : (at + 1) * size]
             score = known.get(figures)
             if score is None:
                 unknown[row] = figures

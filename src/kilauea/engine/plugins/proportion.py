@@ -5,6 +5,11 @@ What:
     queue gets more than it asks for or may use (`capability`), none less than its `guarantee`, and the rest is divided
     again. The queue with the smaller part of its deserved share goes first; one that has all of it waits.
 
+    Jobs are admitted as long as they fit into what their queue may use, but start within what it deserves. A gang that
+    needs more than that waits while others ask for their parts, even if nodes are idle: two queues of equal weight
+    whose gangs need more than half of the cluster each wait for each other. The reason names both amounts, and
+    `kilauea explain` the weight that starts one of them.
+
 Why:
     There are no numbers to maintain; idle queues leave their part to the others.
 
@@ -26,6 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from kilauea.api.quantity import format_amount
 from kilauea.engine.eviction.units import whole_gang
 from kilauea.engine.extension import PERMIT, REJECT, Refusal, SpareReason
 from kilauea.engine.model.jobs import Job
@@ -137,7 +143,24 @@ class Proportion(Plugin):
         return Refusal("QueueOverused", f"queue {queue.name} has all that it deserves", queue.name)
 
     def _allocatable(self, queue: Queue, task: Task) -> Refusal | None:
-        return self._beyond(queue, task.spec.requests)
+        found = self._beyond(queue, task.spec.requests)
+        return found if found is None or not found.resource else self._with_gang(found, queue, task)
+
+    def _with_gang(self, found: Refusal, queue: Queue, task: Task) -> Refusal:
+        """A refusal that says so if the gang as a whole wants more than the queue deserves beside the others.
+
+        Such a gang may wait for ever, as the enqueue action looks at what the queue may hold at most.
+        """
+        job, resource = self._session.state.jobs[task.group], found.resource
+        figures = queue.figures
+        deserved, most = ((each or NOTHING).get(resource, 0) for each in (figures.deserved, figures.real_capability))
+        asked = sorted(task.spec.requests.get(resource, 0) for task in job.tasks.values())
+        least = sum(asked[: job.min_available])
+        if job.min_available < 2 or not deserved < least <= most:
+            return found
+        needs, gets = format_amount(resource, least), format_amount(resource, deserved)
+        hint = f"its gang needs {needs}, and the queue deserves {gets} while others ask too"
+        return found._replace(message=f"{found.message}: {hint}")
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         wanted: dict[str, float] = {}

@@ -17,6 +17,7 @@ from kilauea.dashboard.series import Series
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.apiserver import ServerOptions
 from kilauea.runtime.dashboard.commands import Commands
+from kilauea.runtime.dashboard.past import Past
 from kilauea.runtime.dashboard.process import LOOPBACK, link_of
 from kilauea.runtime.dashboard.sessions import Sessions
 from kilauea.runtime.dashboard.site import Site, Source
@@ -58,7 +59,8 @@ async def dashboard_of_cluster(
 
     sessions = Sessions(clock, token, lambda found: linked(link(found)))
     commands = Commands(options.kubeconfig, os.environ)
-    site = Site(Source(client, client.log, commands, str(options.data_dir), ASKED), cluster, watching, sessions, clock)
+    source = Source(client, client.log, commands, Past(client, clock), str(options.data_dir), ASKED)
+    site = Site(source, cluster, watching, sessions, clock)
     async with AsyncExitStack() as stack:
         try:
             port = await _listen(stack, site, options.port + 1 if options.port else 0)

@@ -21,6 +21,7 @@ from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.daemon import cannot_listen
 from kilauea.runtime.dashboard.commands import Commands
 from kilauea.runtime.dashboard.deserved import follow_deserved
+from kilauea.runtime.dashboard.past import Past
 from kilauea.runtime.dashboard.sessions import Sessions
 from kilauea.runtime.dashboard.site import Site, Source
 from kilauea.runtime.dashboard.watching import Watching
@@ -39,6 +40,7 @@ class DashboardOptions:
         environment: environment variables of the process.
         host, port: the loopback address to listen at; port 0 for a free one.
         namespace: the only namespace to show; empty for all.
+        history: folder with a history to show; None to ask the cluster.
     """
 
     kubeconfig: Path | None
@@ -46,6 +48,7 @@ class DashboardOptions:
     host: str
     port: int
     namespace: str = ""
+    history: Path | None = None
 
 
 async def run_dashboard(
@@ -83,7 +86,8 @@ async def run_dashboard(
         watching = Watching(client, cluster, clock, rng, options.namespace)
         sessions = Sessions(clock, link_used=lambda token: again(link(token)))
         commands = Commands(options.kubeconfig, options.environment)
-        source = Source(client, client.log, commands, access.server, ASKED)
+        past = Past(client, clock, options.namespace, options.history)
+        source = Source(client, client.log, commands, past, access.server, ASKED, options.namespace)
         site = Site(source, cluster, watching, sessions, clock)
         try:
             port = await stack.enter_async_context(site.serving(options.host, options.port))

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -19,12 +20,13 @@ from aiohttp import web
 from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.quantity import Unit, unit_of
-from kilauea.dashboard.pages import MOST_MANIFEST, Cluster, plan_page
+from kilauea.dashboard.pages import MOST_MANIFEST, Cluster, narrow_rights, plan_page
 from kilauea.dashboard.picture import Entry
 from kilauea.dashboard.plan_outcome import outcome, pasted_names, shown_messages
 from kilauea.dashboard.rendering import Renderer
 from kilauea.dashboard.rows import READ_EVENT, Event
 from kilauea.runtime.dashboard.commands import Commands
+from kilauea.runtime.dashboard.past import Past, Unavailable
 from kilauea.runtime.dashboard.sessions import IDLE_SECONDS, Sessions, is_from_site, is_own_host
 from kilauea.runtime.dashboard.streams import MOST_VIEWERS, PATIENCE_SECONDS, Pages, stream
 from kilauea.runtime.dashboard.watching import Watching
@@ -68,6 +70,8 @@ class Source:
         api: the API.
         read_log: returns the last lines of the log of a pod: its key, how many lines, how many bytes.
         commands: plans and explanations.
+        past: the history.
+        namespace: the only namespace that is shown; empty for all.
         server: the address, as it is shown.
         secret: what the login page asks for.
     """
@@ -75,8 +79,10 @@ class Source:
     api: Api
     read_log: Callable[[Key, int, int], Awaitable[bytes]]
     commands: Commands
+    past: Past
     server: str
     secret: str
+    namespace: str = ""
 
 
 class Site:
@@ -120,6 +126,10 @@ class Site:
                 web.get("/jobs/{kind}/{namespace}/{name}/explain", self._explain),
                 web.get("/jobs/{kind}/{namespace}/{name}/events", self._events),
                 web.get("/jobs/{kind}/{namespace}/{name}/logs", self._logs),
+                web.get("/jobs/{kind}/{namespace}/{name}/past", self._past),
+                web.get("/history/usage", self._usage),
+                web.get("/history/jobs", self._earlier),
+                web.get("/history/{namespace}/{name}/past", self._past),
                 web.get("/{path:.*}", self._page),
             ]
         )
@@ -238,8 +248,13 @@ class Site:
 
     # --- on demand
 
+    @property
+    def _narrow(self) -> str:
+        """The reason for which plans may fail with the rights of the user; empty for none."""
+        return narrow_rights(self._source.namespace, self._cluster.picture.refusals)
+
     async def _plan_page(self, request: web.Request) -> web.StreamResponse:
-        return _html(self._renderer.page(plan_page("", None)))
+        return _html(self._renderer.page(plan_page("", None, self._narrow)))
 
     async def _plan(self, request: web.Request) -> web.StreamResponse:
         manifest = str((await request.post()).get("manifest", ""))
@@ -251,7 +266,7 @@ class Site:
             model = outcome(_object_in(done.output), done.errors, done.fault, pasted_names(given))
         if "HX-Request" in request.headers:
             return _html(self._renderer.template("outcome.html", model))
-        return _html(self._renderer.page(plan_page(manifest, model)))
+        return _html(self._renderer.page(plan_page(manifest, model, self._narrow)))
 
     async def _explain(self, request: web.Request) -> web.StreamResponse:
         entry = self._entry(request)
@@ -259,15 +274,46 @@ class Site:
         words = ("explain", kind, entry.key.name, "-n", entry.key.namespace)
         done = await self._source.commands.run(*words)
         messages = shown_messages(done.errors)
+        text = done.output.decode(errors="replace")
         error = done.fault or ("\n".join(messages) if done.code else "")
+        if error and self._narrow:
+            error = f"{error}\n{self._narrow}"
         model = {
-            "text": done.output.decode(errors="replace"),
+            "text": text,
+            "start": next((line for line in text.splitlines() if line.startswith("Expected start: ")), ""),
             "error": error,
             "label": "Explanation",
             "empty": "nothing to explain",
             "command": f"kilauea {' '.join(words)}",
         }
         return _html(self._renderer.template("text.html", model))
+
+    async def _past(self, request: web.Request) -> web.StreamResponse:
+        *_, namespace, name, _ = (unquote(each) for each in request.rel_url.raw_path.split("/"))
+        try:
+            model = await self._source.past.job(namespace, name, request.query.get("uid", ""))
+        except Unavailable as error:
+            return self._nothing(str(error))
+        return self._nothing("The history has no such job.") if model is None else self._fragment("past.html", model)
+
+    async def _usage(self, request: web.Request) -> web.StreamResponse:
+        try:
+            return self._fragment("usage.html", await self._source.past.usage(request.query.get("span", "")))
+        except Unavailable as error:
+            return self._nothing(str(error))
+
+    async def _earlier(self, request: web.Request) -> web.StreamResponse:
+        query = _query(request)
+        try:
+            return self._fragment("earlier.html", {**await self._source.past.jobs(query), "query": query})
+        except Unavailable as error:
+            return self._nothing(str(error))
+
+    def _fragment(self, template: str, model: Mapping[str, Any]) -> web.Response:
+        return _html(self._renderer.template(template, model))
+
+    def _nothing(self, why: str) -> web.Response:
+        return self._fragment("text.html", {"text": "", "error": "", "empty": why, "command": ""})
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         entry = self._entry(request)

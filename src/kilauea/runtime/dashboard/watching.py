@@ -105,6 +105,7 @@ class Watching:
                 may_lack=True,
                 may_be_refused=True,
                 reduce=table.reduce,
+                in_steps=True,
             )
             try:
                 await reflector.run()

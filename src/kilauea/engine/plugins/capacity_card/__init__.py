@@ -82,7 +82,7 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Refusal
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins.capacity_card.book import CardFault
-from kilauea.engine.plugins.capacity_card.check import refusal, shortage
+from kilauea.engine.plugins.capacity_card.check import has_room, refusal, shortage
 from kilauea.engine.plugins.capacity_card.holdings import FIGURES, Ledger
 from kilauea.engine.queues.quota import closed
 from kilauea.engine.session import Session
@@ -260,7 +260,14 @@ class CapacityCard(Plugin):
         add(self._holdings[job.queue].inqueue, self._jobs.ungate(job, self._jobs.minimum(job)))
 
     def _allocatable(self, queue: Queue, task: Task) -> Refusal | None:
-        return self._refusal(queue, task, dict(self._holdings[queue.name].allocated))
+        held = self._holdings[queue.name]
+        if queue.open:
+            try:
+                if has_room(self._book.asked(task.spec), held.allocated, held.limits.capability):
+                    return None  # the usual case, once for each pod
+            except CardFault:
+                pass  # named below
+        return self._refusal(queue, task, dict(held.allocated))
 
     def _refusal(self, queue: Queue, task: Task, totals: dict[str, float]) -> Refusal | None:
         """The reason why a queue that holds `totals` may not have a task too; the totals then have it too."""

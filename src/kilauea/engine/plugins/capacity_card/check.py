@@ -24,6 +24,14 @@ class Shortage(NamedTuple):
     limit: float
 
 
+def has_room(asked: Amounts, held: Amounts, limit: Amounts) -> bool:
+    """Return True if a task surely fits beside what is held. Quicker than `shortage`, which has the last word."""
+    for name, amount in asked.items():
+        if amount > 0 and (EITHER in name or held.get(name, 0) + amount > limit.get(name, 0)):
+            return False
+    return True
+
+
 def shortage(asked: Amounts, totals: Amounts, limit: Amounts, *, of_job: bool) -> Shortage | None:
     """The first resource of which there would be too much: cpu, memory, then cards by name.
 

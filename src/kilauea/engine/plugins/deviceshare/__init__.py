@@ -34,7 +34,8 @@ Arguments:
     each other; other pods may join them. Cards in mode mig are not concerned.
     deviceshare.SchedulePolicy (text, ""): `binpack` takes the fullest card first, `spread` the one with the fewest
     pods.
-    deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes, and of networks: a node whose
+    deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes: `binpack` counts how full the cards
+    are, GPUs with the pod and NPUs without it, in hundredths. It is the weight of networks, too: a node whose
     Ascend910 chips for a pod are all of one network gets 10, one with fewer gets that share; 0 switches both off.
 
 Example:
@@ -259,7 +260,8 @@ class DeviceShare(Plugin):
 
         def points(state: CardState) -> float:
             capacity = state.offered[MEMORY]
-            filled = (state.later[MEMORY] + (request.memory or capacity * request.percent // 100)) / max(capacity, 1)
+            given = _counted(request.kind, request.memory or capacity * request.percent // 100)
+            filled = (state.later[MEMORY] + given) / max(capacity, 1)
             return self._card_score(float(state.later[SLOTS] == 0), filled) if room(state) else 0.0
 
         return Figure(states, place, float), Figure(states, points, float)
@@ -281,15 +283,16 @@ class DeviceShare(Plugin):
     def _by_policy(
         self, table: CardTable, request: CardRequest, columns: NDArray[np.intp], nodes: NodeRows
     ) -> NDArray[np.float64]:
-        """(n,) the sum over the chosen cards (n, k) of how full they get, or of those that are empty."""
+        """(n,) the sum over the chosen cards (n, k) of how full they get, or NPUs are, or of those that are empty."""
         rows = (np.arange(len(nodes)) if nodes.rows is None else nodes.rows)[:, None]
         capacity, used = table.cards.capacity[MEMORY, rows, columns], table.later[:, rows, columns]
-        filled = (used[MEMORY] + (request.memory or capacity * request.percent // 100)) / np.maximum(capacity, 1)
+        given = _counted(request.kind, request.memory or capacity * request.percent // 100)
+        filled = (used[MEMORY] + given) / np.maximum(capacity, 1)
         total: NDArray[np.float64] = self._card_score((used[SLOTS] == 0).astype(np.float64), filled).sum(axis=1)
         return total
 
     def _card_score(self, empty: Numbers, filled: Numbers) -> Numbers:
-        """The score of a card that a pod gets, by whether (1 or 0) no pod has it yet and how full it is afterwards."""
+        """The score of a card that a pod gets, by whether (1 or 0) no pod has it yet and how full it counts."""
         return 100.0 * (empty if self.arguments.policy == SPREAD else filled)
 
     # --- cards
@@ -362,3 +365,8 @@ class DeviceShare(Plugin):
 
     def _locks(self, task: Task) -> tuple[str, ...]:
         return tuple(lock_of(kind) for kind in sorted(self._ledger.slices(task)))
+
+
+def _counted(kind: str, memory: Numbers) -> Numbers:
+    """The part of a pod's memory that makes a card count as fuller: all on GPUs, none on NPUs, as they were before."""
+    return memory * 0 if kind.startswith(ASCEND) else memory

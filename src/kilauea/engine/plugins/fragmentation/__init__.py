@@ -49,7 +49,7 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
-from kilauea.engine.plugins.fragmentation.families import FEW, Family, SharedCards, WholeCards
+from kilauea.engine.plugins.fragmentation.families import FEW, Family, Scale, SharedCards, WholeCards
 from kilauea.engine.plugins.fragmentation.mix import as_written, mix_of
 from kilauea.engine.session import Session
 
@@ -76,6 +76,7 @@ class Fragmentation(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._session = session
+        self._scale = Scale(STEPS, -CARD_SCORE / STEPS * self.arguments.weight)
         self._families: list[Family] | None = None
         self._shared: dict[str, SharedCards] = {}
         if not self.arguments.weight or not self._has_cards(session):
@@ -100,33 +101,27 @@ class Fragmentation(Plugin):
             adapt = as_written if ledger is None else ledger.adapt
             mixes = mix_of(session.state.tasks.values(), self._names(), nodes, adapt)
             self._families = [
-                WholeCards(mix, nodes, session.axis.rows[name])
+                WholeCards(mix, nodes, session.axis.rows[name], self._scale)
                 for name, mix in mixes.whole.items()
                 if name in session.axis.rows
             ]
             for kind, mix in mixes.shared.items():
                 if ledger is not None and kind in ledger.tables:
-                    self._shared[kind] = SharedCards(mix, nodes, kind, ledger)
+                    self._shared[kind] = SharedCards(mix, nodes, kind, ledger, self._scale)
             self._families += self._shared.values()
         return self._families
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
         families = self._opened()
         if nodes.rows is not None and len(nodes.rows) <= FEW and len(families) == 1:
-            # As below, with plain numbers, which are quicker for few nodes.
-            part, points = families[0].part, -CARD_SCORE / STEPS * self.arguments.weight
-            growths = families[0].growth_each(shape, nodes.rows)
-            return np.array([round(growth * part * STEPS) * points + 0.0 for growth in growths])
+            return np.array(families[0].scores_each(shape, nodes.rows))
         growth: NDArray[np.float64] | None = None
         for family in families:
             more = family.growth(shape, nodes) * family.part
             growth = more if growth is None else growth + more
         if growth is None:
             return None
-        # Smaller differences are noise; if they decided, pods would spread over nodes that are as good as each other.
-        # Adding zero turns -0.0 into 0.0.
-        score: NDArray[np.float64] = np.rint(growth * STEPS) * (-CARD_SCORE / STEPS * self.arguments.weight) + 0.0
-        return score
+        return self._scale.of(growth)
 
     def _order_at(self, table: CardTable, request: CardRequest, row: int) -> list[float]:
         """As `_order`, for one node."""
@@ -135,7 +130,10 @@ class Fragmentation(Plugin):
         return [0.0] * table.cards.there.shape[1] if family is None else family.losses_at(request, row)
 
     def _order_state(self, row: int) -> Hashable:
-        return tuple([family.able.standing(row).able for family in self._opened()])
+        families = self._opened()
+        if len(families) == 1:
+            return families[0].able.standing(row).able  # the usual case, once for each pod
+        return tuple([family.able.standing(row).able for family in families])
 
     def _changed(self, task: Task, row: int) -> None:
         for family in self._families or ():

@@ -33,11 +33,34 @@ FEW = 32
 """Nodes up to which it is quicker to look at one after another."""
 
 
+class Scale(NamedTuple):
+    """From growth, in cards, to scores.
+
+    Smaller differences than a step are noise; if they decided, pods would spread over nodes that are as good as each
+    other.
+    """
+
+    steps: int
+    """Parts of a card that make a difference."""
+    points: float
+    """Points for one of them."""
+
+    def of(self, growth: FloatArray) -> FloatArray:
+        """(n,) the scores of nodes."""
+        out: FloatArray = np.rint(growth * self.steps) * self.points + 0.0  # adding zero turns -0.0 into 0.0
+        return out
+
+    def of_one(self, growth: float) -> float:
+        """As `of`, for one node: plain numbers are quicker."""
+        return round(growth * self.steps) * self.points + 0.0
+
+
 class Family(ABC):
     """Cards of one kind, and the pods that want them; fragments are computed again where something changed."""
 
-    def __init__(self, nodes: NodeTable, mix: Mix) -> None:
+    def __init__(self, nodes: NodeTable, mix: Mix, scale: Scale) -> None:
         self._nodes = nodes
+        self._scale = scale
         self.able = Able(mix, nodes)
         self.part = sum(mix.numbers) / max(mix.total, 1)
         """Part of the pods with cards that want these."""
@@ -59,9 +82,12 @@ class Family(ABC):
             self._look_again()
         return self.fragments_with(shape, nodes) - nodes.take(self._known)
 
-    def growth_each(self, shape: TaskShape, rows: NDArray[np.intp]) -> list[float]:
-        """As `growth`, for a few nodes in some rows."""
-        return self.growth(shape, self._nodes.select(rows)).tolist()  # type: ignore[no-any-return]  # floats
+    def scores_each(self, shape: TaskShape, rows: NDArray[np.intp]) -> list[float]:
+        """The scores of a few nodes in some rows for a pod of this shape, if these are the only cards."""
+        return list(map(self._scale.of_one, (self.growth(shape, self._nodes.select(rows)) * self.part).tolist()))
+
+    def _score(self, growth: float) -> float:
+        return self._scale.of_one(growth * self.part)
 
     def sets_with(self, shape: TaskShape | None, nodes: NodeRows) -> IntArray:
         """(n,) numbers of the sets of typical pods that nodes can take, as they are or with a pod of this shape."""
@@ -99,8 +125,8 @@ class Family(ABC):
 class WholeCards(Family):
     """Cards that a node only counts."""
 
-    def __init__(self, mix: Mix, nodes: NodeTable, resource: int) -> None:
-        super().__init__(nodes, mix)
+    def __init__(self, mix: Mix, nodes: NodeTable, resource: int, scale: Scale) -> None:
+        super().__init__(nodes, mix, scale)
         self._resource = resource
         self._demand = Demand(mix, 0)
         self._found: dict[tuple[int, int], float] = {}
@@ -173,8 +199,8 @@ class Wanted(NamedTuple):
 class SharedCards(Family):
     """Cards that pods share, one by one."""
 
-    def __init__(self, mix: Mix, nodes: NodeTable, kind: str, ledger: DeviceLedger) -> None:
-        super().__init__(nodes, mix)
+    def __init__(self, mix: Mix, nodes: NodeTable, kind: str, ledger: DeviceLedger, scale: Scale) -> None:
+        super().__init__(nodes, mix, scale)
         self._kind = kind
         self._ledger = ledger
         self._table = ledger.tables[kind]
@@ -186,16 +212,16 @@ class SharedCards(Family):
         self._demands = [Demand(mix, int(size)) for size in known] or [Demand(mix, 0)]
         self._demand_of = known.searchsorted(sizes)
         """(N,) number of the demand, by the memory of the node's cards."""
-        self._single = OneByOne(self.able, self._classes, self._figures, self._demands, self._demand_of)
+        self._single = OneByOne(self.able, self._classes, self._figures, self._demands, self._demand_of, self._score)
         self._wanted: dict[TaskShape, Wanted | None] = {}
         """By shape; None for those that want several cards."""
 
-    def growth_each(self, shape: TaskShape, rows: NDArray[np.intp]) -> list[float]:
+    def scores_each(self, shape: TaskShape, rows: NDArray[np.intp]) -> list[float]:
         """See `Family`."""
         wanted = self._wish_of(shape)
         if wanted is None or not wanted.by_class:
-            return super().growth_each(shape, rows)
-        return self._single.growth(wanted.plain, shape, rows.tolist())
+            return super().scores_each(shape, rows)
+        return self._single.scores(wanted.plain, shape, rows.tolist())
 
     def fragments(self, nodes: NodeRows) -> FloatArray:
         """See `Family`."""

@@ -6,6 +6,7 @@ found for both is remembered. The classes of the cards say which demand is meant
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kilauea.engine.devices.classes import CardClasses
@@ -13,7 +14,7 @@ from kilauea.engine.devices.plain import PlainRequest
 from kilauea.engine.devices.table import IntArray
 from kilauea.engine.model.devices import CardRequest
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.plugins.fragmentation.able import CPU_ROW, MEMORY_ROW, Able, Place
+from kilauea.engine.plugins.fragmentation.able import CPU_ROW, MEMORY_ROW, Able, Place, Standing
 from kilauea.engine.plugins.fragmentation.card_figures import CardFigures
 from kilauea.engine.plugins.fragmentation.demand import CARD, Demand, Use
 
@@ -31,15 +32,12 @@ class Cards(NamedTuple):
     """Their classes without repeats, in the order of the cards."""
 
 
-class State(NamedTuple):
-    """All that counts of a node."""
+State = tuple[int, int, int, Cards, int]
+"""All that counts of a node.
 
-    key: int
-    """Of its cards (`CardClasses.key`)."""
-    cards: Cards
-    place: Place
-    able: int
-    """Number of the set of typical pods that it can take."""
+A number for the kind of its cards and the set of typical pods that it can take, one for its place, the key of its cards
+(`CardClasses.key`), its cards, and the number of the set. One is made for each pod, and a plain tuple takes least time.
+"""
 
 
 class Wished(NamedTuple):
@@ -47,13 +45,15 @@ class Wished(NamedTuple):
 
     cpu: int
     memory: int
-    growth: dict[tuple[int, int, int], float]
-    """Growth by the kind of the cards, and by the typical pods that a node can take before and after.
+    scores: dict[int, float | None]
+    """By the first number of a state times the number of sets, plus the set of typical pods that a node can take after.
 
-    Where the order of the cards matters, the key of the cards stands for the kind, as a number below 0.
+    None where the order of the cards matters.
     """
-    after: dict[Place, int]
-    """The typical pods that a node can take after, by its place."""
+    ordered: dict[tuple[int, int, int], float]
+    """Scores of nodes for which it does: by the key of the cards, and by the sets before and after."""
+    after: dict[int, int]
+    """The set of typical pods that a node can take after, by the number of its place."""
 
 
 class OneByOne:
@@ -65,29 +65,44 @@ class OneByOne:
         figures: what is free of them.
         demands: the demand for cards of each size.
         demand_of: (N,) number of the demand for the cards of a node.
+        score_of: the score for growth by a number of cards.
     """
 
     def __init__(
-        self, able: Able, classes: CardClasses, figures: CardFigures, demands: list[Demand], demand_of: IntArray
+        self,
+        able: Able,
+        classes: CardClasses,
+        figures: CardFigures,
+        demands: list[Demand],
+        demand_of: IntArray,
+        score_of: Callable[[float], float],
     ) -> None:
-        self._able, self._classes, self._figures = able, classes, figures
+        self._able, self._classes, self._figures, self._score_of = able, classes, figures, score_of
         self._demands, self._demand_of = demands, demand_of
         self._states: list[State | None] = [None] * len(demand_of)
         """By node; None if it may have changed since it was looked at."""
+        self._now: list[Standing | None] = [None] * len(demand_of)
+        """By node; None if nothing has happened to it yet."""
         self._cards: dict[int, Cards] = {}
         """By key of the cards."""
         self._kinds: dict[tuple[int, ...], int] = {}
+        self._standings: dict[tuple[int, int], int] = {}
+        """Numbers of kinds of cards with sets of typical pods."""
+        self._places: dict[Place, int] = {}
+        self._place_list: list[Place] = []
+        """Places by their numbers."""
         self._sums: dict[tuple[int, int], tuple[int, float, float]] = {}
         """By kind of the cards and the typical pods: free and usable amounts, and the fragments."""
         self._wished: dict[TaskShape, Wished] = {}
-        self._growth: dict[PlainRequest | None, dict[tuple[int, int, int], float]] = {}
+        self._scores: dict[PlainRequest | None, tuple[dict[int, float | None], dict[tuple[int, int, int], float]]] = {}
         """By request, as in `Wished`: shapes share it."""
-        self._after: dict[tuple[int, int], dict[Place, int]] = {}
+        self._after: dict[tuple[int, int], dict[int, int]] = {}
         """By cpu and memory, as in `Wished`."""
 
     def changed(self, row: int) -> None:
         """A pod came to a node or left it."""
         self._states[row] = None
+        self._now[row] = self._able.standing(row)
 
     def now(self, row: int, place: Place) -> float:
         """Cards of a node that are fragments now."""
@@ -95,53 +110,74 @@ class OneByOne:
         amount, usable = self._sum(use, self._classes.numbers[row].tolist())
         return demand.fragments(usable, float(amount))
 
-    def growth(self, plain: PlainRequest | None, shape: TaskShape, rows: list[int]) -> list[float]:
-        """By how many cards the fragments of some nodes grow if a pod comes that wants one card, or none."""
+    def scores(self, plain: PlainRequest | None, shape: TaskShape, rows: list[int]) -> list[float]:
+        """The scores of some nodes for a pod that wants one card, or none, by how much their fragments grow with it."""
         wished = self._wished.get(shape) or self._read(plain, shape)
-        known, afters, states, out = wished.growth, wished.after, self._states, []
+        known, afters, states, sets = wished.scores, wished.after, self._states, self._able.sets
+        out = []
         for row in rows:
             state = states[row] or self._look_at(row)
-            key, (kind, _), place, able = state
+            standing, place, _, _, _ = state
             after = afters.get(place)
             if after is None:
-                if len(afters) >= MOST_KNOWN:
-                    afters.clear()
-                after = afters[place] = self._able.number(place, wished.cpu, wished.memory)
-            found = known.get((kind, able, after))
-            if found is None:
-                found = known.get((~key, able, after))
-            if found is None:
-                if len(known) >= MOST_KNOWN:
-                    known.clear()
-                found, ordered = self._find(plain, row, state, after)
-                known[~key if ordered else kind, able, after] = found
-            out.append(found)
+                after = self._after_at(wished, place)
+            found = known.get(standing * sets + after)
+            out.append(self._score(wished, plain, row, state, after) if found is None else found)
         return out
 
     def _read(self, plain: PlainRequest | None, shape: TaskShape) -> Wished:
         """Take in a shape; those that ask for the same cards, or for the same room, share what is remembered."""
         cpu, memory = shape.request.item(CPU_ROW), shape.request.item(MEMORY_ROW)
-        growth, after = self._growth.setdefault(plain, {}), self._after.setdefault((cpu, memory), {})
-        found = self._wished[shape] = Wished(cpu, memory, growth, after)
+        scores, ordered = self._scores.setdefault(plain, ({}, {}))
+        after = self._after.setdefault((cpu, memory), {})
+        found = self._wished[shape] = Wished(cpu, memory, scores, ordered, after)
+        return found
+
+    def _after_at(self, wished: Wished, place: int) -> int:
+        """The set of typical pods that a node at a place can take after a pod of a shape."""
+        if len(wished.after) >= MOST_KNOWN:
+            wished.after.clear()
+        found = wished.after[place] = self._able.number(self._place_list[place], wished.cpu, wished.memory)
         return found
 
     def _look_at(self, row: int) -> State:
-        (place, able), key = self._able.standing(row), self._classes.key(row)
+        (place, able), key = self._now[row] or self._able.standing(row), self._classes.key(row)
         cards = self._cards.get(key)
         if cards is None:
             numbers = self._classes.numbers[row].tolist()
             kind = self._kinds.setdefault(tuple(sorted(numbers)), len(self._kinds))
             cards = self._cards[key] = Cards(kind, list(dict.fromkeys(numbers)))
-        found = self._states[row] = State(key, cards, place, able)
+        standing = self._standings.setdefault((cards.kind, able), len(self._standings))
+        number = self._places.setdefault(place, len(self._place_list))
+        if number == len(self._place_list):
+            self._place_list.append(place)
+        found = self._states[row] = standing, number, key, cards, able
+        return found
+
+    def _score(self, wished: Wished, plain: PlainRequest | None, row: int, state: State, after: int) -> float:
+        """As `scores` for one node, without what is remembered by the kind of the cards."""
+        standing, _, key, _, able = state
+        by_key = key, able, after
+        found = wished.ordered.get(by_key)
+        if found is None:
+            if len(wished.scores) + len(wished.ordered) >= MOST_KNOWN:
+                wished.scores.clear()
+                wished.ordered.clear()
+            growth, ordered = self._find(plain, row, state, after)
+            found = self._score_of(growth)
+            wished.scores[standing * self._able.sets + after] = None if ordered else found
+            if ordered:
+                wished.ordered[by_key] = found
         return found
 
     def _find(self, plain: PlainRequest | None, row: int, state: State, after: int) -> tuple[float, bool]:
-        """As `growth`, without what is remembered; a pod gets the card of which least is lost.
+        """By how many cards the fragments of a node grow; a pod gets the card of which least is lost.
 
         A node without room for the pod keeps its cards as they are. The second answer is true if the order of the cards
         decides, as different ones lose least.
         """
-        (demand, use), (kind, different), ordered = self._use(row, after), state.cards, False
+        _, _, _, (kind, different), able = state
+        (demand, use), ordered = self._use(row, after), False
         amount, usable, fragments = self._known_sum(row, kind, after)
         if plain is not None:
             # Cards of one class lose the same, and the first of those that lose least is taken.
@@ -156,7 +192,7 @@ class OneByOne:
                 ordered = lost.count(least) > 1
                 amount, usable = amount - free[taken] + left[taken], usable - least
                 fragments = demand.fragments(usable, float(amount))
-        return fragments - self._known_sum(row, kind, state.able)[2], ordered
+        return fragments - self._known_sum(row, kind, able)[2], ordered
 
     def _known_sum(self, row: int, kind: int, able: int) -> tuple[int, float, float]:
         """As `_sum` for a set of typical pods, with the fragments that follow."""

@@ -193,3 +193,13 @@ def test_a_pod_reaches_the_api_server_by_name_and_by_address(up: Server) -> None
     port = kubectl(up, "get", "service", "kubernetes", "-o", "jsonpath={.spec.ports[0].port}")
     apply(up, pod("calls-home", API.replace("NUMBER", port)))
     assert said(up, "calls-home") == "1\n1\n"
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="this machine has no mpirun (apt-get install openmpi-bin)")
+def test_mpirun_starts_its_processes_in_the_workers(up: Server, tmp_path: Path) -> None:
+    submit(up, "mpi", tmp_path)
+    ended(up, "vcjob", "mpi", "Completed")
+    lines = sorted(kubectl(up, "logs", "mpi-master-0").splitlines())
+    assert [line for line in lines if line.startswith("rank")] == [
+        f"rank {number} of 2 on mpi-worker-{number}: sum 1" for number in (0, 1)
+    ]

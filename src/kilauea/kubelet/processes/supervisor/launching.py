@@ -1,10 +1,14 @@
 """A new process on its way to its command: what it does between `fork` and `exec`.
 
 A pipe tells the supervisor how that went: it ends without a word when the command runs, else it has the failure.
+
+The child shares its memory with the supervisor until one of them writes to it, and nearly everything that Python does
+writes to memory. So the child does as little as it can: each page that it touches costs more than the work itself.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found] # `signal` without enumerations, which touch many pages
 import fcntl
 import gc
 import json
@@ -25,6 +29,10 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 COMMAND_FAILED = "RunContainerError"
 SETUP_FAILED = "CreateContainerError"
 
+_HANDLED = tuple(
+    int(number)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+)
 _FILES_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
@@ -102,24 +110,19 @@ def _tell(writer: int, failure: Failure) -> None:
 
 def _forget_handlers() -> None:
     """Have signals do what they do by default; Python ignores some, which commands would inherit."""
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    _signal.set_wakeup_fd(-1)
+    for number in _HANDLED:
+        _signal.signal(number, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
 
 def _connect(descriptors: Descriptors) -> None:
-    # Above the standard ones first: one of them may be the source of another.
-    sources = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 10) for number in _standard(descriptors)]
-    for target, source in enumerate(sources):
-        os.dup2(source, target)
-        os.close(source)
+    # The standard descriptors of the supervisor are open, so none of these is one of them.
+    os.dup2(descriptors.stdin, 0)
+    os.dup2(descriptors.stdout, 1)
+    os.dup2(descriptors.stderr, 2)
     if descriptors.tty:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def _standard(descriptors: Descriptors) -> tuple[int, int, int]:
-    return descriptors.stdin, descriptors.stdout, descriptors.stderr
 
 
 def become(user: int | None, group: int | None) -> None:
@@ -188,13 +191,11 @@ def find(name: str, path: str) -> str:
     if "/" in name:
         _check(name, name)
         return name
-    denied = False
-    for folder in path.split(":"):
-        file = os.path.join(folder or ".", name)
-        if os.access(file, os.X_OK) and os.path.isfile(file):
+    files = [f"{folder or '.'}/{name}" for folder in path.split(":")]
+    for file in files:
+        if os.access(file, os.X_OK) and stat.S_ISREG(os.stat(file).st_mode):
             return file
-        denied = denied or os.path.isfile(file)
-    reason = "permission denied" if denied else "executable file not found in $PATH"
+    reason = "permission denied" if any(map(os.path.isfile, files)) else "executable file not found in $PATH"
     raise Failure(COMMAND_FAILED, runtime_message(f'exec: "{name}": {reason}'))
 
 

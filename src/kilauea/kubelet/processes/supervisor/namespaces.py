@@ -92,7 +92,8 @@ class Namespaces(Plain):
         os.chmod(f"{folder}/upper", 0o755)  # whatever the umask
         for name in ("work", "tmp", "root"):
             os.mkdir(f"{folder}/{name}", 0o700)
-        return Plan(partial(linux.clone, self._kinds, signal.SIGCHLD), partial(self._run, spec, folder))
+        below = _mounts_below(spec.root or "/")  # read here, as everything costs more in the child
+        return Plan(partial(linux.clone, self._kinds, signal.SIGCHLD), partial(self._run, spec, folder, below))
 
     def prepare_exec(self, record: Record, spec: Spec, argv: Sequence[str], *, tty: bool) -> Plan:
         """Return the steps of another command in a container."""
@@ -121,7 +122,8 @@ class Namespaces(Plain):
         try:
             if self._has_users:
                 _be_user(self._ids, spec)
-            _make_root(spec, self.folder_of(spec.id), has_overlay=self.has_overlay, has_users=self._has_users)
+            below = _mounts_below("/")
+            _make_root(spec, self.folder_of(spec.id), below, has_overlay=self.has_overlay, has_users=self._has_users)
         except BaseException as error:
             os.write(writer, str(error).encode())
         finally:
@@ -146,13 +148,13 @@ class Namespaces(Plain):
         """Return what the processes of a container use."""
         return self.usage_of([record.pid, *exec_pids])
 
-    def _run(self, spec: Spec, folder: str) -> NoReturn:
+    def _run(self, spec: Spec, folder: str, below: Sequence[str]) -> NoReturn:
         """Set up the namespaces and run the command: the first process of a container."""
         os.umask(0o022)
         limit_resources(self.memory_of_process(spec))
         if self._has_users:
             _be_user(self._ids, spec)
-        _make_root(spec, folder, has_overlay=self.has_overlay, has_users=self._has_users)
+        _make_root(spec, folder, below, has_overlay=self.has_overlay, has_users=self._has_users)
         if spec.hostname:
             socket.sethostname(spec.hostname)
         _finish(spec, spec.argv, tty=spec.tty, changes_user=not self._has_users)
@@ -193,14 +195,14 @@ def _be_user(outside: tuple[int, int], spec: Spec) -> None:
             file.write(line)
 
 
-def _make_root(spec: Spec, folder: str, *, has_overlay: bool, has_users: bool) -> None:
-    """Build the file system of a container, and enter it."""
+def _make_root(spec: Spec, folder: str, below: Sequence[str], *, has_overlay: bool, has_users: bool) -> None:
+    """Build the file system of a container, and enter it; `below` are the file systems mounted below its root."""
     linux.mount("none", "/", "", linux.RECURSIVE | linux.PRIVATE)
     trees = [(mount, _copy_source(mount)) for mount in spec.mounts if mount.source]
     devices, system = linux.copy_tree("/dev"), linux.copy_tree("/sys", read_only=True)
     temporary = linux.copy_tree(f"{folder}/tmp")
     root = f"{folder}/root"
-    others = _mount_root(spec.root or "/", root, folder, has_overlay=has_overlay, has_users=has_users)
+    others = _mount_root(spec.root or "/", root, folder, below, has_overlay=has_overlay, has_users=has_users)
     with contextlib.suppress(FileExistsError):
         os.mkdir(f"{root}/proc")
     # Users may mount it only as long as they see that of the machine.
@@ -247,9 +249,10 @@ def _make_point(target: str, *, is_folder: bool) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
 
 
-def _mount_root(source: str, root: str, folder: str, *, has_overlay: bool, has_users: bool) -> list[tuple[str, int]]:
+def _mount_root(
+    source: str, root: str, folder: str, below: Sequence[str], *, has_overlay: bool, has_users: bool
+) -> list[tuple[str, int]]:
     """Mount the root of a container; return what is to be mounted in it as copied trees, with their paths."""
-    below = _mounts_below(source)
     if not has_overlay:
         linux.attach_tree(linux.copy_tree(source, read_only=True), root)
         return []

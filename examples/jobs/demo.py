@@ -24,6 +24,7 @@ from stage import Stage, Table, cluster, say, typed  # noqa: E402 - found beside
 
 JOBS = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job")
 PODS = Resource("", "v1", "pods", "Pod")
+GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 LONGEST = 60.0
 """Timeout in seconds for the jobs to reach the state that an act needs."""
 COLUMNS = (("JOB", 17), ("QUEUE", 12), ("PHASE", 12), ("PODS", 6), ("RUNNING", 9), ("WAITING", 9), ("RESTARTS", 8))
@@ -104,6 +105,18 @@ class Play:
                 raise SystemExit(f"demo: waited in vain for {what}")
             await asyncio.sleep(0.1)
 
+    async def until_groups_run(self) -> None:
+        """Wait until the scheduler has seen that all pods run: an admitted gang claims its room until then.
+
+        Raises:
+            SystemExit: that does not happen.
+        """
+        end = self.table.seconds + LONGEST
+        while any(group["status"]["phase"] != "Running" for group in await self.stage.objects(GROUPS)):
+            if self.table.seconds > end:
+                raise SystemExit("demo: waited in vain for the pod groups to run")
+            await asyncio.sleep(0.1)
+
 
 def in_phase(name: str, phase: str) -> Callable[[dict[str, Job]], bool]:
     """True if a job exists and is in a phase."""
@@ -134,6 +147,7 @@ async def a_pod_fails(play: Play) -> None:
     await play.stage.client.patch(PODS, Key("default", "train-worker-1"), {"metadata": {"annotations": told}})
     again = "train to run again"
     await play.until(again, lambda jobs: jobs["train"].restarts == 1 and jobs["train"].phase == "Running")
+    await play.until_groups_run()
 
 
 async def a_plan_comes_first(play: Play) -> None:

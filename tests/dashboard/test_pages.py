@@ -18,6 +18,7 @@ HOSTILE = (
 )
 PATHS = [path for path, _ in LINKS if path != "/plan"]
 RENDERER = Renderer(lambda: NOW, "https://server")
+SCRIPTS = ["vendor/htmx.min.js", "vendor/uPlot.iife.min.js", "dashboard.js", "vendor/hx-sse.min.js"]
 VOID = {"meta", "link", "input", "img", "br"}
 
 
@@ -75,8 +76,17 @@ DETAILS = [job_path("Job", Key("team", HOSTILE)), node_path(HOSTILE)]
 def test_names_with_markup_are_text(path: str) -> None:
     checker = checked(html_of(hostile(), path, at=HOSTILE, search="", domain=""))
     scripts = [attributes for tag, attributes in checker.tags if tag == "script"]
-    assert all(set(attributes) == {"defer", "src"} for attributes in scripts)
+    assert [attributes["src"] for attributes in scripts] == [f"/static/{name}" for name in SCRIPTS]
+    assert all(attributes.keys() <= {"defer", "src"} for attributes in scripts)
     assert not [tag for tag, attributes in checker.tags if tag == "img" or "onerror" in attributes]
+
+
+def test_htmx_begins_when_its_extension_is_there() -> None:
+    """A deferred htmx begins right after its own script, and a page whose extension comes later is never live."""
+    checker = checked(html_of(hostile(), "/", at="", search="", domain=""))
+    deferred = {attributes["src"]: "defer" in attributes for tag, attributes in checker.tags if tag == "script"}
+    assert deferred["/static/vendor/hx-sse.min.js"]
+    assert not deferred["/static/vendor/htmx.min.js"]
 
 
 def test_names_are_not_templates() -> None:

@@ -231,6 +231,90 @@ def test_a_pod_whose_group_never_comes_is_recorded_all_the_same() -> None:
     assert told == [0, 0, 0, 1, 0]
 
 
+def test_pods_that_are_seen_after_their_group_was_deleted_belong_to_it_all_the_same() -> None:
+    recording = Recording()
+    group_alone, member = group("Running"), pod(bound=4, started=4, ended=5)
+    del group_alone["metadata"]["ownerReferences"], member["metadata"]["ownerReferences"]
+    deletion = seen(group_alone, kind="DELETED")
+    records = recording.take(NO_CHANGES, deletion, seen(member), (), T0 + 6 * SECOND)
+    (found,) = pods(records)
+    assert (found.queue, found.job) == ("gpu", "group-1")
+    assert ("Admitted", "") in events(records)
+    (made,) = [each for each in records if isinstance(each, JobRecord)]
+    assert (made.pods, made.ended, made.deleted) == (1, T0 + 5 * SECOND, T0 + 6 * SECOND)
+    after = recording.take(NO_CHANGES, NO_CHANGES, seen(pod(1, 4, 4, 5)), (), T0 + 9 * SECOND)
+    assert [each.queue for each in pods(after)] == ["gpu"]
+
+
+@pytest.mark.parametrize("changes", [listed, seen])
+def test_a_pod_whose_group_was_never_seen_is_in_the_queue_of_its_job(changes: Any) -> None:
+    recording = Recording()
+    shown = pods(recording.take(listed(job("Completed", 9)), listed(), changes(pod(0, 4, 5, 9)), (), T0))
+    for _ in range(3):
+        shown += pods(recording.take(NO_CHANGES, NO_CHANGES, NO_CHANGES, (), T0))
+    assert [each.queue for each in shown] == ["gpu"]
+
+
+def test_a_pod_that_is_listed_before_its_group_is_held_until_then() -> None:
+    recording = Recording()
+    assert pods(recording.take(listed(job()), listed(), listed(pod(bound=4)), (), T0)) == []
+    (found,) = pods(recording.take(NO_CHANGES, seen(group()), NO_CHANGES, (), T0))
+    assert found.queue == "gpu"
+
+
+def test_a_job_that_is_deleted_at_once_keeps_what_it_asked_for() -> None:
+    recording = Recording()
+    end = (seen(job("Completed", 9), kind="DELETED"), seen(group(), kind="DELETED"), seen(pod(0, 4, 5, 9)))
+    found = [each for each in recording.take(*end, (), T0 + 10 * SECOND) if isinstance(each, JobRecord)]
+    found += [
+        each
+        for each in recording.take(NO_CHANGES, NO_CHANGES, seen(pod(1, 4, 5, 9)), (), T0 + 99 * SECOND)
+        if isinstance(each, JobRecord)
+    ]
+    assert [(each.user, each.pods, each.deleted) for each in found] == [("ada", 3, T0 + 10 * SECOND)]
+
+
+def test_the_user_of_a_job_is_known_although_its_pods_were_seen_first() -> None:
+    recording = Recording()
+    recording.take(NO_CHANGES, seen(group()), seen(pod()), (), T0)
+    (found,) = recording.take(seen(job()), NO_CHANGES, NO_CHANGES, (), T0 + SECOND)
+    assert isinstance(found, JobRecord)
+    assert found.user == "ada"
+
+
+def test_a_group_that_was_deleted_while_nothing_was_recorded_is_deleted() -> None:
+    alone = group()
+    del alone["metadata"]["ownerReferences"]
+    before = Recording()
+    first = before.take(listed(), listed(alone), listed(), (), T0 + 10 * SECOND)
+    for recording in (before, Recording(Memory(first), T0 + 10 * SECOND, dict(before.jobs))):
+        (found,) = recording.take(listed(), listed(), listed(), (), T0 + 99 * SECOND)
+        assert isinstance(found, JobRecord)
+        assert found.deleted == T0 + 10 * SECOND
+        assert recording.jobs == {}
+
+
+def test_an_eviction_that_is_told_after_the_end_of_its_pod_is_the_end() -> None:
+    recording = Recording()
+    first = recording.take(seen(job()), seen(group()), seen(pod(0, 4, 6)), (), T0)
+    first += recording.take(NO_CHANGES, NO_CHANGES, seen(pod(0, 4, 6), kind="DELETED"), (), T0 + 9 * SECOND)
+    recording.kept = Memory(first)
+    told = Evicted(T0 + 9 * SECOND, "research/train-w-0", "pod-0", "n1", "", "", "", "reclaim")
+    changed, event = recording.take(NO_CHANGES, NO_CHANGES, NO_CHANGES, [told], T0 + 12 * SECOND)
+    assert isinstance(changed, PodRecord)
+    assert isinstance(event, Event)
+    assert (changed.state, changed.reason, changed.ended) == ("Evicted", "Evicted", T0 + 9 * SECOND)
+    assert (event.job, event.queue) == ("job-1", "gpu")
+
+
+def test_an_eviction_of_a_pod_that_is_held_is_told_with_it() -> None:
+    recording = Recording()
+    told = Evicted(T0 + 5 * SECOND, "research/train-w-0", "pod-0", "n1", "", "", "", "reclaim")
+    assert recording.take(NO_CHANGES, NO_CHANGES, seen(pod(0, 4)), [told], T0 + 5 * SECOND) == []
+    records = recording.take(seen(job()), seen(group()), NO_CHANGES, (), T0 + 6 * SECOND)
+    assert [each.job for each in records if isinstance(each, Event)] == ["job-1"]
+
+
 def test_an_eviction_says_by_whom_and_for_whom() -> None:
     recording = Recording()
     recording.take(seen(job()), seen(group()), seen(pod(0, 4, 6)), (), T0)
@@ -239,6 +323,7 @@ def test_an_eviction_says_by_whom_and_for_whom() -> None:
     )
     records = recording.take(NO_CHANGES, NO_CHANGES, seen(pod(0, 4, 6), kind="DELETED"), [evicted], T0 + 11 * SECOND)
     assert records == [
+        pods(records)[0],
         Event(
             time=T0 + 9 * SECOND,
             what="Evicted",
@@ -253,7 +338,6 @@ def test_an_eviction_says_by_whom_and_for_whom() -> None:
             by_queue="prod",
             action="reclaim",
         ),
-        pods(records)[0],
     ]
     assert (pods(records)[0].state, pods(records)[0].ended) == ("Evicted", T0 + 11 * SECOND)
 
@@ -290,7 +374,7 @@ def test_only_administrators_submit_in_the_name_of_others(
 ) -> None:
     recording = Recording()
     if name:
-        recording.creators["Job", "research", "train"] = (name, groups)
+        recording.creators["Job.batch.volcano.sh", "research", "train"] = (name, groups)
     submitted = job()
     submitted["metadata"]["annotations"] = {"kilauea.dev/user": said} if said else {}
     (found,) = recording.take(seen(submitted), NO_CHANGES, NO_CHANGES, (), T0)

@@ -68,10 +68,14 @@ class Page:
         return found["result"].get("value")
 
     async def until(self, expression: str) -> None:
-        """Wait until an expression is true."""
-        async with asyncio.timeout(SECONDS):
-            while not await self.value(expression):
-                await asyncio.sleep(0.05)
+        """Wait until an expression is true; if it does not become so, the error says what the page shows."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                while not await self.value(expression):
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            text = await self.value("location.href + '\\n' + document.body?.innerText")
+            raise AssertionError(f"{expression} does not become true; problems: {self.problems}; {text}") from None
 
     async def press(self, key: str) -> None:
         """Press a key, such as `Tab` or `Enter`."""

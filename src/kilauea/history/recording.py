@@ -55,12 +55,15 @@ RESTARTING = "Restarting"
 OVER = {"Succeeded": SUCCEEDED, "Failed": FAILED}
 HELD = 3
 """Times that a pod is held until its group is seen."""
+MOST_DELETED = 10_000
+"""Deleted jobs and groups that are remembered each, for pods that are seen after them."""
 REPEATED = 60 * 1_000_000
 """Microseconds for which a reason with other numbers counts as the same."""
 ADMINISTRATORS = "system:masters"
 
 _NUMBERS = re.compile(r"[0-9]+")
 T = TypeVar("T")
+K = TypeVar("K")
 replace = msgspec.structs.replace
 Key = tuple[str, str]
 """Namespace and name."""
@@ -116,6 +119,16 @@ class _Group:
     admitted: bool
     reason: str = ""
     told: int = 0
+    deleted: int | None = None
+
+
+class _Held(NamedTuple):
+    """A pod whose group was not seen yet: its last state, and how often it was held."""
+
+    pod: Pod
+    gone: bool
+    listed: bool
+    times: int
 
 
 class Kept:
@@ -143,7 +156,7 @@ class Recording:
         seen: the time up to which everything was recorded before; 0 if nothing was.
         jobs: jobs that are not deleted, by uid.
         pods: pods that have not ended, by uid.
-        creators: who created an object, by namespace and name, as the server knows it: name and groups.
+        creators: who created an object, by kind, namespace and name, as the server knows it: name and groups.
     """
 
     kept: Kept = field(default_factory=Kept)
@@ -154,13 +167,17 @@ class Recording:
     unreadable: int = 0
     """Objects that could not be read."""
     _groups: dict[Key, _Group] = field(default_factory=dict)
+    _deleted_jobs: dict[str, JobRecord] = field(default_factory=dict)
+    _deleted_groups: dict[Key, _Group] = field(default_factory=dict)
     _over: set[str] = field(default_factory=set)
     """Uids of pods that have ended and still exist."""
     _evicted: dict[str, Evicted] = field(default_factory=dict)
     """Evictions of pods that are still there."""
     _nominated: dict[str, str] = field(default_factory=dict)
-    _held: dict[str, tuple[Pod, bool, int]] = field(default_factory=dict)
-    """Pods whose group was not seen yet, whether they are gone, and how often they were held."""
+    _held: dict[str, _Held] = field(default_factory=dict)
+    """Pods whose group was not seen yet, by uid."""
+    _untold: list[Evicted] = field(default_factory=list)
+    """Evictions of pods that are held."""
     _alone: dict[str, _Group] = field(default_factory=dict)
     """Pods without a group that wait, by uid."""
     _running: dict[str, int] = field(default_factory=dict)
@@ -168,7 +185,9 @@ class Recording:
     _out: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Count the pods of jobs."""
+        """Count the pods of jobs, and set apart the jobs that were deleted before their last pod."""
+        self._deleted_jobs.update({uid: job for uid, job in self.jobs.items() if job.deleted is not None})
+        self.jobs = {uid: job for uid, job in self.jobs.items() if job.deleted is None}
         for pod in self.pods.values():
             self._running[pod.job] = self._running.get(pod.job, 0) + 1
 
@@ -185,21 +204,25 @@ class Recording:
             now: the time, for what objects have no time of.
         """
         self._out = []
-        for each in evictions:
-            self._evict(each)
+        evictions = [*self._untold, *evictions]
+        self._evicted.update((each.uid, each) for each in evictions)
         found = self._read(jobs, read_job)
         for job, gone in found:
             self._job(job, gone, now, listed=jobs.listed is not None)
         if jobs.listed is not None:
             self._missing_jobs({job.metadata.uid for job, _ in found}, now)
-        for group, gone in self._read(groups, read_group):
+        grouped = self._read(groups, read_group)
+        for group, gone in grouped:
             self._group(group, gone, now, listed=groups.listed is not None)
+        if groups.listed is not None:
+            self._missing_groups({group.metadata.uid for group, _ in grouped}, now)
         shown = self._read(pods, read_pod)
-        for pod, gone in self._with_held(shown):
-            if not self._hold(pod, gone, listed=pods.listed is not None):
-                self._pod(pod, gone, now, listed=pods.listed is not None)
+        for pod, gone, listed in self._with_held(shown, listed=pods.listed is not None):
+            if not self._hold(pod, gone, listed=listed):
+                self._pod(pod, gone, now, listed=listed)
         if pods.listed is not None:
             self._missing_pods({pod.metadata.uid for pod, _ in shown}, now)
+        self._tell_evictions(evictions)
         self.seen = now
         out, self._out = self._out, []
         return _newest(_before_binds(out))
@@ -212,13 +235,13 @@ class Recording:
         old = self.jobs.get(meta.uid) or (self.kept.job(meta.uid) if listed else None)
         new = self._job_record(job, old)
         if gone:
-            new = replace(new, deleted=moment(meta.deletion_timestamp) or now)
-            self.jobs.pop(meta.uid, None)
+            self._delete_job(new, moment(meta.deletion_timestamp) or now)
+        elif new != old:
+            self.jobs[meta.uid] = new
+            self._out.append(new)
         else:
             self.jobs[meta.uid] = new
-        if new == old:
             return
-        self._out.append(new)
         state = job.status.state if job.status is not None else None
         if state is not None and new.state and new.state != (old.state if old is not None else ""):
             at = moment(state.last_transition_time) or now
@@ -245,7 +268,7 @@ class Recording:
             name=meta.name,
             kind=VOLCANO_JOB,
             queue=queue,
-            user=old.user if old is not None else self._user("Job", meta),
+            user=(old.user if old is not None else "") or self._user(VOLCANO_JOB, meta),
             title=meta.notes.get(TITLE) or "",
             submitted=moment(meta.creation_timestamp) or 0,
             ended=(moment(state.last_transition_time) if state is not None and phase in ENDED else None),
@@ -264,13 +287,19 @@ class Recording:
         """Jobs that were deleted while nothing was watched."""
         for uid, job in sorted(self.jobs.items()):
             if job.kind == VOLCANO_JOB and uid not in present:
-                self._out.append(replace(job, deleted=min(self.seen or now, now)))
-                del self.jobs[uid]
+                self._delete_job(job, min(self.seen or now, now))
+
+    def _delete_job(self, job: JobRecord, deleted: int) -> None:
+        """Note that a job was deleted, and remember it for pods that are seen after that."""
+        new = replace(job, deleted=deleted)
+        self._out.append(new)
+        self.jobs.pop(new.uid, None)
+        _remember(self._deleted_jobs, new.uid, new)
 
     def _owner_job(self, owner: Owner, pod: Pod, queue: str) -> str:
         """The job of a pod, by the object that made it."""
         if owner.uid not in self.jobs:
-            found = self.kept.job(owner.uid)
+            found = self._deleted_jobs.get(owner.uid) or self.kept.job(owner.uid)
             if found is None:
                 kind = owner.group_kind
                 at = moment(pod.metadata.creation_timestamp) or 0
@@ -282,14 +311,15 @@ class Recording:
                     name=owner.name,
                     kind=kind,
                     queue=queue,
-                    user=self._user(owner.kind, meta),
+                    user=self._user(kind, meta),
                     title=meta.notes.get(TITLE) or "",
                     submitted=at,
                     run_time=declared_time(meta.notes),
                     limit=pod.spec.active_deadline_seconds or 0,
                 )
                 self._out.append(found)
-            self.jobs[owner.uid] = found
+            if found.deleted is None:
+                self.jobs[owner.uid] = found
         return owner.uid
 
     def _user(self, kind: str, meta: Metadata) -> str:
@@ -307,9 +337,6 @@ class Recording:
         """A pod group as it is now."""
         meta, spec = group.metadata, group.spec
         key = (meta.namespace, meta.name)
-        if gone:
-            self._groups.pop(key, None)
-            return
         queue = (spec.queue if spec is not None else None) or DEFAULT_QUEUE
         phase = (group.status.phase if group.status is not None else None) or ""
         admitted = phase not in ("", "Pending")
@@ -324,6 +351,26 @@ class Recording:
         known.admitted = admitted
         why = why_waits(group.status.conditions if group.status is not None else None)
         self._waits(known, why, now, meta.namespace)
+        if gone:
+            self._forget_group(key, moment(meta.deletion_timestamp) or now)
+
+    def _forget_group(self, key: Key, deleted: int) -> None:
+        """Drop a deleted group, but remember it for pods that are seen after it."""
+        group = self._groups.pop(key)
+        group.deleted = deleted
+        _remember(self._deleted_groups, key, group)
+        job = self.jobs.get(group.uid)
+        if job is not None:
+            self._delete_job(job, deleted)
+
+    def _missing_groups(self, present: set[str], now: int) -> None:
+        """Groups that were deleted while nothing was watched."""
+        deleted = min(self.seen or now, now)
+        for key in sorted(key for key, group in self._groups.items() if group.uid not in present):
+            self._forget_group(key, deleted)
+        for uid, job in sorted(self.jobs.items()):
+            if job.kind == POD_GROUP and uid not in present:
+                self._delete_job(job, deleted)
 
     def _new_group(self, group: Group, queue: str) -> _Group:
         meta = group.metadata
@@ -337,7 +384,7 @@ class Recording:
                 name=meta.name,
                 kind=POD_GROUP,
                 queue=queue,
-                user=self._user("PodGroup", meta),
+                user=self._user(POD_GROUP, meta),
                 submitted=moment(meta.creation_timestamp) or 0,
                 minimum=(group.spec.min_member if group.spec is not None else None) or 0,
             )
@@ -372,23 +419,34 @@ class Recording:
         """True if pods are held until their group is seen, so that `take` is to be called again soon."""
         return bool(self._held)
 
-    def _with_held(self, shown: Sequence[tuple[Pod, bool]]) -> list[tuple[Pod, bool]]:
+    def _with_held(self, shown: Sequence[tuple[Pod, bool]], *, listed: bool) -> list[tuple[Pod, bool, bool]]:
         """Pods that were held, and those that are shown now; the newer state of a pod counts."""
         newer = {pod.metadata.uid for pod, _ in shown}
-        held = [(pod, gone) for uid, (pod, gone, _) in self._held.items() if uid not in newer]
-        return [*held, *shown]
+        held = [(each.pod, each.gone, each.listed) for uid, each in self._held.items() if uid not in newer]
+        return [*held, *((pod, gone, listed) for pod, gone in shown)]
 
     def _hold(self, pod: Pod, gone: bool, *, listed: bool) -> bool:
         """Hold a new pod for a while if its group was not seen yet: the watches of two kinds run apart."""
         meta = pod.metadata
-        _, _, times = self._held.pop(meta.uid, (None, None, 0))
-        group = meta.notes.get(GROUP_NAME, "")
-        if listed or not group or (meta.namespace, group) in self._groups or meta.uid in self.pods:
+        before = self._held.pop(meta.uid, None)
+        times = before.times if before is not None else 0
+        if times == HELD or meta.uid in self.pods or meta.uid in self._over:
             return False
-        if times == HELD or meta.uid in self._over:
+        if not meta.notes.get(GROUP_NAME) or self._group_of(meta) is not None:
             return False
-        self._held[meta.uid] = (pod, gone, times + 1)
+        if listed and (pod.state.phase or "") in OVER:  # the group of a job that has ended is gone
+            return False
+        self._held[meta.uid] = _Held(pod, gone, listed, times + 1)
         return True
+
+    def _group_of(self, meta: Metadata) -> _Group | None:
+        """The group of a pod: that of the name, or one that was deleted after the pod was created."""
+        key = (meta.namespace, meta.notes.get(GROUP_NAME, ""))
+        found = self._groups.get(key)
+        if found is None and (deleted := self._deleted_groups.get(key)) is not None:
+            created = moment(meta.creation_timestamp) or 0
+            found = deleted if deleted.deleted is None or created <= deleted.deleted else None
+        return found
 
     def _pod(self, pod: Pod, gone: bool, now: int, *, listed: bool) -> None:
         """A pod as it is now."""
@@ -420,10 +478,8 @@ class Recording:
 
     def _pod_record(self, pod: Pod, old: PodRecord | None, gone: bool, now: int) -> PodRecord:
         meta, spec, status = pod.metadata, pod.spec, pod.state
-        group = self._groups.get((meta.namespace, meta.notes.get(GROUP_NAME, "")))
-        queue = (
-            group.queue if group is not None else meta.notes.get(QUEUE_NAME) or (old.queue if old is not None else "")
-        )
+        group = self._group_of(meta)
+        queue = group.queue if group is not None else self._queue_without_group(meta, old)
         runs = Runs.of(pod)
         bound = (old.bound if old is not None else None) or self._bound(pod, now)
         state = OVER.get(status.phase or "") or (RUNNING if runs.started else PENDING)
@@ -460,6 +516,15 @@ class Recording:
             restarts=runs.restarts,
             run_time=run_time,
         )
+
+    def _queue_without_group(self, meta: Metadata, old: PodRecord | None) -> str:
+        """The queue of a pod whose group is gone, or that never had one: as it says, as before, or that of its job."""
+        said = meta.notes.get(QUEUE_NAME) or (old.queue if old is not None else "")
+        owner = meta.controller
+        if said or owner is None:
+            return said
+        job = self.jobs.get(owner.uid) or self._deleted_jobs.get(owner.uid) or self.kept.job(owner.uid)
+        return job.queue if job is not None else ""
 
     def _bound(self, pod: Pod, now: int) -> int | None:
         if not pod.spec.node_name:
@@ -529,9 +594,10 @@ class Recording:
 
     def _account(self, new: PodRecord, old: PodRecord | None) -> None:
         """Keep the record of a job of another kind than Volcano's up to date: it ends with its last pod."""
-        job = self.jobs.get(new.job)
+        job = self.jobs.get(new.job) or self._deleted_jobs.get(new.job)
         if job is None or job.kind == VOLCANO_JOB:
             return
+        known = self.jobs if job.deleted is None else self._deleted_jobs
         count = self._running.get(new.job, 0)
         if old is None:
             count += 1
@@ -548,11 +614,11 @@ class Recording:
             state=FAILED if job.state == FAILED and state == SUCCEEDED else state,
         )
         if changed != job:
-            self.jobs[new.job] = changed
+            known[new.job] = changed
             self._out.append(changed)
         if not count:  # a later pod finds it again
             del self._running[new.job]
-            if job.kind != POD_GROUP:
+            if job.kind != POD_GROUP and job.deleted is None:
                 del self.jobs[new.job]
 
     def _missing_pods(self, present: set[str], now: int) -> None:
@@ -568,26 +634,36 @@ class Recording:
             self._account(new, old)
         self._over &= present
 
-    def _evict(self, evicted: Evicted) -> None:
-        self._evicted[evicted.uid] = evicted
-        pod = self.pods.get(evicted.uid) or self.kept.pod(evicted.uid)
-        namespace, _, name = evicted.pod.partition("/")
-        self._out.append(
-            Event(
-                time=evicted.time,
-                what="Evicted",
-                namespace=namespace,
-                job=pod.job if pod is not None else "",
-                pod=name,
-                pod_uid=evicted.uid,
-                queue=pod.queue if pod is not None else "",
-                node=evicted.node,
-                by=evicted.by,
-                by_job=evicted.by_job,
-                by_queue=evicted.by_queue,
-                action=evicted.action,
+    def _tell_evictions(self, evictions: Sequence[Evicted]) -> None:
+        """Tell of evictions, when the pods are known as far as they will be."""
+        made = {each.uid: each for each in self._out if isinstance(each, PodRecord)} if evictions else {}
+        self._untold = [each for each in evictions if each.uid in self._held]
+        for each in evictions:
+            if each.uid in self._held:
+                continue
+            pod = self.pods.get(each.uid) or made.get(each.uid)
+            if pod is None:  # its end was seen before it was told why
+                del self._evicted[each.uid]
+                pod = self.kept.pod(each.uid)
+                if pod is not None and pod.state in (DELETED, FAILED):
+                    self._out.append(replace(pod, state=EVICTED, reason=pod.reason or "Evicted"))
+            namespace, _, name = each.pod.partition("/")
+            about = {} if pod is None else {"job": pod.job, "queue": pod.queue}
+            self._out.append(
+                Event(
+                    time=each.time,
+                    what="Evicted",
+                    namespace=namespace,
+                    pod=name,
+                    pod_uid=each.uid,
+                    node=each.node,
+                    by=each.by,
+                    by_job=each.by_job,
+                    by_queue=each.by_queue,
+                    action=each.action,
+                    **{"job": "", **about},
+                )
             )
-        )
 
     def _event(self, time: int, what: What, about: JobRecord | None, **facts: str) -> None:
         given = {"job": about.uid, "namespace": about.namespace, "queue": about.queue} if about is not None else {}
@@ -606,6 +682,14 @@ class Recording:
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 self.unreadable += 1
         return out
+
+
+def _remember(known: dict[K, T], key: K, value: T) -> None:
+    """Keep the newest of what was deleted."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > MOST_DELETED:
+        del known[next(iter(known))]
 
 
 def _words(reason: str | None, message: str | None) -> str:

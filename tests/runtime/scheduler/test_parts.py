@@ -18,7 +18,7 @@ from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.debounce import LONGEST, Debounce
 from kilauea.runtime.scheduler.group_status import content_of, patch_of, wanted
 from kilauea.runtime.scheduler.pod_status import Room, mended_by_nodes
-from kilauea.runtime.scheduler.workers import WorkerPool, Writes
+from kilauea.runtime.scheduler.workers import BACKLOG, WorkerPool, Writes
 from kilauea.telemetry.metrics import SchedulerMetrics
 from support.virtual_time import LoopClock, virtual_loop
 
@@ -43,7 +43,7 @@ vgpu_device_memory_allocation_for_a_certain_pod vgpu_device_memory_limit vgpu_de
 
 def test_a_pool_runs_a_bounded_number_of_tasks_in_order() -> None:
     with virtual_loop() as loop:
-        pool, now, most, order = WorkerPool(3), [0], [0], []
+        pool, now, most, order = WorkerPool(lambda: 3), [0], [0], []
 
         async def work(number: int) -> None:
             now[0] += 1
@@ -59,6 +59,80 @@ def test_a_pool_runs_a_bounded_number_of_tasks_in_order() -> None:
 
         loop.run_until_complete(main())
         assert (most[0], order) == (3, list(range(10)))
+
+
+def test_a_pool_follows_the_room_that_it_is_told_and_loses_no_task() -> None:
+    with virtual_loop() as loop:
+        room, running, peaks, done = [5], [0], [], []
+        pool = WorkerPool(lambda: room[0])
+
+        async def work(number: int) -> None:
+            running[0] += 1
+            peaks.append(running[0])
+            await asyncio.sleep(1)
+            running[0] -= 1
+            done.append(number)
+
+        async def main() -> None:
+            for number in range(30):
+                pool.add(partial(work, number))
+            for size in (5, 1, 4):
+                room[0] = size
+                await asyncio.sleep(2.5)
+                peaks.append(running[0])
+                assert running[0] == size
+            await asyncio.sleep(30)
+
+        loop.run_until_complete(main())
+        assert (sorted(done), max(peaks), len(pool)) == (list(range(30)), 5, 0)
+
+
+def test_while_binds_wait_statuses_are_written_one_at_a_time_and_urgent_ones_at_once() -> None:
+    with virtual_loop() as loop:
+        pressed, written, running, most = [True], [], [0], [0]
+        writes = Writes(LoopClock(loop), Random(1), 4, lambda: pressed[0])
+
+        async def write(name: str) -> None:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+            await asyncio.sleep(1)
+            running[0] -= 1
+            written.append(name)
+
+        async def main() -> None:
+            for name in "abcdefghijklmnop":
+                writes.put(name, 1, partial(write, name))
+            await asyncio.sleep(2.5)
+            assert written == ["a", "b"]
+            for name in "gh":
+                writes.put(name, 2, partial(write, name), urgent=True)
+            await asyncio.sleep(1.1)
+            assert (written, most[0]) == (["a", "b", "c", "g", "h"], 3)
+            pressed[0] = False
+            await asyncio.sleep(10)
+
+        loop.run_until_complete(main())
+        assert (sorted(written), most[0], len(writes)) == (list("abcdefghijklmnop"), 4, 0)
+
+
+def test_statuses_wait_no_longer_the_more_of_them_there_are() -> None:
+    with virtual_loop() as loop:
+        running, most = [0], [0]
+        writes = Writes(LoopClock(loop), Random(1), 4, lambda: True)
+
+        async def write() -> None:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+            await asyncio.sleep(1)
+            running[0] -= 1
+
+        async def main() -> None:
+            for number in range(4 * BACKLOG):
+                writes.put(number, 1, write)
+            await asyncio.sleep(4 * BACKLOG)
+
+        loop.run_until_complete(main())
+        assert (most[0], len(writes)) == (4, 0)
 
 
 def test_of_several_writes_of_an_object_the_newest_is_made_and_never_two_at_a_time() -> None:

@@ -227,21 +227,25 @@ class Recorder:
     def evicted(self, evicted: Evicted) -> None:
         """Note an eviction that the scheduler has carried out."""
         self._evictions.append(evicted)
+        if len(self._evictions) > MOST_UNWRITTEN:
+            del self._evictions[0]
 
     def created(self, kind: str, namespace: str, name: str, user: str, groups: Sequence[str]) -> None:
-        """Note who creates an object, as the server knows it."""
+        """Note who creates an object, as the server knows it; a kind is written as `Job.batch`."""
         self._creators[kind, namespace, name] = (user, groups)
         if len(self._creators) > MOST_CREATORS:
             del self._creators[next(iter(self._creators))]
 
     async def run(self) -> None:
         """Record until cancelled; never raises but for that."""
-        following = [asyncio.ensure_future(each.run()) for each in self._reflectors]
+        following: list[asyncio.Future[None]] = []
         try:
-            await self._begin()
+            await self._begin()  # first, for what watches show is not kept while another process writes the file
+            following += [asyncio.ensure_future(each.run()) for each in self._reflectors]
             for each in self._reflectors:
                 await each.complete.wait()
             self._open = True
+            await self.flush(seen=True)
             told = thinned = self._clock.monotonic()
             while True:
                 now = self._clock.monotonic()

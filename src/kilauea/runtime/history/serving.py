@@ -122,6 +122,7 @@ class Submissions(AdmissionStep):
         user = attributes.user
         own = user.name.startswith("system:") and not user.name.startswith("system:serviceaccount:")
         if attributes.operation == "CREATE" and not attributes.subresource and not attributes.dry_run and not own:
-            name, kind = attributes.object_name(), attributes.resource.kind
-            self._recorder.created(kind, attributes.namespace, name, user.name, user.groups)
+            kind, group = attributes.resource.kind, attributes.resource.group
+            about = (f"{kind}.{group}" if group else kind, attributes.namespace, attributes.object_name())
+            self._recorder.created(*about, user.name, user.groups)
         return None

@@ -138,7 +138,7 @@ class Executor:
         self._on_failed_bind = failed
         self._tracer = tracer
         self._on_evicted = evicted
-        self._pool = WorkerPool(CONCURRENCY)
+        self._pool = WorkerPool(lambda: CONCURRENCY)
         self.claims = RESOURCE_CLAIMS
         """The kind of resource claims, in the version that the cluster serves."""
         self._releasing: set[str] = set()
@@ -148,6 +148,11 @@ class Executor:
     def __len__(self) -> int:
         """Operations that are queued or in flight."""
         return len(self._pool) + self._locks.waiting
+
+    @property
+    def pressed(self) -> bool:
+        """True while operations wait for others to end."""
+        return self._pool.waiting > 0
 
     def bind(self, bind: Bind) -> None:
         """Assume that a pod is on its node, and queue the bind."""

@@ -205,7 +205,7 @@ class LiveScheduler:
 
         self._loads = LoadReader(api, self.feed, conf, clock, tell, self._reflectors["Node"].complete.wait)
         self._device_configs = DeviceConfigReader(api, self.feed, conf, clock)
-        self._writes = Writes(clock, rng, STATUS_WRITES)
+        self._writes = Writes(clock, rng, STATUS_WRITES, lambda: self._executor.pressed)
         statuses = self._statuses = Statuses(api, self.feed, tell, self._writes, clock)
         self._executor = Executor(
             api, self.feed, tell, metrics, clock, rng, component, statuses.bind_failed, tracer, evicted

@@ -12,7 +12,7 @@ from kilauea.runtime.history.recorder import Recorder
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once, in_thread
 from kilauea.runtime.settings import plain
-from kilauea.runtime.tasks import collect_seldom_after, take_short_turns
+from kilauea.runtime.tasks import collect_seldom_after, take_short_turns, until
 from kilauea.simulator.extensions import BUILT_IN, Extensions
 from kilauea.telemetry.metrics import SchedulerMetrics
 
@@ -31,7 +31,7 @@ class SchedulerOptions:
         scheduler_conf: file with the configuration; None for the built-in one.
         strict: without a valid file, do not start.
         live: options of scheduling.
-        history: folder in which a history of jobs is kept; None to keep none.
+        history: folder in which the process that leads keeps a history of jobs; None to keep none.
     """
 
     daemon: DaemonOptions
@@ -78,6 +78,9 @@ async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensio
 
         await daemon.serve_pages(live.not_ready, metrics.registry, PAGES_OPTIONS, settings)
         work = [live.watch(), collect_seldom_after(live.complete())]
-        if history is not None:
-            work.append(history.run())
-        await daemon.run(stop, work, lead=live.schedule)
+
+        async def lead() -> None:
+            # One process writes a history: the one that leads, as only it knows for whom it evicts.
+            await until(stop, [live.schedule(), *([history.run()] if history is not None else [])])
+
+        await daemon.run(stop, work, lead)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from kilauea.api.kinds import KUBERNETES_GROUP, KUBERNETES_POD_GROUPS
@@ -72,6 +73,8 @@ class Statuses:
         """The version in which PodGroups of Kubernetes are served."""
         self._sizes: dict[str, int] = {}
         """Number of pods of the groups that lacked pods in the previous cycle."""
+        self._changed: set[str] = set()
+        """Groups that were not written in the latest full cycle, as their pods had just been placed."""
         self._cycle = 0
 
     @property
@@ -88,7 +91,7 @@ class Statuses:
         if not all_:
             return
         self._report_waiting(groups)
-        for key in sorted(self._outcomes.keys() | self._feed.touched):
+        for key in sorted((self._outcomes.keys() | self._feed.touched) - self._changing(plan)):
             self._put_group(key)
         for key in sorted(self._feed.kubernetes_groups.keys() & (groups.keys() | self._feed.touched)):
             self._put_kubernetes_group(key)
@@ -98,6 +101,12 @@ class Statuses:
         self._put_queues(held)
 
     # --- pod groups
+
+    def _changing(self, plan: Plan) -> set[str]:
+        """Return groups whose pods this cycle has placed, but not the previous one: the next will say more of them."""
+        tasks = self._feed.state.tasks
+        self._changed = {tasks[bind.pod].group for bind in plan.binds if bind.pod in tasks} - self._changed
+        return self._changed
 
     def _assume(self, key: str, outcome: GroupOutcome) -> None:
         """Assume that a group is in the phase of the plan."""
@@ -119,14 +128,14 @@ class Statuses:
         self._feed.assumed.phases[key] = Phased(uid, outcome.phase)
         self._feed.reconsider_group(key)
         if not self._feed.state.jobs[key].tasks:
-            self._put_group(key)  # its pods are created once it is admitted
+            self._put_group(key, urgent=True)  # its pods are created once it is admitted
 
     def _outcome(self, key: str, uid: str) -> GroupOutcome | None:
         """Return the decision about a group that is not written yet."""
         said = self._outcomes.get(key)
         return said.outcome if said is not None and said.uid == uid else None
 
-    def _put_group(self, key: str) -> None:
+    def _put_group(self, key: str, *, urgent: bool = False) -> None:
         group, job = self._feed.groups.get(key), self._feed.state.jobs.get(key)
         if group is None or job is None:
             self._outcomes.pop(key, None)
@@ -141,7 +150,8 @@ class Statuses:
             if self._feed.assumed.phases.pop(key, None) is not None:
                 self._feed.reconsider_group(key)
             return
-        self._writes.put(("PodGroup", key), (uid, content), lambda: self._write_group(key, uid, content, latest))
+        work = partial(self._write_group, key, uid, content, latest)
+        self._writes.put(("PodGroup", key), (uid, content), work, urgent=urgent)
 
     async def _write_group(
         self, key: str, uid: str, content: group_status.Content, outcome: GroupOutcome | None

@@ -19,34 +19,52 @@ log = logging.getLogger(__name__)
 Work = Callable[[], Awaitable[None]]
 
 
-class WorkerPool:
-    """Runs tasks in order of arrival, at most `size` at a time."""
+BACKLOG = 500
+"""Statuses that wait while binds do, for each more that is written at a time."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+
+class WorkerPool:
+    """Runs tasks in order of arrival, as many at a time as `room` says, which is asked again after each."""
+
+    def __init__(self, room: Callable[[], int]) -> None:
+        self._room = room
         self._waiting: deque[Work] = deque()
+        self._workers = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """Tasks that are queued or running."""
-        return len(self._waiting) + len(self._tasks)
+        return len(self._waiting) + self._workers
 
     def add(self, work: Work) -> None:
         """Queue a task."""
         self._waiting.append(work)
-        if len(self._tasks) < self._size:
+        self._grow()
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that do not run yet."""
+        return len(self._waiting)
+
+    def _grow(self) -> None:
+        if self._waiting and self._workers < self._room():
+            self._workers += 1
             # A worker outlives the task that adds the first work, and so is not part of that one's trace.
             task = asyncio.get_running_loop().create_task(self._work(), context=Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
-        while self._waiting:
-            work = self._waiting.popleft()
-            try:
-                await work()
-            except Exception:
-                log.exception("a task failed")
+        try:
+            while self._waiting and self._workers <= self._room():
+                work = self._waiting.popleft()
+                try:
+                    await work()
+                except Exception:
+                    log.exception("a task failed")
+                self._grow()
+        finally:
+            self._workers -= 1
 
     async def close(self) -> None:
         """Drop queued tasks and wait for running ones."""
@@ -60,18 +78,29 @@ class Write:
 
     content: Any
     work: Work
+    urgent: bool
 
 
 class Writes:
     """Writes statuses: only the newest of each object, one write at a time, with retries after a pause.
 
-    A write whose content is already being written is skipped.
+    A write whose content is already being written is skipped. Most writes leave the server to binds that wait, and
+    nearly all of them wait meanwhile: each costs the server more than a bind. Urgent ones do not.
+
+    Args:
+        clock: for pauses.
+        rng: jitter of pauses.
+        size: writes at a time.
+        pressed: returns True while binds wait.
     """
 
-    def __init__(self, clock: Clock, rng: Random, size: int) -> None:
+    def __init__(self, clock: Clock, rng: Random, size: int, pressed: Callable[[], bool] = lambda: False) -> None:
         self._clock = clock
         self._rng = rng
-        self._pool = WorkerPool(size)
+        self._size = size
+        self._pressed = pressed
+        self._pool = WorkerPool(self._room)
+        self._urgent = WorkerPool(lambda: size)
         self._wanted: dict[Hashable, Write] = {}
         self._busy: dict[Hashable, Write] = {}
         self._failures: dict[Hashable, int] = {}
@@ -81,22 +110,33 @@ class Writes:
         """Number of objects that are not written yet."""
         return len(self._wanted.keys() | self._busy.keys() | self._pausing.keys())
 
-    def put(self, name: Hashable, content: Any, work: Work) -> None:
+    def _room(self) -> int:
+        """Writes at a time that are not urgent."""
+        return min(1 + self._pool.waiting // BACKLOG, self._size) if self._pressed() else self._size
+
+    def put(self, name: Hashable, content: Any, work: Work, *, urgent: bool = False) -> None:
         """Queue the write of an object; `work` raises `ApiError` if it fails."""
-        write = Write(content, work)
-        newest = self._wanted.get(name) or self._busy.get(name)
-        if newest is not None and newest.content == content:
+        known, busy = self._wanted.get(name), self._busy.get(name)
+        if known is None and busy is not None and busy.content == content:
             return
-        known = name in self._wanted
-        self._wanted[name] = write
-        if not (known or name in self._busy or name in self._pausing):
-            self._pool.add(lambda: self._write(name))
+        if known is not None and known.content == content and known.urgent >= urgent:
+            return
+        self._wanted[name] = Write(content, work, urgent or (known is not None and known.urgent))
+        if name in self._busy or name in self._pausing:
+            return
+        if known is None or known.urgent < urgent:
+            self._add(name)
+
+    def _add(self, name: Hashable) -> None:
+        (self._urgent if self._wanted[name].urgent else self._pool).add(lambda: self._write(name))
 
     def busy(self, name: Hashable) -> bool:
         """True if an object is queued or being written."""
         return name in self._wanted or name in self._busy
 
     async def _write(self, name: Hashable) -> None:
+        if name in self._busy:
+            return  # it became urgent while it waited, and is written already
         write = self._wanted.pop(name, None)
         if write is None:
             return
@@ -109,7 +149,7 @@ class Writes:
         finally:
             del self._busy[name]
             if name in self._wanted and name not in self._pausing:
-                self._pool.add(lambda: self._write(name))
+                self._add(name)
 
     def _failed(self, name: Hashable, write: Write, error: ApiError) -> None:
         """Retry later, unless the object is gone or newer content is wanted by then."""
@@ -125,11 +165,13 @@ class Writes:
     async def _again(self, name: Hashable, seconds: float) -> None:
         await self._clock.sleep(seconds)
         del self._pausing[name]
-        self._pool.add(lambda: self._write(name))
+        if name in self._wanted:
+            self._add(name)
 
     async def close(self) -> None:
         """Drop queued tasks and wait for running ones."""
         for task in self._pausing.values():
             task.cancel()
         self._wanted.clear()
+        await self._urgent.close()
         await self._pool.close()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import LEASES, NODES, PODS
+from kilauea.api.ports import Key, Outcome, View
 from kilauea.api.times import format_time
 from kilauea.controllers.nodes.controller import NodeLifecycleController
 from support.controlled import Cluster
@@ -93,6 +94,51 @@ def test_a_silent_node_is_unreachable_and_its_pods_go_when_their_patience_is_ove
     cluster.wait(300)
     going_now = {each["metadata"]["name"] for each in cluster.all(PODS) if each["metadata"].get("deletionTimestamp")}
     assert going_now == {"short", "usual"}
+
+
+@pytest.mark.parametrize("first", ["taint", "pod"])
+def test_a_pod_goes_from_a_node_that_drives_it_away_whichever_comes_first(cluster: Cluster, first: str) -> None:
+    if first == "pod":
+        cluster.say(pod(cluster), "Running")
+        cluster.settle()
+    away = [{"key": "mine", "effect": "NoExecute"}]
+    cluster.patch(NODES, "n", {"spec": {"taints": away}})
+    cluster.settle()
+    if first == "taint":
+        cluster.say(pod(cluster), "Running")
+        cluster.wait(2)
+    assert cluster.get(PODS, "p")["metadata"]["deletionTimestamp"]
+
+
+def test_pods_that_come_to_a_node_that_is_not_ready_serve_no_more(cluster: Cluster) -> None:
+    report(cluster, status="False")
+    cluster.settle()
+    tolerations = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}]
+    cluster.say(pod(cluster, tolerations=tolerations), "Running")
+    cluster.wait(2)
+    (ready,) = [each for each in cluster.get(PODS, "p")["status"]["conditions"] if each["type"] == "Ready"]
+    assert ready["status"] == "False"
+
+
+def test_pods_on_a_node_that_is_well_give_nothing_to_do(cluster_of: Callable[..., Cluster]) -> None:
+    looked: list[str] = []
+
+    class Counting(NodeLifecycleController):
+        def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+            looked.append(key.name)
+            return super().reconcile(key, view, now)
+
+    cluster = cluster_of(Counting())
+    node(cluster)
+    cluster.settle()
+    looked.clear()
+    for number in range(5):
+        cluster.say(pod(cluster, f"p{number}"), "Running")
+    cluster.wait(2)
+    assert looked == []
+    pod(cluster, "lost", on="gone")
+    cluster.wait(2)
+    assert looked == ["gone"]
 
 
 def test_a_lease_that_is_renewed_keeps_a_node(cluster: Cluster) -> None:

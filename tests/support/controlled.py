@@ -52,6 +52,8 @@ class Cluster:
     def _changed(self, controller: Controller, interest: Interest, old: Obj | None, new: Obj | None) -> None:
         for obj in (old, new):
             for key in interest.keys(obj) if obj is not None else ():
+                if interest.unless is not None and interest.unless(key, self.cache):
+                    continue
                 self._due[controller, key] = 0
 
     def refresh(self) -> None:

@@ -395,6 +395,9 @@ class Interest:
             makes the controller look; every change does if there is no such function.
         signs: paths of fields of which an object has at least one if it concerns any key or is in any index, unless
             it is deleted; None for no such fields. Of objects without them a view need not read more than their keys.
+        unless: returns True for a key about which, as the view is, a change of an object of this kind gives nothing to
+            do, such as that of a node that is well when a pod comes; what makes it False must concern the key, too.
+            None for no such keys.
     """
 
     resource: Resource
@@ -406,6 +409,7 @@ class Interest:
     fields: tuple[str, ...] | None = None
     matters: Callable[[Obj | None, Obj | None], bool] | None = None
     signs: tuple[str, ...] | None = None
+    unless: Callable[[Key, View], bool] | None = None
 
 
 class Controller(Protocol):

@@ -64,6 +64,8 @@ def _claim_key(claim: Obj) -> Iterable[Key]:
 def _keys_of_pod(pod: Obj) -> Iterable[Key]:
     """A pod concerns itself, if it needs claims of its own, and all its claims."""
     namespace, asked = pod["metadata"]["namespace"], spec_of(pod).get("resourceClaims") or ()
+    if not asked and "extendedResourceClaimStatus" not in status_of(pod):  # as in most pods, and it is asked of all
+        return ()
     keys = [_key(CLAIM, namespace, name) for name in claims_of(pod)]
     if any(each.get("resourceClaimTemplateName") for each in asked):
         keys.append(_key(POD, namespace, name_of(pod)))

@@ -351,6 +351,32 @@ def test_many_changes_make_one_look_where_looks_may_be_put_off() -> None:
         world.run(test())
 
 
+def test_a_key_is_left_out_as_long_as_the_view_shows_that_there_is_nothing_to_do() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            key = Key("default", "all")
+
+            def is_quiet(key: Key, view: View) -> bool:
+                return view.get(SECRETS, Key("default", "alarm")) is None
+
+            by_alarm = Interest(SECRETS, lambda obj: [key])
+            controller = Calls(
+                lambda key, view, now: Outcome(), Interest(MAPS, lambda obj: [key], unless=is_quiet), by_alarm
+            )
+            drive(world, controller)
+            await make(world, *NAMES)
+            await asyncio.sleep(5)
+            assert controller.calls == []
+            await world.calm.create(SECRETS, "default", {"metadata": {"name": "alarm"}})
+            await asyncio.sleep(5)
+            await make(world, "later")
+            await asyncio.sleep(5)
+            assert len(controller.calls) == 2
+
+        world.run(test())
+
+
 def test_a_look_that_is_due_for_another_reason_is_not_put_off() -> None:
     with virtual_api(1) as world:
 

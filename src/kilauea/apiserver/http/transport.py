@@ -7,6 +7,7 @@ import logging
 import re
 import ssl
 import zlib
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from urllib.parse import unquote
@@ -34,6 +35,8 @@ from kilauea.apiserver.status import ApiFault
 LARGEST_BODY = 3 * 1024 * 1024
 LARGEST_HEAD = 1024 * 1024
 """Bytes of a request line or header; selectors can be long."""
+READ_BYTES = 64 * 1024
+"""Bytes of an encrypted connection that are read at once: each connection has a buffer of this size, also at rest."""
 COMPRESSED_FROM = 128 * 1024
 """Bytes of an answer from which it is compressed, if the client takes that."""
 PATIENCE = 30.0
@@ -90,6 +93,7 @@ class Transport:
         """
         await self._runner.setup()
         logging.getLogger("asyncio").addFilter(_SELDOM)
+        SSLProtocol.max_size = READ_BYTES  # asyncio takes 256 KiB, and has no option for it
         self._listening = await asyncio.get_running_loop().create_server(
             self._connections, host, port, ssl=self._tls, backlog=128, ssl_handshake_timeout=HEAD_SECONDS
         )

@@ -9,7 +9,7 @@ from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Rec
 from kilauea.api.times import SECOND
 from kilauea.controllers.nodes.eviction import lost, stay_left, taint_eviction, unready
 from kilauea.controllers.nodes.health import GRACE_SECONDS, last_heartbeat, readiness, taints, unknown
-from kilauea.controllers.objects import condition_of, is_going, no_keys, own_key, spec_of, uid_of
+from kilauea.controllers.objects import condition_of, is_going, name_of, no_keys, own_key, spec_of, uid_of
 from kilauea.controllers.pods import is_finished
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -33,6 +33,20 @@ def _keys_of_pod(pod: Obj) -> Iterable[Key]:
     return (Key("", name),) if name else ()
 
 
+WELL = "well"
+
+
+def _name_if_well(node: Obj) -> str:
+    """An index: the name of a node on which pods may come and stay, by what it says."""
+    driving = any(each["effect"] == "NoExecute" for each in spec_of(node).get("taints") or ())
+    return "" if driving or readiness(node) != "True" else name_of(node)
+
+
+def _is_well(key: Key, view: View) -> bool:
+    """Return True for a node that pods need not be looked at for; that it no longer is well is a change of the node."""
+    return bool(view.indexed(NODES, WELL, key.name))
+
+
 EVERYWHERE = Key("", "")
 """Reconciled at the start: nodes may have been deleted while the controller was down, so that there is no event."""
 
@@ -46,8 +60,8 @@ class NodeLifecycleController:
 
     name = "node-lifecycle-controller"
     interests = (
-        Interest(NODES, own_key, always=(EVERYWHERE,)),
-        Interest(PODS, _keys_of_pod, indexes={NODE_NAME: node_of}, delay=ARRIVAL_SECONDS),
+        Interest(NODES, own_key, indexes={WELL: _name_if_well}, always=(EVERYWHERE,)),
+        Interest(PODS, _keys_of_pod, indexes={NODE_NAME: node_of}, delay=ARRIVAL_SECONDS, unless=_is_well),
         Interest(LEASES, no_keys),
     )
 

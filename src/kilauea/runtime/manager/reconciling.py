@@ -191,7 +191,10 @@ class Driver:
 
     def _queue(self, worker: ControllerWorker, interest: Interest, keys: Iterable[Key], new: Obj | None) -> None:
         """Queue the keys of an object that has changed."""
+        unless = interest.unless
         for key in keys:
+            if unless is not None and unless(key, self._cache):
+                continue
             if interest.delay:
                 self._timers.bring_forward((worker, key, True), interest.delay)
             else:

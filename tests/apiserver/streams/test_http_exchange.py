@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kilauea.apiserver.streams.http_exchange import ExchangeError, exchange
+from kilauea.apiserver.streams.http_exchange import Answer, ExchangeError, exchange
 
 
 class Scripted:
@@ -38,6 +38,7 @@ def ask(
 
     async def story() -> tuple[int, bytes]:
         found = await exchange(connection, method, target, {"host": "a:80"}, body)
+        assert isinstance(found, Answer)
         return found.status, b"".join([part async for part in found.body])
 
     return (*asyncio.run(story()), connection)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from sys import intern
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -496,12 +497,12 @@ class Recording:
             submitted, resources, task, run_time = old.submitted, old.resources, old.task, old.run_time
         else:
             submitted, resources = moment(meta.creation_timestamp) or 0, amounts_of(spec)
-            task, run_time = meta.notes.get(TASK) or "", declared_time(meta.notes)
-        return PodRecord(
+            task, run_time = intern(meta.notes.get(TASK) or ""), declared_time(meta.notes)
+        return PodRecord(  # what many pods have in common is in memory once
             uid=meta.uid,
-            namespace=meta.namespace,
+            namespace=intern(meta.namespace),
             name=meta.name,
-            job=old.job if old is not None else self._job_of(pod, group, queue),
+            job=old.job if old is not None else intern(self._job_of(pod, group, queue)),
             queue=queue,
             task=task,
             resources=resources,
@@ -509,7 +510,7 @@ class Recording:
             bound=bound,
             started=runs.started or (old.started if old is not None else None),
             ended=max(ended, bound or submitted) if ended is not None else None,
-            node=spec.node_name or "",
+            node=intern(spec.node_name or ""),
             state=state,
             reason=reason,
             exit_code=runs.exit_code,

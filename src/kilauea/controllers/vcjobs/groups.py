@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from kilauea.api.kinds import POD_GROUPS, VC_JOBS
 from kilauea.api.ports import Obj
 from kilauea.api.wellknown import TASK_ROLE
-from kilauea.controllers.identity import Same
 from kilauea.controllers.objects import annotations_of, labels_of, owner_reference, spec_of
 from kilauea.controllers.pod_usage import Amounts, pod_usage, times
+from kilauea.controllers.remembering import Remembered
 from kilauea.controllers.vcjobs.delays import NOTE
 from kilauea.controllers.vcjobs.names import PARTITION_ID, group_name, queue_of, task_name
-from kilauea.controllers.vcjobs.work import SPECS
 
 Task = Mapping[str, Any]
 _ABOUT_THE_JOB = frozenset({"kubectl.kubernetes.io/last-applied-configuration", NOTE})
@@ -70,19 +68,18 @@ def _kept(job: Obj, priorities: Callable[[str], int]) -> Mapping[str, Any]:
     spec = spec_of(job)
     own = spec.get("priorityClassName") or ""
     names = [(_pod_spec(task).get("priorityClassName") or own) for task in spec.get("tasks") or ()]
-    return _fields(Same(spec), tuple(priorities(name) if name else 0 for name in names))
+    return _fields(spec, tuple(priorities(name) if name else 0 for name in names))
 
 
-@lru_cache(maxsize=SPECS)
-def _fields(spec: Same[Mapping[str, Any]], priorities: tuple[int, ...]) -> Mapping[str, Any]:
+@Remembered
+def _fields(spec: Mapping[str, Any], priorities: tuple[int, ...]) -> Mapping[str, Any]:
     """The fields of a group that follow the specification of its job, and the priorities of its tasks."""
-    given = spec.thing
-    tasks: Sequence[Task] = given.get("tasks") or ()
+    tasks: Sequence[Task] = spec.get("tasks") or ()
     fields: dict[str, Any] = {
-        "minMember": given.get("minAvailable", 0),
+        "minMember": spec.get("minAvailable", 0),
         "minTaskMember": {task_name(each): minimum_of(each) for each in tasks},
-        "minResources": _resources(given, priorities),
-        "priorityClassName": given.get("priorityClassName"),
+        "minResources": _resources(spec, priorities),
+        "priorityClassName": spec.get("priorityClassName"),
         "subGroupPolicy": [_sub_group(each) for each in tasks if each.get("partitionPolicy")],
     }
     return {name: value for name, value in fields.items() if value or name in ("minMember", "minTaskMember")}

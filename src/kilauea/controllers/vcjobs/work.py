@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from kilauea.api.ports import Key, Obj, key_of
 from kilauea.api.task_order import OrderedTask, endless_wait, late_tasks
 from kilauea.api.times import parse_duration
-from kilauea.controllers.identity import Same
 from kilauea.controllers.objects import annotations_of, name_of, spec_of, status_of, uid_of
+from kilauea.controllers.remembering import Remembered
 from kilauea.controllers.vcjobs.machine import PHASES, RESTART_JOB, RESTARTING
 
 POD_PENDING = "PodPending"
@@ -24,8 +23,6 @@ MOST_PODS = 100_000
 """Pods of one job at most: a cluster must survive a mistyped number."""
 MAX_RETRY = 3
 """Restarts of a job, or of the containers of a task, if the job does not say."""
-SPECS = 1024
-"""Specifications of which is kept what was read from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +88,11 @@ class Task:
         return OrderedTask(self.name, self.replicas, self.minimum, ready_at, self.needs, self.needs_all)
 
 
-@lru_cache(maxsize=SPECS)
-def _read(spec: Same[Mapping[str, Any]]) -> tuple[tuple[Task, ...], tuple[Policy, ...], int]:
+@Remembered
+def _read(spec: Mapping[str, Any]) -> tuple[tuple[Task, ...], tuple[Policy, ...], int]:
     """The tasks of a specification, the policies of the whole job, and the pods of all tasks."""
-    tasks = tuple(map(_task, spec.thing.get("tasks") or ()))
-    return tasks, _policies(spec.thing), sum(task.replicas for task in tasks)
+    tasks = tuple(map(_task, spec.get("tasks") or ()))
+    return tasks, _policies(spec), sum(task.replicas for task in tasks)
 
 
 class Work:
@@ -119,7 +116,7 @@ class Work:
         self._spec, self.status = spec_of(self.obj), status_of(job)
         phase = str((self.status.get("state") or {}).get("phase") or "")
         self.phase = phase if phase in PHASES else ""
-        self.tasks, self.policies, self.replicas = _read(Same(self._spec))
+        self.tasks, self.policies, self.replicas = _read(self._spec)
 
     @property
     def excess(self) -> str:

@@ -65,11 +65,12 @@ class Bystander(threading.Thread):
         self.answers = 0
 
     def run(self) -> None:
-        """Ask until it is told to end."""
+        """Ask until it is told to end, and at least once."""
         where = urllib.parse.urlsplit(self._server.url)
         head = {"Authorization": f"Bearer {self._server.token}", "Content-Type": "application/merge-patch+json"}
         connection = http.client.HTTPSConnection(where.hostname or "", where.port, context=self._server.tls())
-        while not self._done.wait(0.01):
+        over = False
+        while not over:
             body = json.dumps({"data": {"count": str(self.answers)}})
             for method, sent in (("GET", None), ("PATCH", body)):
                 waits = [CoreWaits(self._server.process.pid), CoreWaits(os.getpid())]
@@ -82,6 +83,7 @@ class Bystander(threading.Thread):
                 if seconds > self.slowest:
                     self.slowest = max(self.slowest, seconds - sum(each.most() for each in waits))
                 self.answers += 1
+            over = self._done.wait(0.01)
         connection.close()
 
     def end(self) -> None:

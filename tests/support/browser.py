@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -101,10 +102,12 @@ class Page:
 async def browser(folder: Path) -> AsyncIterator[Page]:
     """A tab of a browser with a profile in a folder."""
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--hide-scrollbars"]
+    scratch = tempfile.mkdtemp(prefix="browser-")  # short, as it holds a socket; a browser that is killed leaves it
     process = subprocess.Popen(
         [program(), *options, f"--user-data-dir={folder}", "about:blank"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env=os.environ | {"TMPDIR": scratch},
         start_new_session=True,
     )
     try:
@@ -120,6 +123,7 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 async def _port(file: Path) -> str:

@@ -155,7 +155,7 @@ def complete(call: Call, obj: Object, old: Object | None = None) -> None:
 
 
 def fill_status(call: Call, obj: Object) -> None:
-    """Fill in what the status of an object of a built-in kind always has."""
+    """Fill in what the status of a new object of a built-in kind always has."""
     schema = None if call.resource.is_custom else call.resource.schema.properties.get("status")
     if schema is not None:
         apply_defaults(schema, obj.setdefault("status", {}))

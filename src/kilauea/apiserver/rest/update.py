@@ -25,7 +25,6 @@ from kilauea.apiserver.rest.objects import (
     complete,
     decode,
     encoder,
-    fill_status,
     kept_metadata,
     metadata_of,
     note_manager,
@@ -77,8 +76,7 @@ async def change_object(
         change: may be called several times, each time with the object as it is by then.
         track: whether to note changed fields as set by the caller; a server-side apply has done that.
         whole: whether the change is a whole object, whose missing resourceVersion must be allowed by the kind.
-        shares: whether the change is of the status alone, and leaves the object that it is given as it is: the result
-            shares all other parts with it, which need not be looked at again.
+        shares: whether the change leaves the object that it is given as it is, and shares parts of it.
     """
     store = call.backend.store
     for _ in range(TRIES):
@@ -89,7 +87,7 @@ async def change_object(
         old = decode(served)
         obj = change(old if shares else decode(served))
         _settle(call, obj, old, current, whole)
-        await _prepare(call, obj, old, track, only_status=shares)
+        await _prepare(call, obj, old, track)
         if same_but_for_times(obj, old):
             return served
         value = await write_change(call, obj, old, current)
@@ -148,14 +146,11 @@ def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) 
     metadata["name"] = before["name"]
 
 
-async def _prepare(call: Call, obj: Object, old: Object, track: bool, *, only_status: bool = False) -> None:
+async def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     """Defaults, what only the server may say, checks, and the managers' book."""
     backend, strategy = call.backend, call.resource.strategy
     part = call.subresource.name if call.subresource else ""
-    if only_status:
-        fill_status(call, obj)
-    else:
-        complete(call, obj, old)
+    complete(call, obj, old)
     if track:
         note_manager(call, old, obj)
     kept_metadata(obj, old)
@@ -168,7 +163,7 @@ async def _prepare(call: Call, obj: Object, old: Object, track: bool, *, only_st
         strategy.prepare_update(obj, old)
     else:
         strategy.prepare_part(obj, old, part)
-    causes = [] if only_status else check_metadata(call, obj) + check_changed_metadata(obj, old)
+    causes = check_metadata(call, obj) + check_changed_metadata(obj, old)
     if part == "status":
         causes += strategy.validate_status(obj, old)
     else:

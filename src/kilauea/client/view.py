@@ -148,6 +148,10 @@ class Cache:
         """All objects of a kind, or those of a namespace, in order of their keys."""
         return self._indexers[resource].all(namespace)
 
+    def count(self, resource: Resource) -> int:
+        """The number of objects of a kind, none of which is decoded for that."""
+        return len(self._indexers[resource])
+
     def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
         """Objects of a kind of which the one with this uid is an owner, in order of their keys."""
         return self._indexers[resource].owned(uid)

@@ -97,11 +97,11 @@ class Advisor:
 
     async def look(self) -> None:
         """Find advice for the groups that wait, and record it if it is new."""
+        if sum(map(self._cache.count, FOLLOWED)) > MOST_OBJECTS:  # what is too large is not even decoded
+            return
         waiting = [group for group in self._cache.list(POD_GROUPS) if _waits(group)]
         if not waiting:
             self._told.clear()
-            return
-        if sum(len(self._cache.list(each)) for each in FOLLOWED) > MOST_OBJECTS:  # do not read what is too large
             return
         try:
             found = await read_snapshot(self._api)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,28 @@ def test_a_gang_runs_whole_and_its_group_says_so(live: Live) -> None:
     assert live.condition(GROUPS_OF_PODS, "train", "Scheduled")["status"] == "True"
     assert live.reasons("PodGroup", "train") == ["Scheduled"]
     assert live.reasons("Pod", "train-0") == ["Scheduled"]
+
+
+def test_statuses_of_groups_are_written_while_the_binds_of_others_never_stop(live: Live) -> None:
+    live.node("large", cpu="400")
+    names = [f"train-{number:02}" for number in range(16)]
+    live.start()
+    for name in names:
+        live.group(name, 1)
+    live.wait(5)
+
+    async def slow(method: str, target: str) -> None:
+        await asyncio.sleep(30 if target.endswith("/binding") else 3 if "/podgroups/" in target else 0)
+
+    live.wire.before = slow
+    for number in range(70):
+        live.pod(f"rush-{number}")
+    live.wait(1)
+    for name in names:
+        live.phase(f"{name}-0", "Running")
+    live.wait(15)
+    assert [live.get(GROUPS_OF_PODS, name)["status"].get("running") for name in names] == [1] * len(names)
+    assert live.wire.count("POST", "/binding") < len(names) + 70  # the rush goes on
 
 
 def test_a_group_without_pods_is_admitted_at_once_because_its_pods_wait_for_that(live: Live) -> None:

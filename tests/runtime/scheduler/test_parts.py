@@ -18,7 +18,7 @@ from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.debounce import LONGEST, Debounce
 from kilauea.runtime.scheduler.group_status import content_of, patch_of, wanted
 from kilauea.runtime.scheduler.pod_status import Room, mended_by_nodes
-from kilauea.runtime.scheduler.workers import BACKLOG, WorkerPool, Writes
+from kilauea.runtime.scheduler.workers import BACKLOG, LATEST, LOOK, WorkerPool, Writes
 from kilauea.telemetry.metrics import SchedulerMetrics
 from support.virtual_time import LoopClock, virtual_loop
 
@@ -133,6 +133,48 @@ def test_statuses_wait_no_longer_the_more_of_them_there_are() -> None:
 
         loop.run_until_complete(main())
         assert (most[0], len(writes)) == (4, 0)
+
+
+def test_however_long_binds_wait_a_status_waits_for_them_a_few_seconds_only() -> None:
+    with virtual_loop() as loop:
+        clock = LoopClock(loop)
+        writes = Writes(clock, Random(1), 4, lambda: True)
+        put: dict[int, float] = {}
+        late: list[float] = []
+
+        async def write(number: int) -> None:
+            late.append(loop.time() - put[number])
+            await asyncio.sleep(1)
+
+        async def main() -> None:
+            for number in range(300):  # three a second, and one is written in a second
+                put[number] = loop.time()
+                writes.put(number, 1, partial(write, number))
+                await asyncio.sleep(1 / 3)
+            await asyncio.sleep(2 * LATEST)
+
+        loop.run_until_complete(main())
+        assert (len(late), len(writes)) == (300, 0)
+        assert LATEST <= max(late) <= LATEST + 1
+
+
+def test_a_status_whose_write_hangs_keeps_the_others_waiting_a_few_seconds_only() -> None:
+    with virtual_loop() as loop:
+        writes = Writes(LoopClock(loop), Random(1), 4, lambda: True)
+        written: dict[str, float] = {}
+
+        async def write(name: str) -> None:
+            await asyncio.sleep(60 if name == "hangs" else 0.1)
+            written[name] = loop.time()
+
+        async def main() -> None:
+            for name in ("hangs", "a", "b", "c"):
+                writes.put(name, 1, partial(write, name))
+            await asyncio.sleep(LATEST + LOOK + 0.5)
+            assert sorted(written) == ["a", "b", "c"]
+            await writes.close()
+
+        loop.run_until_complete(main())
 
 
 def test_of_several_writes_of_an_object_the_newest_is_made_and_never_two_at_a_time() -> None:

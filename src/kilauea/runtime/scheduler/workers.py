@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from kilauea.api.ports import ApiError, Clock
+from kilauea.api.times import SECOND
 from kilauea.client.backoff import pause
 
 log = logging.getLogger(__name__)
@@ -21,14 +22,25 @@ Work = Callable[[], Awaitable[None]]
 
 BACKLOG = 500
 """Statuses that wait while binds do, for each more that is written at a time."""
+LATEST = 5.0
+"""Seconds after which a status that waits no longer leaves the server to binds."""
+LOOK = 1.0
+"""Seconds between looks for such a status, which matter while the writes under way do not end."""
 
 
 class WorkerPool:
     """Runs tasks in order of arrival, as many at a time as `room` says, which is asked again after each."""
 
-    def __init__(self, room: Callable[[], int]) -> None:
+    def __init__(self, room: Callable[[], int], now: Callable[[], int] = lambda: 0) -> None:
+        """Make a pool.
+
+        Args:
+            room: how many tasks may run.
+            now: the time at which tasks arrive, for `oldest`.
+        """
         self._room = room
-        self._waiting: deque[Work] = deque()
+        self._now = now
+        self._waiting: deque[tuple[int, Work]] = deque()
         self._workers = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -38,15 +50,21 @@ class WorkerPool:
 
     def add(self, work: Work) -> None:
         """Queue a task."""
-        self._waiting.append(work)
-        self._grow()
+        self._waiting.append((self._now(), work))
+        self.grow()
 
     @property
     def waiting(self) -> int:
         """Tasks that do not run yet."""
         return len(self._waiting)
 
-    def _grow(self) -> None:
+    @property
+    def oldest(self) -> int | None:
+        """When the task that waits first arrived; None if none waits."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def grow(self) -> None:
+        """Start one more worker if there is work and room for it."""
         if self._waiting and self._workers < self._room():
             self._workers += 1
             # A worker outlives the task that adds the first work, and so is not part of that one's trace.
@@ -57,12 +75,12 @@ class WorkerPool:
     async def _work(self) -> None:
         try:
             while self._waiting and self._workers <= self._room():
-                work = self._waiting.popleft()
+                _, work = self._waiting.popleft()
+                self.grow()
                 try:
                     await work()
                 except Exception:
                     log.exception("a task failed")
-                self._grow()
         finally:
             self._workers -= 1
 
@@ -85,7 +103,8 @@ class Writes:
     """Writes statuses: only the newest of each object, one write at a time, with retries after a pause.
 
     A write whose content is already being written is skipped. Most writes leave the server to binds that wait, and
-    nearly all of them wait meanwhile: each costs the server more than a bind. Urgent ones do not.
+    nearly all of them wait meanwhile: each costs the server more than a bind. Urgent ones do not, and none does after
+    `LATEST` seconds: however long binds go on, statuses are written as fast as without them from then on.
 
     Args:
         clock: for pauses.
@@ -99,12 +118,13 @@ class Writes:
         self._rng = rng
         self._size = size
         self._pressed = pressed
-        self._pool = WorkerPool(self._room)
+        self._pool = WorkerPool(self._room, clock.monotonic)
         self._urgent = WorkerPool(lambda: size)
         self._wanted: dict[Hashable, Write] = {}
         self._busy: dict[Hashable, Write] = {}
         self._failures: dict[Hashable, int] = {}
         self._pausing: dict[Hashable, asyncio.Task[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         """Number of objects that are not written yet."""
@@ -112,7 +132,14 @@ class Writes:
 
     def _room(self) -> int:
         """Writes at a time that are not urgent."""
-        return min(1 + self._pool.waiting // BACKLOG, self._size) if self._pressed() else self._size
+        if not self._pressed() or self._is_late():
+            return self._size
+        return min(1 + self._pool.waiting // BACKLOG, self._size)
+
+    def _is_late(self) -> bool:
+        """True if a status has waited too long."""
+        oldest = self._pool.oldest
+        return oldest is not None and self._clock.monotonic() - oldest >= LATEST * SECOND
 
     def put(self, name: Hashable, content: Any, work: Work, *, urgent: bool = False) -> None:
         """Queue the write of an object; `work` raises `ApiError` if it fails."""
@@ -129,6 +156,15 @@ class Writes:
 
     def _add(self, name: Hashable) -> None:
         (self._urgent if self._wanted[name].urgent else self._pool).add(lambda: self._write(name))
+        if self._pool.waiting and self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look(), context=Context())
+
+    async def _look(self) -> None:
+        """Start more writes once one is late, also while none of those under way ends."""
+        while self._pool.waiting:
+            await self._clock.sleep(LOOK)
+            self._pool.grow()
+        self._looking = None
 
     def busy(self, name: Hashable) -> bool:
         """True if an object is queued or being written."""
@@ -172,6 +208,8 @@ class Writes:
         """Drop queued tasks and wait for running ones."""
         for task in self._pausing.values():
             task.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
         self._wanted.clear()
         await self._urgent.close()
         await self._pool.close()

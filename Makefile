@@ -19,7 +19,7 @@ PROSE := src tests docs examples benchmarks deploy README.md ARCHITECTURE.md CON
 # Tests that take long: those of `make test-cluster` and `make test-charts`.
 LONG := tests/cluster tests/adversary tests/charts tests/system
 # Tests at the real Kubernetes; `make test-kubernetes` runs them, because it builds Kubernetes and Helm.
-REAL := $(addprefix tests/cluster/test_,from_volcano.py installation.py operators.py real_failover.py real_faults.py \
+REAL := $(addprefix tests/cluster/test_,beside_volcano.py from_volcano.py installation.py operators.py real_failover.py real_faults.py \
 	real_kubernetes.py rights.py webhooks.py)
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet

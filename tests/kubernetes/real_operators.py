@@ -40,23 +40,32 @@ class Operator:
     Attributes:
         module: of Go.
         version: of the module.
-        hash: of its content, as go.sum writes it.
+        hash: of its content, as go.sum writes it; empty if only Go's checksum database vouches for it.
         package: the main package, from the folder of the module.
+        trouble: why it could not be had when that was last tried.
+        private: True if it needs a /tmp of its own.
     """
 
     module: str
     version: str
     hash: str
     package: str
+    trouble: str = ""
+    private: bool = False
 
 
+VOLCANO = ("volcano.sh/volcano", "v1.14.0", "")
+REFUSED = "on 2026-11-24 Go's module proxy refused volcano.sh/volcano: 403, this module version is not available"
 OPERATORS = {
     "training-operator": Operator(
         "github.com/kubeflow/training-operator",
         "v1.8.1",
         "h1:mVvoBSCInbMBX0gGSn4+Ihj3ycwoLO1iEAw+0qPhQfc=",
         "./cmd/training-operator.v1",
-    )
+        private=True,
+    ),
+    "vc-controller-manager": Operator(*VOLCANO, "./cmd/controller-manager", REFUSED),
+    "vc-scheduler": Operator(*VOLCANO, "./cmd/scheduler", REFUSED),
 }
 
 
@@ -74,8 +83,10 @@ def is_built(name: str) -> bool:
 def lacks(name: str) -> str:
     """What an operator needs and does not find here; empty if it can run."""
     if not is_built(name):
-        return f"no {folder(name) / name}: run `python tests/kubernetes/real_operators.py`, which needs Go"
-    if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
+        reason = f"no {folder(name) / name}: run `python tests/kubernetes/real_operators.py`, which needs Go"
+        return f"{reason}; {trouble}" if (trouble := OPERATORS[name].trouble) else reason
+    mounts = ["unshare", "--mount", "true"]
+    if OPERATORS[name].private and subprocess.run(mounts, check=False, capture_output=True).returncode:
         return "this user may not mount: the operator needs a /tmp of its own"
     return ""
 
@@ -84,16 +95,19 @@ def build(name: str) -> None:
     """Build an operator; the binary appears under its name only when it is complete.
 
     Raises:
-        ValueError: the module has another content than expected.
-        subprocess.CalledProcessError: it cannot be had or built.
+        ValueError: the module cannot be had, or has another content than expected.
+        subprocess.CalledProcessError: it cannot be built.
     """
     operator, place = OPERATORS[name], folder(name)
-    place.mkdir(parents=True, exist_ok=True)
     download = ["go", "mod", "download", "-json", f"{operator.module}@{operator.version}"]
     with tempfile.TemporaryDirectory() as outside:
-        found = json.loads(subprocess.run(download, check=True, stdout=subprocess.PIPE, cwd=outside).stdout)
-    if found["Sum"] != operator.hash:
+        done = subprocess.run(download, check=False, stdout=subprocess.PIPE, cwd=outside)
+    found = json.loads(done.stdout)
+    if error := found.get("Error"):
+        raise ValueError(error)
+    if operator.hash and found["Sum"] != operator.hash:
         raise ValueError(f"{operator.module}: hash {found['Sum']}, expected {operator.hash}")
+    place.mkdir(parents=True, exist_ok=True)
     module, unfinished = place / "module", place / f"{name}.unfinished"
     module.unlink(missing_ok=True)
     module.symlink_to(found["Dir"])

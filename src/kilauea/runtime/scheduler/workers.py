@@ -60,7 +60,7 @@ class WorkerPool:
 
     @property
     def oldest(self) -> int | None:
-        """When the task that waits first arrived; None if none waits."""
+        """Arrival of the task that has waited longest; None if none waits."""
         return self._waiting[0][0] if self._waiting else None
 
     def grow(self) -> None:

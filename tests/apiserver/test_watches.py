@@ -109,6 +109,22 @@ def test_a_watch_can_show_tables(api: Api) -> None:
     watch.close()
 
 
+def test_the_bookmark_of_a_watch_in_tables_is_a_row_without_anything_but_metadata(api: Api) -> None:
+    table = "application/json;as=Table;g=meta.k8s.io;v=v1"
+    query = "?sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    kinds = [each for each in api.backend.registry if "watch" in each.verbs]
+    assert len(kinds) > 60
+    for each in kinds:
+        watch = api.watch(f"/{'apis' if each.group else 'api'}/{each.api_version}/{each.plural}{query}", accept=table)
+        while (event := watch.next())["type"] == "ADDED":
+            assert event["object"]["rows"], each.kind
+        watch.close()
+        (row,) = event["object"]["rows"]
+        assert (event["type"], event["object"]["kind"]) == ("BOOKMARK", "Table"), each.kind
+        assert row["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}, each.kind
+        assert event["object"]["metadata"]["resourceVersion"] == str(api.backend.store.revision), each.kind
+
+
 STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["web", "db", None])), max_size=25)
 
 

@@ -84,6 +84,47 @@ def test_a_delay_of_less_than_a_second_costs_no_write() -> None:
     assert len(w.written) == 1
 
 
+@pytest.mark.parametrize(
+    ("probes", "begun", "ready_after"),
+    [
+        pytest.param({"readinessProbe": {"initialDelaySeconds": 20}}, True, 20, id="readiness"),
+        pytest.param({"startupProbe": {"initialDelaySeconds": 30}}, False, 30, id="startup"),
+        pytest.param(
+            {"startupProbe": {"initialDelaySeconds": 5}, "readinessProbe": {"initialDelaySeconds": 9}},
+            False,
+            9,
+            id="both count from the start",
+        ),
+        pytest.param({"readinessProbe": {"periodSeconds": 7}}, True, 0, id="without a delay"),
+        pytest.param({"livenessProbe": {"initialDelaySeconds": 7}}, True, 0, id="liveness delays nothing"),
+    ],
+)
+def test_a_pod_is_ready_after_the_delays_of_its_probes(probes: dict[str, Any], begun: bool, ready_after: int) -> None:
+    made = pod(command="sleep 100", restart="Never")
+    made["spec"]["containers"][0] |= probes
+    w = world(made)
+    w.run()
+    for _ in range(ready_after):
+        assert conditions(w.pod())["Ready"] == "False"
+        assert (w.pod()["status"]["containerStatuses"][0]["started"], w.pod()["status"]["phase"]) == (begun, "Running")
+        w.run(1)
+    assert conditions(w.pod())["Ready"] == "True"
+    assert w.pod()["status"]["containerStatuses"][0]["started"] is True
+    assert len(w.written) == 1 + bool(ready_after)
+    w.run(100 - ready_after)
+    assert w.pod()["status"]["phase"] == "Succeeded"
+
+
+def test_a_pod_that_ends_before_its_probes_begin_was_never_ready() -> None:
+    made = pod(command="sleep 5", restart="Never")
+    made["spec"]["containers"][0]["readinessProbe"] = {"initialDelaySeconds": 20}
+    w = world(made)
+    w.run(5)
+    assert w.pod()["status"]["phase"] == "Succeeded"
+    w.run(60)
+    assert (len(w.written), conditions(w.pod())["Ready"]) == (2, "False")
+
+
 def test_a_pod_may_say_its_own_delay() -> None:
     w = world(pod(notes_={"start_delay": "1m"}))
     w.run(59)

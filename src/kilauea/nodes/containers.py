@@ -107,12 +107,19 @@ class Run:
         """The time of its next change, in microseconds since 1970; None if there is none."""
         if self.running:
             started = moment_of(self.state["running"].get("startedAt"))
-            length = self.program.run_time
-            return None if started is None or length is None else started + length
+            if started is None:
+                return None
+            delays = (self.program.run_time, None if self.entry.get("ready") else self._probe_delay())
+            return min((started + each for each in delays if each is not None), default=None)
         ended = self._ended()
         if ended is None:
             return None
         return (moment_of(ended.get("finishedAt")) or 0) + back_off(ended, self.entry.get("restartCount", 0))
+
+    def _probe_delay(self) -> int:
+        """Microseconds from its start until it is ready: its probes begin then, and succeed at once."""
+        probes = (self.container.get("startupProbe"), self.container.get("readinessProbe"))
+        return max(int((each or {}).get("initialDelaySeconds") or 0) for each in probes) * SECOND
 
     def _ended(self) -> Obj | None:
         """The end of a run after which there is another."""
@@ -123,8 +130,7 @@ class Run:
 
     def start(self, now: int) -> None:
         """Let it run for the first time."""
-        state = {"running": {"startedAt": second_text(now)}}
-        self._set(state, ready=True, started=True, containerID=self._id(self.entry.get("restartCount", 0)))
+        self._run(now, containerID=self._id(self.entry.get("restartCount", 0)))
 
     def wait_for_image(self) -> bool:
         """Let it wait for its image; returns whether it did not before."""
@@ -137,7 +143,9 @@ class Run:
         """Let happen what is due; returns whether anything did."""
         due = self.due()
         if due is not None and due <= now:
-            if self.running:
+            if self.running and not self._is_over(now):
+                self._set({**self.state}, ready=True, started=True)
+            elif self.running:
                 self.end(now, self.program.exit_code, self.program.reason)
             else:
                 self._restart(now)
@@ -159,8 +167,18 @@ class Run:
     def _restart(self, now: int) -> None:
         last = {"terminated": self._ended()}
         count = self.entry.get("restartCount", 0) + 1
-        state = {"running": {"startedAt": second_text(now)}}
-        self._set(state, ready=True, started=True, lastState=last, restartCount=count, containerID=self._id(count))
+        self._run(now, lastState=last, restartCount=count, containerID=self._id(count))
+
+    def _run(self, now: int, **others: Any) -> None:
+        """Begin a run."""
+        ready = not self._probe_delay()
+        begun = ready or not self.container.get("startupProbe")
+        self._set({"running": {"startedAt": second_text(now)}}, ready=ready, started=begun, **others)
+
+    def _is_over(self, now: int) -> bool:
+        """True if the time that it runs is over."""
+        started, length = moment_of(self.state["running"].get("startedAt")), self.program.run_time
+        return started is not None and length is not None and started + length <= now
 
     def _id(self, restarts: int) -> str:
         """The id of a run: another for each, and the same whichever process works it out."""

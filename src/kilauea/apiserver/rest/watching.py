@@ -171,18 +171,13 @@ class _Frames:
         return None
 
     def bookmark(self, revision: int, *, ends_initial: bool = False) -> Frame:
-        """Return the progress of the watch."""
+        """Return the progress of the watch: an object of the kind with nothing but metadata, in the form asked for."""
         metadata: dict[str, object] = {"resourceVersion": str(revision)}
         if ends_initial:
             metadata["annotations"] = {_END_OF_INITIAL: "true"}
         resource = self._call.resource
-        kind, version = resource.kind, resource.api_version
-        if self._view.form:
-            kind, version = self._view.form, "meta.k8s.io/v1"
-        obj: dict[str, object] = {"kind": kind, "apiVersion": version, "metadata": metadata}
-        if self._view.form == TABLE:
-            obj |= {"columnDefinitions": None, "rows": []}
-        return Frame("BOOKMARK", msgspec.json.encode(obj), revision)
+        obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        return Frame("BOOKMARK", self._form(msgspec.json.encode(obj)), revision)
 
     def error(self, fault: status.ApiFault) -> Frame:
         """Return the error that ends the watch."""

@@ -23,7 +23,8 @@ REAL := $(addprefix tests/cluster/test_,beside_volcano.py from_volcano.py instal
 	real_kubernetes.py rights.py webhooks.py)
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+# Extras stay in the pins: without them, pip before 23.3 tries the newest version of `coverage[toml]`, whose hash is unknown.
+COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --no-strip-extras \
 	--no-header --no-emit-options --annotation-style=line
 
 .DEFAULT_GOAL := help

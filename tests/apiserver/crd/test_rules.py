@@ -50,7 +50,7 @@ def ruled(rule: str, kind: str = "integer", **more: Any) -> dict[str, Any]:
         (
             {"type": "object", "additionalProperties": ruled("self > 1")},
             {"k": 1},
-            ["spec.k: Invalid value: 1: failed rule: self > 1"],
+            ["spec[k]: Invalid value: 1: failed rule: self > 1"],
         ),
         (ruled("quantity(self).isGreaterThan(quantity('500Mi'))", "string"), "1Gi", []),
         (ruled("self.sum() == 6 && self.isSorted()", "array"), [1, 2, 3], []),
@@ -89,6 +89,20 @@ def test_items_of_a_list_with_keys_find_their_old_selves_wherever_they_stand() -
     old = {"spec": [{"k": "a", "v": 5}, {"k": "b", "v": 1}]}
     new = {"spec": [{"k": "b", "v": 2}, {"k": "a", "v": 4}, {"k": "c", "v": 0}]}
     assert [each.field for each in apply_rules(node(raw), new, old, has_old=True)] == ["spec[1].v"]
+
+
+def test_what_an_update_keeps_breaks_only_rules_about_the_change() -> None:
+    raw = {
+        "type": "object",
+        "properties": {"a": ruled("self == 1"), "b": ruled("self != oldSelf")},
+        "additionalProperties": ruled("self == 1"),
+    }
+    old = {"spec": {"a": 2, "b": 2, "c": 2, "d": 2}}
+    assert [each.field for each in apply_rules(node(raw), old)] == ["spec.a", "spec[c]", "spec[d]"]
+    assert [each.field for each in apply_rules(node(raw), old, old, has_old=True)] == ["spec.b"]
+    new = {"spec": {"a": 3, "b": 3, "c": 2, "d": 3, "e": 3}}
+    changed = [each.field for each in apply_rules(node(raw), new, old, has_old=True)]
+    assert changed == ["spec.a", "spec[d]", "spec[e]"]
 
 
 def test_a_rule_that_cannot_be_read_is_refused_with_the_definition() -> None:

@@ -152,8 +152,7 @@ class CustomStrategy(Strategy):
             return causes
         if _blocks(causes):
             return [*causes, _RULES_SKIPPED]
-        spoken = apply_rules(self._rules, _as_rules_see_it(obj), _as_rules_see_it(old), has_old=True)
-        return causes + new_causes(self._schema.raw, spoken, obj, old)
+        return causes + apply_rules(self._rules, _as_rules_see_it(obj), _as_rules_see_it(old), has_old=True)
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
         """Return the errors in a new status; rules look at the whole object."""
@@ -167,8 +166,7 @@ class CustomStrategy(Strategy):
             return causes
         if _blocks(causes):
             return [*causes, _RULES_SKIPPED]
-        spoken = apply_rules(self._rules, _as_rules_see_it(obj), _as_rules_see_it(old), has_old=True)
-        return causes + new_causes(self._schema.raw, spoken, obj, old)
+        return causes + apply_rules(self._rules, _as_rules_see_it(obj), _as_rules_see_it(old), has_old=True)
 
 
 def _as_rules_see_it(obj: Object) -> Object:

@@ -220,17 +220,32 @@ def _apply(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) -> I
     if node.rules:
         seen = as_cel(node.raw, value)
         seen_old = _MISSING if old is _MISSING or old is None else as_cel(node.raw, old)
+        is_kept = old is not _MISSING and old == value
         for rule in node.rules:
-            yield from _evaluate(rule, seen, seen_old, value, path, budget)
+            yield from _new(rule, is_kept, _evaluate(rule, seen, seen_old, value, path, budget))
     if isinstance(value, dict):
+        described = node.raw.get("properties", {})
         for key, below in value.items():
-            child = node.properties.get(key) or (node.each if key not in node.raw.get("properties", {}) else None)
+            child = node.properties.get(key) if key in described else node.each
             if child is not None:
                 before = old.get(key, _MISSING) if isinstance(old, dict) else _MISSING
-                yield from _apply(child, below, before, f"{path}.{key}" if path else key, budget)
+                place = f"{path}[{key}]" if key not in described else f"{path}.{key}" if path else key
+                yield from _apply(child, below, before, place, budget)
     elif isinstance(value, list) and node.each is not None:
         for index, item in enumerate(value):
             yield from _apply(node.each, item, _counterpart(node.raw, item, old), f"{path}[{index}]", budget)
+
+
+def _new(rule: ValidationRule, is_kept: bool, causes: Iterator[Cause]) -> Iterator[Cause]:
+    """The causes that count: a value that an update keeps only breaks rules about the change."""
+    passed: list[Cause] = []
+    try:
+        passed.extend(causes)
+    except _OutOfBudget:
+        yield from passed  # what is not looked at any more may have changed
+        raise
+    if rule.is_transition or not is_kept:
+        yield from passed
 
 
 def _counterpart(raw: Raw, item: Any, old: Any) -> Any:

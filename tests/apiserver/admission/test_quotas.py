@@ -156,6 +156,20 @@ def test_quotas_count_themselves(api: Api) -> None:
     assert used(api, "a") == {"resourcequotas": "1"}
 
 
+def test_a_quota_limits_the_devices_of_a_class_that_claims_ask_for(api: Api) -> None:
+    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    name = "gold.deviceclass.resource.k8s.io/devices"
+    api.good("POST", QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {name: "3"}}})
+    asked = {"name": "r", "exactly": {"deviceClassName": "gold", "allocationMode": "ExactCount", "count": 2}}
+    claim: dict[str, Any] = {"spec": {"devices": {"requests": [asked]}}}
+    api.good("POST", claims, {"metadata": {"name": "a"}, **claim})
+    assert used(api) == {name: "2"}
+    refused = api.ask("POST", claims, {"metadata": {"name": "b"}, **claim})
+    assert (refused.code, "exceeded quota: q" in refused.body["message"]) == (403, True)
+    api.good("DELETE", f"{claims}/a")
+    assert used(api) == {name: "0"}
+
+
 def test_a_caller_that_goes_away_does_not_take_the_account_with_it(tmp_path: Path) -> None:
     async def play() -> Any:
         backend = await open_backend(tmp_path)
@@ -267,6 +281,24 @@ def test_the_status_is_what_a_new_count_gives(
 
 PORTS = [{"port": 1}, {"port": 2, "nodePort": 3}]
 BALANCED = {"spec": {"type": "LoadBalancer", "ports": PORTS, "allocateLoadBalancerNodePorts": False}}
+DEVICES = {
+    "spec": {
+        "devices": {
+            "requests": [
+                {"name": "a", "exactly": {"deviceClassName": "gold", "allocationMode": "ExactCount", "count": 2}},
+                {"name": "b", "exactly": {"deviceClassName": "gold", "allocationMode": "All"}},
+                {
+                    "name": "c",
+                    "firstAvailable": [
+                        {"name": "best", "deviceClassName": "gold", "count": 1},
+                        {"name": "more", "deviceClassName": "gold", "count": 3},
+                        {"name": "last", "deviceClassName": "tin", "count": 2},
+                    ],
+                },
+            ]
+        }
+    }
+}
 WITH_SIDECAR = {
     "spec": {
         "overhead": {"cpu": "100m"},
@@ -292,6 +324,12 @@ WITH_SIDECAR = {
             WITH_SIDECAR,
             "count/pods=1 cpu=4100m hugepages-2Mi=4Mi limits.memory=1G pods=1 requests.a.com/b=1 requests.cpu=4100m "
             "requests.hugepages-2Mi=4Mi",
+        ),
+        (
+            ("resource.k8s.io", "resourceclaims"),
+            DEVICES,
+            "count/resourceclaims.resource.k8s.io=1 gold.deviceclass.resource.k8s.io/devices=37 "
+            "tin.deviceclass.resource.k8s.io/devices=2",
         ),
     ],
 )

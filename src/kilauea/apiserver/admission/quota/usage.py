@@ -16,6 +16,7 @@ Object = dict[str, Any]
 PODS: Kind = ("", "pods")
 SERVICES: Kind = ("", "services")
 CLAIMS: Kind = ("", "persistentvolumeclaims")
+RESOURCE_CLAIMS: Kind = ("resource.k8s.io", "resourceclaims")
 UNCOUNTED = frozenset({("", "events"), ("events.k8s.io", "events")})
 """Kinds that no quota counts."""
 
@@ -28,6 +29,9 @@ _CLAIM_NAMES = ("persistentvolumeclaims", "requests.storage")
 _OF_CLASS = ".storageclass.storage.k8s.io/"
 _OLD_NAMES = {("", plural): plural for plural in ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")}
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+_DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
+_MOST_DEVICES = 32
+"""Devices that a claim may get in all, so the most for a request of all devices."""
 
 
 def count_name(kind: Kind) -> str:
@@ -47,6 +51,8 @@ def counts_under(kind: Kind, name: str) -> bool:
         return name in _SERVICE_NAMES
     if kind == CLAIMS:
         return name in _CLAIM_NAMES or name.endswith(tuple(_OF_CLASS + each for each in _CLAIM_NAMES))
+    if kind == RESOURCE_CLAIMS:
+        return name.endswith(_DEVICES_OF_CLASS)
     return _OLD_NAMES.get(kind) == name
 
 
@@ -67,6 +73,8 @@ def usage_of(kind: Kind, obj: Object) -> dict[str, Amount]:
         used |= _service_usage(obj.get("spec") or {})
     elif kind == CLAIMS:
         used |= _claim_usage(obj)
+    elif kind == RESOURCE_CLAIMS:
+        used |= _device_usage(obj)
     elif kind in _OLD_NAMES:
         used[_OLD_NAMES[kind]] = SINGLE
     return used
@@ -138,6 +146,20 @@ def _claim_usage(claim: Object) -> dict[str, Amount]:
         used["requests.storage"] = sizes["storage"]
     name = class_of(claim)
     return used | {f"{name}{_OF_CLASS}{each}": amount for each, amount in used.items()} if name else used
+
+
+def _device_usage(claim: Object) -> dict[str, Amount]:
+    """Devices that a claim may get, by class; of alternatives those that are the most for each class."""
+    used: dict[str, int] = {}
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+        most: dict[str, int] = {}
+        for asked in request.get("firstAvailable") or [request.get("exactly") or {}]:
+            name = f"{asked.get('deviceClassName', '')}{_DEVICES_OF_CLASS}"
+            number = _MOST_DEVICES if asked.get("allocationMode") == "All" else int(asked.get("count") or 1)
+            most[name] = max(most.get(name, 0), number)
+        for name, number in most.items():
+            used[name] = used.get(name, 0) + number
+    return {name: count(number) for name, number in used.items()}
 
 
 def missing_amounts(names: frozenset[str], pod: Object) -> str:

@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
+from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.storage import Retention
-from support.api_core import MAPS, PODS, START, Api, causes, named
+from support.api_core import ADMIN, MAPS, PODS, START, Api, causes, named
 
 
 def test_a_list_holds_what_is_there_in_the_order_of_names(api: Api) -> None:
@@ -144,6 +145,18 @@ def test_options_that_do_not_go_together_are_refused(api: Api, query: str, field
     answer = api.ask("GET", f"{MAPS}?{query}")
     assert answer.code == 422
     assert field in [each for each, _ in causes(answer)]
+
+
+def test_metadata_alone_comes_in_protobuf_form_if_that_is_asked_for_first(api: Api) -> None:
+    api.create_map("a")
+    form = "as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    accept = f"application/vnd.kubernetes.protobuf;{form},application/json;{form},application/json"
+    request = make_request("GET", MAPS, {"accept": accept}, b"", ADMIN)
+    answer = api.run(api.server.handle(request))
+    assert isinstance(answer, ApiResponse)
+    body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
+    assert answer.content_type == "application/vnd.kubernetes.protobuf"
+    assert (body[:4], body.count(b"PartialObjectMetadata")) == (b"k8s\0", 1)
 
 
 def test_metadata_alone_can_be_had(api: Api) -> None:

@@ -36,7 +36,10 @@ class View(NamedTuple):
 
 @remembered(256)
 def negotiate(accept: str) -> View:
-    """The first form of an Accept header that can be had; JSON if there is no header, protobuf if there is no other.
+    """The first form of an Accept header that can be had; JSON if there is no header.
+
+    Protobuf is for clients that accept nothing else, and for metadata alone: Go clients compare lists of it with what
+    they have watched, and in JSON the items of a list have a kind that these have not.
 
     Raises:
         ApiFault: none of them can (406).
@@ -47,7 +50,7 @@ def negotiate(accept: str) -> View:
     if not views:
         known = any(_media(clause) in (*_MEDIA, PROTOBUF) for clause in accept.split(","))
         raise (status.no_such_form if known else status.not_acceptable)((*_MEDIA, PROTOBUF))
-    return next((view for view in views if view.media != PROTOBUF), views[0])
+    return next((view for view in views if view.media != PROTOBUF or view.form == PARTIAL), views[0])
 
 
 def _view(clause: str) -> View | None:

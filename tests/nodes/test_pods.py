@@ -310,6 +310,29 @@ def test_a_deleted_pod_takes_its_time_within_its_grace_period(needs: str, grace:
     assert w.list(PODS) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "grace", "goes_after"),
+    [
+        pytest.param({}, 30, 8, id="the longest hook"),
+        pytest.param({}, 5, 5, id="no longer than the grace period"),
+        pytest.param({"stop_time": "1s"}, 30, 1, id="unless the pod says it itself"),
+    ],
+)
+def test_a_deleted_pod_sleeps_as_its_hooks_say(said: dict[str, str], grace: int, goes_after: int) -> None:
+    made = pod(notes_=said)
+    for name, seconds in (("c", 3), ("d", 8)):
+        hook = {"lifecycle": {"preStop": {"sleep": {"seconds": seconds}}}}
+        made["spec"]["containers"] += [{"name": name, "image": "i", **hook}] if name == "d" else []
+        made["spec"]["containers"][0] |= hook if name == "c" else {}
+    w = world(made)
+    w.run()
+    w.begin_delete("p", grace)
+    w.run(goes_after - 0.1)
+    assert w.pod()["status"]["phase"] == "Running"
+    w.run(0.1)
+    assert w.list(PODS) == []
+
+
 def test_who_holds_a_deleted_pod_up_can_read_how_it_ended() -> None:
     w = world(pod(metadata={"finalizers": ["batch.kubernetes.io/job-tracking"]}))
     w.run()

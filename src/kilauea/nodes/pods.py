@@ -147,11 +147,20 @@ def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:
     return Patch(PODS, key_of(pod), {"status": status}, subresource="status", version=version)
 
 
+def _stop_time(pod: Obj) -> int:
+    """Microseconds that a pod takes to end: as it says itself, or as its `preStop` hooks sleep."""
+    said = read_duration(annotations_of(pod).get(STOP_TIME))
+    if said is not None:
+        return said
+    hooks = ((each.get("lifecycle") or {}).get("preStop") or {} for each in pod["spec"]["containers"])
+    return max(int((each.get("sleep") or {}).get("seconds") or 0) for each in hooks) * SECOND
+
+
 def _end(pod: Obj, node: Obj, now: int) -> Outcome:
     """The writes that remain for a pod that is being deleted."""
     metadata = pod["metadata"]
     grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
-    needed = min(read_duration(annotations_of(pod).get(STOP_TIME)) or 0, grace * SECOND)
+    needed = min(_stop_time(pod), grace * SECOND)
     end = (moment_of(metadata["deletionTimestamp"]) or now) - grace * SECOND + needed
     if active(pod) and now < end:
         return Outcome(again=(end - now) / SECOND)

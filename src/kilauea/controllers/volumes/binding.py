@@ -36,6 +36,7 @@ def bound(claim: Obj, volume: Obj) -> list[Operation]:
     state = {
         "phase": "Bound",
         "accessModes": spec_of(volume).get("accessModes"),
+        "currentVolumeAttributesClassName": spec_of(volume).get("volumeAttributesClassName"),
         "capacity": spec_of(volume).get("capacity"),
     }
     return [*operations, *status_patch(CLAIMS, claim, state)]

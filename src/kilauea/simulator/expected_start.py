@@ -6,6 +6,10 @@ The cluster is that of the scenario. Every second that changes something has a c
 goes on to the next end of a pod. If all run times are known and true and nothing else comes, the group starts then and
 not at any other time: it is the same engine with the same configuration.
 
+Where run times are known as a range only, the engine is played forward several times, each time with other run times
+that are as likely. The start is the middle of those of the plays, and eight of ten lie in the range. That is not the
+start with each run time at its middle: what waits for any of many jobs to end starts when the first one does.
+
 Pods that would be created later (by a Job of Kubernetes that has more completions than pods, by a job flow) are not
 foreseen.
 """
@@ -13,8 +17,11 @@ foreseen.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -30,6 +37,8 @@ from kilauea.simulator.claims import released
 from kilauea.simulator.cluster import SimulatedCluster
 from kilauea.simulator.scenario import ENDED, Scenario
 
+PLAYS = 20
+"""Plays with different run times, besides the one in which each is at its middle."""
 MOST_CYCLES = 3000
 """Cycles after which the start is too far away to be told."""
 OVERDUE = SECOND
@@ -44,12 +53,19 @@ class Forecast(NamedTuple):
         likely: when it will probably end.
         latest: it will hardly end after.
         source: where this is from, in words.
+        times: run times that are equally likely, the shortest first; none if only the three above are known.
     """
 
     earliest: int
     likely: int
     latest: int
     source: str
+    times: tuple[int, ...] = ()
+
+    def at(self, part: float) -> int:
+        """The run time within which this part of such pods ends, between 0 and 1."""
+        times = self.times or (self.earliest, self.likely, self.likely, self.latest)
+        return times[min(len(times) - 1, int(part * len(times)))]
 
 
 Forecasts = Callable[[Pod, int | None], Forecast | None]
@@ -103,26 +119,43 @@ def expected_start(
         forecasts: how long pods run.
         enough: returns True when no more time may be spent.
     """
-    likely = _Play(scenario, group, forecasts, 1, enough).run()
-    if likely.time is None or not likely.uncertain:
+    likely = _Play(scenario, group, forecasts, None, enough).run()
+    if not likely.uncertain:
         return likely.result(likely.time, likely.time)
-    early = _Play(scenario, group, forecasts, 0, enough).run()
-    late = _Play(scenario, group, forecasts, 2, enough).run()
-    times = [each for each in (early.time, likely.time, late.time) if each is not None]
-    return likely.result(min(times), max(times) if late.time is not None else None)
+    plays = [likely]
+    for number in range(PLAYS):
+        play = _Play(scenario, group, forecasts, number, enough).run()
+        if play.cut:
+            break
+        plays.append(play)
+    plays.sort(key=lambda play: math.inf if play.time is None else play.time)
+    early, middle, late = (plays[int(part * len(plays))] for part in (0.1, 0.5, 0.9))
+    return middle.result(early.time, late.time)
+
+
+@lru_cache(maxsize=1024)
+def _parts(group: str) -> tuple[float, ...]:
+    """How far in their range the run times of a group are, play by play: each part of the range has its turn once.
+
+    The order is another one for each group, so that short runs of one meet long runs of others.
+    """
+    order = sorted(range(PLAYS), key=lambda play: blake2b(f"{group} {play}".encode(), digest_size=8).digest())
+    return tuple((place + 0.5) / PLAYS for place in order)
 
 
 @dataclass
 class _Play:
-    """One run of the engine, with the early, likely or late ends of pods."""
+    """One run of the engine: number `which` of those with different run times, or that with the likely ones."""
 
     scenario: Scenario
     group: str
     forecasts: Forecasts
-    which: Literal[0, 1, 2]
+    which: int | None
     enough: Callable[[], bool]
     time: int | None = None
     uncertain: bool = False
+    cut: bool = False
+    """True if no more time might be spent."""
     _verdict: Literal["starts", "unknown", "never", "far"] = "far"
     _ends: list[tuple[int, str, str]] = field(default_factory=list)
     """A heap of ends: the time, the pod, its uid."""
@@ -139,9 +172,11 @@ class _Play:
             if isinstance(obj, Pod) and obj.spec.node_name and not _has_ended(obj):
                 bound = _bound(obj, scenario.now)
                 self._expect(obj, bound, scenario.now, state)
-        backoff, cycles = NO_BACKOFF, 0
-        while cycles < MOST_CYCLES and not self.enough():
-            cycles += 1
+        backoff = NO_BACKOFF
+        for _ in range(MOST_CYCLES):
+            if self.enough():
+                self.cut = True
+                return self
             now = cluster.now
             plan = scenario.decide(state, now=now, brief=True, backoff=backoff.at(now - scenario.now))
             backoff = plan.backoff or backoff
@@ -193,7 +228,7 @@ class _Play:
         self._unknown.pop(pod.key, None)
         self.uncertain |= found.earliest != found.latest
         self._sources[pod.key] = found.source
-        end = bound + found[self.which]
+        end = bound + (found.likely if self.which is None else found.at(_parts(group)[self.which]))
         if now is not None:
             end = max(end, now + OVERDUE)
         heapq.heappush(self._ends, (end, pod.key, pod.metadata.uid or ""))

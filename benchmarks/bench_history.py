@@ -301,7 +301,13 @@ class Replay:
                 name = pod.name.rpartition("-")[0]
                 bound = self.started[name]
                 record = PodRecord(
-                    uid=pod.key, namespace="ns", name=pod.name, job=name, resources=_size(pod), bound=bound, state="Running"
+                    uid=pod.key,
+                    namespace="ns",
+                    name=pod.name,
+                    job=name,
+                    resources=_size(pod),
+                    bound=bound,
+                    state="Running",
                 )
                 yield JobRecord(uid=name, namespace="ns", name="job", kind="Job"), [record]
 

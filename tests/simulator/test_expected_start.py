@@ -20,8 +20,7 @@ RUN_TIME = "kilauea.dev/run-time"
 
 
 def declared(pod: Pod, elapsed: int | None) -> Forecast | None:
-    """The time that a pod declares in seconds, `least-likely-most` for a range,
-    more of them for times that are equally likely."""
+    """The time that a pod declares in seconds: `least-likely-most` for a range, more for times of equal likelihood."""
     text = pod.annotations.get(RUN_TIME, "")
     if not text:
         return None

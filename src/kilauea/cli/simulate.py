@@ -48,7 +48,7 @@ def simulate(
     month takes seconds to minutes.
 
     The trace is a CSV table with the columns submit and duration, a log in the Standard Workload Format, one of the
-    published traces openb, Philly and Muri, or what `kilauea history export` has written. It may be gzipped.
+    published traces openb, Philly, Muri and DLRM, or what `kilauea history export` has written. It may be gzipped.
 
     With several --conf or --variant, the command tries each of them with the same jobs. With --seeds, it also draws
     other traces from the given one, so that `kilauea compare` can say what is more than random variation.

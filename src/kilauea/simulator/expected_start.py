@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -39,8 +40,13 @@ from kilauea.simulator.scenario import ENDED, Scenario
 
 PLAYS = 20
 """Plays with different run times, besides the one in which each is at its middle."""
+COMMON = 0.5
+"""Part of the variance of run times that is common to all groups of a play."""
 MOST_CYCLES = 3000
 """Cycles after which the start is too far away to be told."""
+ALL_CYCLES = 9000
+"""Cycles of all plays together, after which no further one begins."""
+_NORMAL = NormalDist()
 OVERDUE = SECOND
 """Microseconds in which a pod ends whose time is over."""
 
@@ -123,9 +129,11 @@ def expected_start(
     if not likely.uncertain:
         return likely.result(likely.time, likely.time)
     plays = [likely]
+    cycles = likely.cycles
     for number in range(PLAYS):
         play = _Play(scenario, group, forecasts, number, enough).run()
-        if play.cut:
+        cycles += play.cycles
+        if play.cut or cycles > ALL_CYCLES:
             break
         plays.append(play)
     plays.sort(key=lambda play: math.inf if play.time is None else play.time)
@@ -133,14 +141,27 @@ def expected_start(
     return middle.result(early.time, late.time)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _parts(group: str) -> tuple[float, ...]:
-    """How far in their range the run times of a group are, play by play: each part of the range has its turn once.
+    """How far in their range the run times of a group are, play by play.
 
-    The order is another one for each group, so that short runs of one meet long runs of others.
+    Run times of jobs that run side by side are not independent: many are alike in what no key of the history knows.
+    So a part of the variance is common to all groups of a play (a Gaussian copula), and the rest is each group's own.
     """
-    order = sorted(range(PLAYS), key=lambda play: blake2b(f"{group} {play}".encode(), digest_size=8).digest())
-    return tuple((place + 0.5) / PLAYS for place in order)
+    if COMMON >= 1:
+        return tuple((place + 0.5) / PLAYS for place in _order(""))
+    both = zip(_normal(""), _normal(group), strict=True)
+    return tuple(_NORMAL.cdf(math.sqrt(COMMON) * shared + math.sqrt(1 - COMMON) * own) for shared, own in both)
+
+
+def _normal(name: str) -> list[float]:
+    """Values of a normal distribution, one for each play: each part of the distribution has its turn once."""
+    return [_NORMAL.inv_cdf((place + 0.5) / PLAYS) for place in _order(name)]
+
+
+def _order(name: str) -> list[int]:
+    """The plays in another order for each name."""
+    return sorted(range(PLAYS), key=lambda play: blake2b(f"{name} {play}".encode(), digest_size=8).digest())
 
 
 @dataclass
@@ -156,6 +177,7 @@ class _Play:
     uncertain: bool = False
     cut: bool = False
     """True if no more time might be spent."""
+    cycles: int = 0
     _verdict: Literal["starts", "unknown", "never", "far"] = "far"
     _ends: list[tuple[int, str, str]] = field(default_factory=list)
     """A heap of ends: the time, the pod, its uid."""
@@ -177,6 +199,7 @@ class _Play:
             if self.enough():
                 self.cut = True
                 return self
+            self.cycles += 1
             now = cluster.now
             plan = scenario.decide(state, now=now, brief=True, backoff=backoff.at(now - scenario.now))
             backoff = plan.backoff or backoff

@@ -68,9 +68,10 @@ def simulate(
     except SourceError as error:
         raise Usage(str(error)) from error
     seconds = time.perf_counter() - started
-    count = len(given.candidates) * options.seeds
+    count, jobs = len(given.candidates) * options.seeds, len(given.trace.jobs)
     echo(
-        f"{count} simulation{'s' if count > 1 else ''} of {len(given.trace.jobs):,} jobs in {seconds:.1f} s\n", err=True
+        f"{count} simulation{'s' if count > 1 else ''} of {jobs:,} job{'s' * (jobs != 1)} in {seconds:.1f} s\n",
+        err=True,
     )
     if page is not None:
         _write_page(report, page)

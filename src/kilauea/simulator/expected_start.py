@@ -148,8 +148,6 @@ def _parts(group: str) -> tuple[float, ...]:
     Run times of jobs that run side by side are not independent: many are alike in what no key of the history knows.
     So a part of the variance is common to all groups of a play (a Gaussian copula), and the rest is each group's own.
     """
-    if COMMON >= 1:
-        return tuple((place + 0.5) / PLAYS for place in _order(""))
     both = zip(_normal(""), _normal(group), strict=True)
     return tuple(_NORMAL.cdf(math.sqrt(COMMON) * shared + math.sqrt(1 - COMMON) * own) for shared, own in both)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import re
 import signal
 import subprocess
@@ -32,6 +33,8 @@ from kilauea.runtime.cluster.manifests import Manifest, apply_manifests  # noqa:
 from support.browser import Page, browser  # noqa: E402 - of the tests, which stand beside
 
 GPU = "nvidia.com/gpu"
+SWEEPS, PATIENCE = 4, 180.0
+"""Small jobs, and seconds for what the story waits for."""
 CONF = """
 actions: "enqueue, allocate, preempt, reclaim, backfill"
 tiers:
@@ -151,7 +154,7 @@ LATER = [
     job("ice-sheets", "climate", 30, 2, 600, user="edith"),
     job("pick-and-place", "robotics", 12, 2, 900, user="mo"),
     job("lattice-fine", "lattice", 4, 8, 900, user="ken"),
-    *(job(f"sweep-{n}", "vision", 1, 2, 400, user="grace") for n in range(4)),
+    *(job(f"sweep-{n}", "vision", 1, 2, 400, user="grace") for n in range(SWEEPS)),
 ]
 KINDS = {("batch.volcano.sh/v1alpha1", "Job"): VC_JOBS, ("scheduling.volcano.sh/v1beta1", "Queue"): QUEUES}
 KINDS[("topology.volcano.sh/v1alpha1", "HyperNode")] = HYPER_NODES
@@ -188,6 +191,13 @@ async def link(log: Path) -> str:
     return str(found[-1])
 
 
+def has_started(job: dict[str, Any]) -> bool:
+    """Return True if a job runs with all its pods, or has ended."""
+    status = job.get("status", {})
+    wanted = sum(task["replicas"] for task in job["spec"]["tasks"])
+    return status.get("running", 0) == wanted or status.get("state", {}).get("phase") == "Completed"
+
+
 async def play(client: Client) -> None:
     """Submit what the pictures show."""
 
@@ -196,10 +206,20 @@ async def play(client: Client) -> None:
         await apply_manifests(client, manifests, lambda *kind: KINDS.get(kind), "docs")
 
     await submit([*LEAVES, *SPINES, *QUEUES_OF_IT])
-    await asyncio.sleep(2)
-    for jobs, pause in ((NIGHT, 12), (MORNING, 10), (LATER, 12)):
+
+    async def run(names: set[str]) -> None:
+        """Wait until jobs run with all their pods, or have ended."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                listed = [json.loads(raw) for raw in (await client.list(VC_JOBS)).items]
+                if names <= {each["metadata"]["name"] for each in listed if has_started(each)}:
+                    return
+                await asyncio.sleep(0.3)
+
+    for jobs, wait_for in ((NIGHT, NIGHT), (MORNING, MORNING), (LATER, LATER[-SWEEPS:])):
         await submit(jobs)
-        await asyncio.sleep(pause)
+        await run({each["metadata"]["name"] for each in wait_for})
+    await asyncio.sleep(15)  # those that wait get their reasons
 
 
 async def settled(page: Page) -> None:

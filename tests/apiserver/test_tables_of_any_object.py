@@ -1,4 +1,4 @@
-"""A table shows any object that has the right types: one odd object must not end the list of all the others."""
+"""Tables show any object of the right types: one odd object must not end the list of all the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kilauea advise` proposes is true: made as it says and simulated again, it brings the gain and the losers."""
+"""Proposals of `kilauea advise` are true: made as they say and simulated, they have that gain and those losers."""
 
 from __future__ import annotations
 

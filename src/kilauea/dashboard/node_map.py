@@ -140,7 +140,10 @@ def maps(picture: Picture, resource: str, resources: Sequence[str], page: int = 
     chosen = all_[max(0, place.first - 1) : place.last]
     total = sum(len(nodes) for *_, nodes in chosen)
     per_cell = max(1, -(-total // MOST_CELLS))
-    drawn = [_map(picture.on_node, resource, resources, per_cell, *each)._replace(above=over) for over, *each in chosen]
+    drawn = [
+        _map(picture.on_node, resource, resources, per_cell, name, kind, tier, nodes)._replace(above=over)
+        for over, name, kind, tier, nodes in chosen
+    ]
     return drawn, place
 
 

@@ -21,7 +21,7 @@ STEPS = 20
 
 
 class Estimate(NamedTuple):
-    """How long pods like one run, in microseconds.
+    """The run times of pods that are like one, in microseconds.
 
     Attributes:
         low: one of ten ends before.
@@ -89,7 +89,7 @@ class RunTimes:
         resources: dict[str, int],
         elapsed: int = 0,
     ) -> Estimate | None:
-        """How long pods like this one run; None if too few are known.
+        """The run times of pods like this one; None if too few are known.
 
         Args:
             namespace: of the job.

@@ -143,7 +143,7 @@ def expected_start(
 
 @lru_cache(maxsize=4096)
 def _parts(group: str) -> tuple[float, ...]:
-    """How far in their range the run times of a group are, play by play.
+    """The places of the run times of a group in their range, from 0 to 1, play by play.
 
     Run times of jobs that run side by side are not independent: many are alike in what no key of the history knows.
     So a part of the variance is common to all groups of a play (a Gaussian copula), and the rest is each group's own.
@@ -249,7 +249,8 @@ class _Play:
         self._unknown.pop(pod.key, None)
         self.uncertain |= found.earliest != found.latest
         self._sources[pod.key] = found.source
-        end = bound + (found.likely if self.which is None else found.at(_parts(group)[self.which]))
+        number = self.which
+        end = bound + (found.likely if number is None else found.at(_parts(group)[number]))
         if now is not None:
             end = max(end, now + OVERDUE)
         heapq.heappush(self._ends, (end, pod.key, pod.metadata.uid or ""))

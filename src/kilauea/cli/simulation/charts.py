@@ -17,7 +17,7 @@ COLOURS = ("#0072B2", "#D55E00", "#008A65", "#B65C8D", "#A97400", "#2E86B8", "#0
 DARK_COLOURS = ("#4DA6E0", "#F08A4B", "#2FC79A", "#E19CC3", "#E6B34D", "#8CCBF0", "#FFFFFF", "#C9A93A")
 DASHES = ("", "6 3", "2 2", "8 3 2 3")
 _HATCHES = ("", "M0 6 6 0", "M3 0V6", "M0 6 6 0M0 0 6 6")
-"""What is drawn over bars, in squares of 6 by 6; as many as there are dashes."""
+"""Paths that are drawn over bars, in squares of 6 by 6; as many as there are dashes."""
 TICKS = 5
 ACROSS = "time since the start of the trace"
 LONGEST_NAME = 20

@@ -19,8 +19,8 @@ document.addEventListener("htmx:sse:close", () => state("lost", "connection lost
 let asked = "";
 document.addEventListener("click", (event) => { asked = event.target.closest("button")?.getAttribute("hx-target") || ""; });
 document.addEventListener("htmx:after:swap", () => {
-  const said = document.getElementById("said"), shown = asked && document.querySelector(asked);
-  if (!said || !shown?.classList.contains("content")) return;
+  const said = document.getElementById("said"), shown = asked ? document.querySelector(asked) : null;
+  if (!said || !shown || !shown.classList.contains("content")) return;
   const title = shown.closest("section")?.querySelector("h2")?.textContent || "";
   said.textContent = "";
   setTimeout(() => { said.textContent = `${title}: shown`; }, 100);

@@ -100,7 +100,7 @@ def _deserved(base: Candidate, objects: Mapping[str, Queue], name: str, order: S
 
 
 def _whole(key: str, value: float) -> int:
-    """An amount without parts that nobody would write: whole cores and devices, at least one; MiB of memory."""
+    """An amount in the units that people write: whole cores and devices, at least one; MiB of memory."""
     unit = 1 << 20 if key == "memory" else 1000 if key == "cpu" or "/" in key else 1
     return max(unit, round(value / unit) * unit)
 

@@ -14,6 +14,7 @@ from kilauea.api.ports import Api, Clock, Key, Obj, Record, View
 from kilauea.kubelet.container_runtime import ContainerError, ContainerRuntime, ContainerState
 from kilauea.kubelet.environment import service_variables
 from kilauea.kubelet.gpus import Gpus
+from kilauea.kubelet.termination_logs import TerminationLogs
 from kilauea.kubelet.volumes import Volumes
 
 COMPONENT = "kubelet"
@@ -93,6 +94,7 @@ class Host:
         server: address and port of the API server.
         network: addresses of pods; None if they have that of the node.
         hostname: the name of this machine.
+        terminations: the files to which containers write why they end.
         states: runs of containers that the runtime knows, by their ids.
     """
 
@@ -109,6 +111,11 @@ class Host:
     network: Network | None = None
     hostname: str = field(default_factory=socket.gethostname)
     states: dict[str, ContainerState] = field(default_factory=dict)
+    terminations: TerminationLogs = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the files of earlier processes."""
+        self.terminations = TerminationLogs(self.data / "kubelet" / "termination")
 
     def node(self, pod: Obj) -> Obj:
         """The node of a pod; empty if it has been deleted."""

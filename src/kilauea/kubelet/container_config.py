@@ -72,7 +72,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
     devices = host.gpus.variables(pod, spec)
     variables = {**DEFAULTS, **image.environment, "HOSTNAME": name, **given, **devices}
     command, arguments = command_of(spec, given)
-    argv = [*(command or image.command), *arguments]
+    argv = [*command, *arguments] if command else [*image.command, *(arguments or image.arguments)]
     if not argv:
         words = f"Error: no command specified: container {member.name} needs a command, as its image has none"
         raise ConfigError(words)
@@ -86,6 +86,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         argv=argv,
         log=container_log(logs_of(host.data, pod), member.name, attempt),
         root=image.root,
+        image=image.name,
         environment=variables,
         working_dir=spec.get("workingDir") or image.working_dir,
         mounts=[*_own_mounts(pod, spec, attempt, mounts, host), *map(_optional, mounts), *_covers(image, host)],
@@ -183,7 +184,9 @@ def _covers(image: Image, host: Host) -> list[Mount]:
 
     It comes last, as a volume may contain the folder.
     """
-    return [Mount(str(host.data), read_only=True, size=COVER_SIZE, optional=True)] if image.root is None else []
+    if image.root is not None or image.name:
+        return []
+    return [Mount(str(host.data), read_only=True, size=COVER_SIZE, optional=True)]
 
 
 def termination_message(host: Host, pod: Obj, container: Obj, attempt: int, failed: bool) -> str:

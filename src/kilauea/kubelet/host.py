@@ -25,22 +25,30 @@ class Image(NamedTuple):
     """The file system of an image on this machine, and what its containers have if the pod does not say it.
 
     Attributes:
-        root: folder; None for the file system of this machine.
+        root: folder; None for the file system of this machine, or for one that only the runtime knows.
         environment: variables.
-        command: the command.
+        command: the command; its entry point.
+        arguments: of that command.
         working_dir: where the command runs; empty for the root folder.
         id: as statuses have it.
+        name: as the runtime has it; empty if it is no image of the runtime.
     """
 
     root: Path | None = None
     environment: Mapping[str, str] = {}
     command: Sequence[str] = ()
+    arguments: Sequence[str] = ()
     working_dir: str = ""
     id: str = ""
+    name: str = ""
 
 
 class Images(Protocol):
     """The images of this machine."""
+
+    async def pull(self, name: str, policy: str) -> None:
+        """Make an image present, by a policy of Kubernetes; `find` tells if that failed."""
+        ...
 
     def find(self, name: str) -> Image:
         """Return an image.

@@ -79,7 +79,7 @@ def qualified_name_problems(text: str) -> tuple[str, ...]:
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         form = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return ("a qualified name must" + _QUALIFIED_WORDS.removeprefix("name part must") + form,)
+        return ("a valid label key must" + _QUALIFIED_WORDS.removeprefix("name part must") + form,)
     found: list[str] = []
     if slash and not prefix:
         found.append("prefix part must be non-empty")

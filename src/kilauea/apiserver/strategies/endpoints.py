@@ -5,7 +5,15 @@ from __future__ import annotations
 import ipaddress
 
 from kilauea.api.names import label_problems, qualified_name_problems, subdomain_problems
-from kilauea.apiserver.fields import check_name, check_range, duplicate, invalid_value, not_supported, required
+from kilauea.apiserver.fields import (
+    check_name,
+    check_range,
+    duplicate,
+    invalid_value,
+    not_supported,
+    required,
+    too_many,
+)
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy
 from kilauea.apiserver.strategies.core import Plain
@@ -139,13 +147,9 @@ def _check_protocols(path: str, port: Object) -> list[Cause]:
     return causes
 
 
-def _too_many(path: str, count: int, most: int) -> Cause:
-    return Cause(path, "FieldValueTooMany", f"Too many: {count}: must have at most {most} items")
-
-
 def _check_slice_ports(ports: list[Object]) -> list[Cause]:
     if len(ports) > MAX_PORTS:
-        return [_too_many("ports", len(ports), MAX_PORTS)]
+        return [too_many("ports", len(ports), MAX_PORTS)]
     causes: list[Cause] = []
     names: set[str] = set()
     for number, port in enumerate(ports):
@@ -161,7 +165,7 @@ def _check_slice_ports(ports: list[Object]) -> list[Cause]:
 
 def _check_endpoints(endpoints: list[Object], kind: str, loopback: bool) -> list[Cause]:
     if len(endpoints) > MAX_ENDPOINTS:
-        return [_too_many("endpoints", len(endpoints), MAX_ENDPOINTS)]
+        return [too_many("endpoints", len(endpoints), MAX_ENDPOINTS)]
     causes: list[Cause] = []
     for number, endpoint in enumerate(endpoints):
         causes += _check_endpoint(f"endpoints[{number}]", endpoint, kind, loopback)
@@ -174,7 +178,7 @@ def _check_endpoint(path: str, endpoint: Object, kind: str, loopback: bool) -> l
     if not addresses:
         causes.append(required(f"{path}.addresses", "must contain at least 1 address"))
     elif len(addresses) > MAX_ADDRESSES:
-        causes.append(_too_many(f"{path}.addresses", len(addresses), MAX_ADDRESSES))
+        causes.append(too_many(f"{path}.addresses", len(addresses), MAX_ADDRESSES))
     for number, address in enumerate(addresses):
         causes += _check_slice_address(f"{path}.addresses", number, address, kind, loopback)
     if endpoint.get("nodeName") is not None:

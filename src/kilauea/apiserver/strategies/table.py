@@ -33,7 +33,7 @@ from kilauea.apiserver.strategies.ingresses import IngressClasses, Ingresses
 from kilauea.apiserver.strategies.limit_ranges import LimitRanges
 from kilauea.apiserver.strategies.network import NetworkPolicies, Services
 from kilauea.apiserver.strategies.pods import Pods
-from kilauea.apiserver.strategies.policies import MutatingPolicies, PolicyBindings, ValidatingPolicies
+from kilauea.apiserver.strategies.policies import MutatingPolicies, ValidatingPolicies
 from kilauea.apiserver.strategies.policy import (
     Budgets,
     Leases,
@@ -41,6 +41,7 @@ from kilauea.apiserver.strategies.policy import (
     RoleBindings,
     Roles,
 )
+from kilauea.apiserver.strategies.policy_bindings import PolicyBindings, ValidatingBindings
 from kilauea.apiserver.strategies.replication import PodTemplates, ReplicationControllers
 from kilauea.apiserver.strategies.volumes import Claims, Drivers, StorageClasses, StorageObjects, Volumes
 from kilauea.apiserver.strategies.webhooks import WebhookConfigurations
@@ -116,7 +117,7 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_HOOKS, "mutatingadmissionpolicies"): MutatingPolicies(),
     (_HOOKS, "mutatingadmissionpolicybindings"): PolicyBindings(),
     (_HOOKS, "validatingadmissionpolicies"): ValidatingPolicies(),
-    (_HOOKS, "validatingadmissionpolicybindings"): PolicyBindings(),
+    (_HOOKS, "validatingadmissionpolicybindings"): ValidatingBindings(),
     (_HOOKS, "mutatingwebhookconfigurations"): WebhookConfigurations(),
     (_HOOKS, "validatingwebhookconfigurations"): WebhookConfigurations(),
 }

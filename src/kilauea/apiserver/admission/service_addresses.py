@@ -60,6 +60,8 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dic
     """An address in the cluster, unless there is one or none is wanted."""
     old = (attributes.old or {}).get("spec") or {}
     address = spec.get("clusterIP") or old.get("clusterIP")
+    if not address and spec.get("clusterIPs"):
+        return  # refused: the first of them is not told as `clusterIP`
     taken = {each.get("clusterIP") for each in others}
     if not address:
         address = _random_address(attributes)

@@ -15,12 +15,11 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, cidr_problems, parse_cidr
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
-from kilauea.apiserver.strategies.endpoints import ADDRESS_FORM, IMMUTABLE
+from kilauea.apiserver.strategies.endpoints import IMMUTABLE
 from kilauea.apiserver.strategies.quantities import check_amounts
-
-CIDR_FORM = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
 class RuntimeClasses(Plain):
@@ -100,24 +99,20 @@ class AddressRanges(Strategy):
             return [required("spec.cidrs", "at least one CIDR required")]
         if len(ranges) > 2:
             return [invalid_value("spec", spec_of(obj), "may only hold up to 2 values")]
-        return [cause for number, text in enumerate(ranges) for cause in _check_range(f"spec.cidrs[{number}]", text)]
+        causes: list[Cause] = []
+        for number, text in enumerate(ranges):
+            causes += check_name(f"spec.cidrs[{number}]", text, cidr_problems(text))
+        found = [parse_cidr(text) for text in ranges]
+        versions = [each.version for each in found if each]
+        if len(versions) > len(set(versions)):
+            message = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+            causes.append(invalid_value("spec.cidrs", ranges, message))
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         new, before = spec_of(obj).get("cidrs") or [], spec_of(old).get("cidrs") or []
         changed = [number for number, each in enumerate(new) if number >= len(before) or each != before[number]]
         return [invalid_value(f"spec.cidrs[{number}]", new[number], IMMUTABLE) for number in changed]
-
-
-def _check_range(path: str, text: str) -> list[Cause]:
-    try:
-        ipaddress.ip_network(text)
-    except ValueError:
-        try:
-            ipaddress.ip_network(text, strict=False)
-        except ValueError:
-            return [invalid_value(path, text, CIDR_FORM)]
-        return [invalid_value(path, text, "must not have bits set beyond the prefix length")]
-    return [] if "/" in text else [invalid_value(path, text, CIDR_FORM)]
 
 
 class ApiServices(Strategy):

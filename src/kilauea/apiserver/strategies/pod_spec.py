@@ -32,6 +32,7 @@ _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _ENVIRONMENT = re.compile(r"[ -<>-~]+")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute", "")
 _SPREAD = ("DoNotSchedule", "ScheduleAnyway")
+_PORT_MARKS, _LETTER = re.compile(r"[-a-z0-9]+"), re.compile(r"[a-z]")
 _PORT_NAME = re.compile(r"(?=.{1,15}\Z)(?=.*[a-z])[a-z0-9](-?[a-z0-9])*")
 
 
@@ -141,7 +142,18 @@ def port_name_problems(name: str) -> tuple[str, ...]:
     """Return the errors in the name of a port."""
     if _PORT_NAME.fullmatch(name):
         return ()
-    return ("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), at most 15, with a letter",)
+    found = []
+    if len(name) > 15:
+        found.append("must be no more than 15 characters")
+    if not _PORT_MARKS.fullmatch(name):
+        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not _LETTER.search(name):
+        found.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        found.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        found.append("must not begin or end with a hyphen")
+    return tuple(found)
 
 
 def _check_ports(path: str, ports: list[Object]) -> list[Cause]:

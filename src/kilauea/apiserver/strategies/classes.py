@@ -1,4 +1,4 @@
-"""The rules of small kinds of the cluster: runtime classes, attributes of volumes, addresses, and API services."""
+"""The rules of small kinds of the cluster: runtime classes, addresses, and API services."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from kilauea.apiserver.fields import (
     check_name,
     check_path_segments,
     check_range,
-    forbidden_field,
     invalid_value,
     required,
 )
@@ -36,23 +35,6 @@ class RuntimeClasses(Plain):
         if obj.get("handler") != old.get("handler"):
             return [invalid_value("handler", obj.get("handler"), IMMUTABLE)]
         return []
-
-
-class VolumeAttributes(Plain):
-    """Classes of attributes of volumes: driver and parameters stay."""
-
-    def validate(self, obj: Object) -> list[Cause]:
-        driver = obj.get("driverName", "")
-        causes = check_name("driverName", driver, subdomain_problems(driver.lower())) if driver else []
-        if not driver:
-            causes.append(required("driverName"))
-        if not obj.get("parameters"):
-            causes.append(required("parameters", "must contain at least one key/value pair"))
-        return causes
-
-    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        changed = [field for field in ("driverName", "parameters") if obj.get(field) != old.get(field)]
-        return [forbidden_field(field, f"updates to {field} are forbidden.") for field in changed]
 
 
 def address_name_problems(name: str) -> tuple[str, ...]:

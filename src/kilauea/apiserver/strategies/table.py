@@ -14,7 +14,6 @@ from kilauea.apiserver.strategies.classes import (
     AddressRanges,
     ApiServices,
     RuntimeClasses,
-    VolumeAttributes,
 )
 from kilauea.apiserver.strategies.core import (
     ConfigMaps,
@@ -44,7 +43,15 @@ from kilauea.apiserver.strategies.policy import (
 )
 from kilauea.apiserver.strategies.policy_bindings import PolicyBindings, ValidatingBindings
 from kilauea.apiserver.strategies.replication import PodTemplates, ReplicationControllers
-from kilauea.apiserver.strategies.volumes import Claims, Drivers, StorageClasses, StorageObjects, Volumes
+from kilauea.apiserver.strategies.storage_classes import (
+    Attachments,
+    Capacities,
+    Drivers,
+    NodeDrivers,
+    StorageClasses,
+    VolumeAttributes,
+)
+from kilauea.apiserver.strategies.volumes import Claims, Volumes
 from kilauea.apiserver.strategies.webhooks import WebhookConfigurations
 from kilauea.apiserver.strategies.workloads import CronJobs, DaemonSets, Jobs, ReplicaSets, StatefulSets, Workloads
 
@@ -110,10 +117,10 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("scheduling.k8s.io", "priorityclasses"): PriorityClasses(),
     ("scheduling.k8s.io", "workloads"): pod_groups.Workloads(),
     (_STORAGE, "csidrivers"): Drivers(),
-    (_STORAGE, "csinodes"): StorageObjects(),
-    (_STORAGE, "csistoragecapacities"): Plain(),
+    (_STORAGE, "csinodes"): NodeDrivers(),
+    (_STORAGE, "csistoragecapacities"): Capacities(),
     (_STORAGE, "storageclasses"): StorageClasses(),
-    (_STORAGE, "volumeattachments"): StorageObjects(),
+    (_STORAGE, "volumeattachments"): Attachments(),
     (_STORAGE, "volumeattributesclasses"): VolumeAttributes(),
     (_HOOKS, "mutatingadmissionpolicies"): MutatingPolicies(),
     (_HOOKS, "mutatingadmissionpolicybindings"): PolicyBindings(),

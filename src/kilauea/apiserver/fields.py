@@ -21,9 +21,9 @@ def required(path: str, detail: str = "") -> Cause:
     return Cause(path, "FieldValueRequired", "Required value" + (f": {detail}" if detail else ""))
 
 
-def invalid_value(path: str, value: Any, detail: str) -> Cause:
+def invalid_value(path: str, value: Any, detail: str = "") -> Cause:
     """A value that is not allowed, with the reason."""
-    return Cause(path, "FieldValueInvalid", f"Invalid value: {_shown(value)}: {detail}")
+    return Cause(path, "FieldValueInvalid", f"Invalid value: {_shown(value)}" + (f": {detail}" if detail else ""))
 
 
 def wrong_type(path: str, value: Any, detail: str) -> Cause:

@@ -29,6 +29,7 @@ from kilauea.apiserver.strategies.devices import ClaimTemplates, DeviceClasses, 
 from kilauea.apiserver.strategies.endpoints import Endpoints, EndpointSlices
 from kilauea.apiserver.strategies.flow_control import FlowSchemas, PriorityLevels
 from kilauea.apiserver.strategies.ingresses import IngressClasses, Ingresses
+from kilauea.apiserver.strategies.jobs import CronJobs, Jobs
 from kilauea.apiserver.strategies.limit_ranges import LimitRanges
 from kilauea.apiserver.strategies.network import Services
 from kilauea.apiserver.strategies.network_policies import NetworkPolicies
@@ -53,7 +54,7 @@ from kilauea.apiserver.strategies.storage_classes import (
 )
 from kilauea.apiserver.strategies.volumes import Claims, Volumes
 from kilauea.apiserver.strategies.webhooks import WebhookConfigurations
-from kilauea.apiserver.strategies.workloads import CronJobs, DaemonSets, Jobs, ReplicaSets, StatefulSets, Workloads
+from kilauea.apiserver.strategies.workloads import DaemonSets, Deployments, ReplicaSets, Revisions, StatefulSets
 
 
 class Accounts(Plain):
@@ -84,9 +85,9 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("", "services"): Services(),
     ("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy(),
     ("apiregistration.k8s.io", "apiservices"): ApiServices(),
-    ("apps", "controllerrevisions"): Plain(),
+    ("apps", "controllerrevisions"): Revisions(),
     ("apps", "daemonsets"): DaemonSets(),
-    ("apps", "deployments"): Workloads(),
+    ("apps", "deployments"): Deployments(),
     ("apps", "replicasets"): ReplicaSets(),
     ("apps", "statefulsets"): StatefulSets(),
     ("autoscaling", "horizontalpodautoscalers"): Autoscalers(),

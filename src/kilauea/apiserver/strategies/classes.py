@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
 
 from kilauea.api.names import label_problems, path_segment_problems, subdomain_problems
 from kilauea.apiserver.fields import (
@@ -10,6 +11,7 @@ from kilauea.apiserver.fields import (
     check_name,
     check_path_segments,
     check_range,
+    duplicate,
     invalid_value,
     required,
 )
@@ -18,7 +20,9 @@ from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, cidr_problems, 
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.endpoints import IMMUTABLE
-from kilauea.apiserver.strategies.quantities import check_amounts
+from kilauea.apiserver.strategies.limit_ranges import check_resource_name
+from kilauea.apiserver.strategies.pod_spec import check_toleration
+from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 
 
 class RuntimeClasses(Plain):
@@ -27,14 +31,30 @@ class RuntimeClasses(Plain):
     def validate(self, obj: Object) -> list[Cause]:
         handler = obj.get("handler", "")
         causes = check_name("handler", handler, label_problems(handler)) if handler else [required("handler")]
-        causes += check_amounts("overhead.limits", (obj.get("overhead") or {}).get("podFixed") or {})
-        selector = (obj.get("scheduling") or {}).get("nodeSelector") or {}
-        return causes + check_labels("scheduling.nodeSelector", selector)
+        for name, text in ((obj.get("overhead") or {}).get("podFixed") or {}).items():
+            causes += check_resource_name(f"overhead.limits[{name}]", "Container", name)
+            number = amount(str(text))
+            if number is not None and number < 0:
+                causes.append(invalid_value(f"overhead.limits[{name}]", text, NEGATIVE))
+        scheduling = obj.get("scheduling") or {}
+        causes += check_labels("scheduling.nodeSelector", scheduling.get("nodeSelector") or {})
+        return [*causes, *_check_tolerations("scheduling.tolerations", scheduling.get("tolerations") or [])]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if obj.get("handler") != old.get("handler"):
             return [invalid_value("handler", obj.get("handler"), IMMUTABLE)]
         return []
+
+
+def _check_tolerations(path: str, tolerations: list[Object]) -> Iterator[Cause]:
+    parts = ("key", "operator", "value", "effect")
+    seen: list[Object] = []
+    for number, each in enumerate(tolerations):
+        yield from check_toleration(f"{path}[{number}]", each)
+        told = {part.capitalize(): each.get(part) or "" for part in parts}
+        if told in seen:
+            yield duplicate(f"{path}[{number}]", {**told, "TolerationSeconds": each.get("tolerationSeconds")})
+        seen.append(told)
 
 
 def address_name_problems(name: str) -> tuple[str, ...]:

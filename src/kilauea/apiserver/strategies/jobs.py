@@ -72,15 +72,29 @@ class Jobs(Strategy):
         return [*check_job("spec", spec_of(obj)), *_check_selected("spec", spec_of(obj))]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        causes = check_fixed(obj, old, ("completionMode", "selector", "podFailurePolicy", "backoffLimitPerIndex"))
+        causes = [*_check_completions(spec_of(obj), spec_of(old))]
+        causes += check_fixed(obj, old, ("selector",))
         if spec_of(obj).get("template") != spec_of(old).get("template") and not _may_change_template(old):
             causes.append(invalid_value("spec.template", spec_of(obj).get("template"), IMMUTABLE))
-        if spec_of(obj).get("completions") != spec_of(old).get("completions"):
-            causes.append(invalid_value("spec.completions", spec_of(obj).get("completions"), IMMUTABLE))
-        return causes
+        fixed = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+        return causes + check_fixed(obj, old, fixed)
 
     def warnings(self, obj: Object) -> list[str]:
         return template_warnings("spec.template.", spec_of(obj).get("template") or {})
+
+
+def _check_completions(spec: Object, before: Object) -> Iterator[Cause]:
+    """A number of completions that stays; that of an indexed job may change with its parallelism."""
+    completions = spec.get("completions")
+    if completions == before.get("completions"):
+        return
+    if spec.get("completionMode") != "Indexed":
+        yield invalid_value("spec.completions", completions, IMMUTABLE)
+    elif completions is None:
+        yield required("spec.completions", "when completion mode is Indexed")
+    elif completions != spec.get("parallelism") or before.get("completions") != before.get("parallelism"):
+        message = "can only be modified in tandem with spec.parallelism"
+        yield invalid_value("spec.completions", completions, message)
 
 
 def _may_change_template(job: Object) -> bool:
@@ -135,8 +149,8 @@ def _check_schedule(spec: Object) -> list[Cause]:
         message = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
         return [invalid_value("spec.schedule", schedule, message)]
     if len(schedule.split()) != 5 and not schedule.startswith("@"):
-        message = f"expected exactly 5 fields, found {len(schedule.split())}: {schedule}"
-        return [invalid_value("spec.schedule", schedule, message.lower())]
+        message = f"expected exactly 5 fields, found {len(schedule.split())}: [{' '.join(schedule.split())}]"
+        return [invalid_value("spec.schedule", schedule, message)]
     try:
         parse_schedule(schedule)
     except ValueError as error:

@@ -47,10 +47,13 @@ class Services(Strategy):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
+        causes, name = [], spec.get("loadBalancerClass")
+        if spec.get("type") == before.get("type") == "LoadBalancer" and name != before.get("loadBalancerClass"):
+            causes.append(invalid_value("spec.loadBalancerClass", name, "may not change once set"))
         had = before.get("clusterIP")
         if had and spec.get("type") != "ExternalName" and spec.get("clusterIP") != had:
-            return [invalid_value("spec.clusterIPs[0]", spec.get("clusterIP"), "may not change once set")]
-        return []
+            causes.append(invalid_value("spec.clusterIPs[0]", spec.get("clusterIP"), "may not change once set"))
+        return causes
 
 
 def _keep_node_ports(spec: Object, before: Object) -> None:

@@ -73,7 +73,7 @@ def _check_placing(path: str, spec: Object) -> list[Cause]:
     """Check the fields that limit where a pod can run."""
     causes = check_affinity(f"{path}.affinity", spec["affinity"]) if spec.get("affinity") else []
     for number, toleration in enumerate(spec.get("tolerations") or []):
-        causes += _check_toleration(f"{path}.tolerations[{number}]", toleration)
+        causes += check_toleration(f"{path}.tolerations[{number}]", toleration)
     for number, constraint in enumerate(spec.get("topologySpreadConstraints") or []):
         causes += _check_spread(f"{path}.topologySpreadConstraints[{number}]", constraint)
     if spec.get("schedulingGroup") is not None:
@@ -214,7 +214,7 @@ def _check_mounts(path: str, mounts: list[Object], volumes: set[str]) -> list[Ca
     return causes
 
 
-def _check_toleration(path: str, toleration: Object) -> list[Cause]:
+def check_toleration(path: str, toleration: Object) -> list[Cause]:
     """One toleration."""
     causes: list[Cause] = []
     key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"

@@ -1,15 +1,12 @@
-"""The rules of priority classes, disruption budgets, leases and roles."""
+"""The rules of priority classes, disruption budgets and leases."""
 
 from __future__ import annotations
 
-from kilauea.api.names import path_segment_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_word,
     forbidden_field,
     invalid_value,
-    not_supported,
-    required,
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
@@ -17,6 +14,7 @@ from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.rollouts import check_amount, check_share
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
+_PREEMPTION = ("PreemptLowerPriority", "Never")
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -30,6 +28,9 @@ class PriorityClasses(Strategy):
         keep(obj["metadata"], old["metadata"], "generation")
 
     def validate(self, obj: Object) -> list[Cause]:
+        return self._check_value(obj) + check_word("preemptionPolicy", obj.get("preemptionPolicy"), _PREEMPTION)
+
+    def _check_value(self, obj: Object) -> list[Cause]:
         name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
         if name.startswith("system-"):
             if SYSTEM_CLASSES.get(name) != value:
@@ -86,36 +87,3 @@ class Leases(Plain):
         if transitions is not None and transitions < 0:
             causes.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
         return causes
-
-
-class Roles(Plain):
-    """Roles and cluster roles."""
-
-    name_problems = staticmethod(path_segment_problems)
-
-    def validate(self, obj: Object) -> list[Cause]:
-        causes = []
-        for number, rule in enumerate(obj.get("rules") or []):
-            if not rule.get("verbs"):
-                causes.append(required(f"rules[{number}].verbs", "verbs must contain at least one value"))
-        return causes
-
-
-class RoleBindings(Plain):
-    """Bindings of roles: whom they bind may change, to which role not."""
-
-    name_problems = staticmethod(path_segment_problems)
-
-    def validate(self, obj: Object) -> list[Cause]:
-        role = obj.get("roleRef") or {}
-        causes = []
-        if role.get("kind") not in ("ClusterRole", "Role"):
-            causes.append(not_supported("roleRef.kind", role.get("kind", ""), ("ClusterRole", "Role")))
-        if not role.get("name"):
-            causes.append(required("roleRef.name"))
-        return causes
-
-    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        if obj.get("roleRef") != old.get("roleRef"):
-            return [invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef")]
-        return []

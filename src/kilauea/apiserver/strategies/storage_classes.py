@@ -21,6 +21,7 @@ from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 from kilauea.apiserver.strategies.volume_sources import driver_problems
 
+IMMUTABLE = "field is immutable"
 _LONGEST_TOKEN, _SHORTEST_TOKEN, _SHORTEST_PERIOD = 2**32, 600, 10
 _LIFECYCLES = ("Persistent", "Ephemeral")
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
@@ -51,7 +52,7 @@ class StorageClasses(Plain):
             causes.append(forbidden_field("provisioner", "updates to provisioner are forbidden."))
         for field in ("reclaimPolicy", "volumeBindingMode"):
             if obj.get(field) != old.get(field):
-                causes.append(invalid_value(field, obj.get(field), "field is immutable"))
+                causes.append(invalid_value(field, obj.get(field), IMMUTABLE))
         return causes
 
 
@@ -110,7 +111,7 @@ class Capacities(Plain):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         changed = [field for field in ("nodeTopology", "storageClassName") if obj.get(field) != old.get(field)]
-        return [invalid_value(field, obj.get(field), "field is immutable") for field in changed]
+        return [invalid_value(field, obj.get(field), IMMUTABLE) for field in changed]
 
 
 class StorageObjects(Plain):
@@ -134,6 +135,12 @@ class Drivers(StorageObjects):
             message = f"must be greater than or equal to {_SHORTEST_PERIOD} seconds"
             causes.append(invalid_value("spec.nodeAllocatableUpdatePeriodSeconds", seconds, message))
         return causes
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        spec, before = spec_of(obj), spec_of(old)
+        fields = (("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes"))
+        changed = [(field, told) for field, told in fields if spec.get(field) != before.get(field)]
+        return [invalid_value(f"spec.{told}", spec.get(field), IMMUTABLE) for field, told in changed]
 
     def warnings(self, obj: Object) -> list[str]:
         if spec_of(obj).get("tokenRequests") and spec_of(obj).get("serviceAccountTokenInSecrets") is None:
@@ -160,6 +167,21 @@ class NodeDrivers(StorageObjects):
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in the drivers of a node."""
         return [*_check_node_drivers("spec.drivers", spec_of(obj).get("drivers") or [])]
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        before = {driver.get("name"): _told_driver(driver) for driver in spec_of(old).get("drivers") or []}
+        drivers = [_told_driver(each) for each in spec_of(obj).get("drivers") or []]
+        fixed = ("NodeID", "TopologyKeys")
+        changed = [
+            each for each in drivers if any(before.get(each["Name"], each)[field] != each[field] for field in fixed)
+        ]
+        return [invalid_value("spec.drivers", each, IMMUTABLE) for each in changed]
+
+
+def _told_driver(driver: Object) -> Object:
+    """A driver of a node as the real server shows it in errors."""
+    parts = (("Name", "name"), ("NodeID", "nodeID"), ("TopologyKeys", "topologyKeys"), ("Allocatable", "allocatable"))
+    return {name: driver.get(field) for name, field in parts}
 
 
 def _check_node_drivers(path: str, drivers: Sequence[Object]) -> Iterator[Cause]:
@@ -211,7 +233,11 @@ class Attachments(StorageObjects):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if spec_of(obj) != spec_of(old):
-            return [invalid_value("spec", spec_of(obj), "field is immutable")]
+            spec = spec_of(obj)
+            source = spec.get("source") or {}
+            parts = (("PersistentVolumeName", "persistentVolumeName"), ("InlineVolumeSpec", "inlineVolumeSpec"))
+            told = {"Attacher": spec.get("attacher"), "Source": {name: source.get(field) for name, field in parts}}
+            return [invalid_value("spec", {**told, "NodeName": spec.get("nodeName")}, IMMUTABLE)]
         return []
 
 

@@ -22,7 +22,6 @@ from kilauea.apiserver.strategies.core import (
     NewEvents,
     Nodes,
     Plain,
-    Quotas,
     Secrets,
 )
 from kilauea.apiserver.strategies.devices import ClaimTemplates, DeviceClasses, ResourceClaims, ResourceSlices
@@ -39,11 +38,11 @@ from kilauea.apiserver.strategies.policy import (
     Budgets,
     Leases,
     PriorityClasses,
-    RoleBindings,
-    Roles,
 )
 from kilauea.apiserver.strategies.policy_bindings import PolicyBindings, ValidatingBindings
+from kilauea.apiserver.strategies.quotas import Quotas
 from kilauea.apiserver.strategies.replication import PodTemplates, ReplicationControllers
+from kilauea.apiserver.strategies.roles import ClusterRoleBindings, ClusterRoles, RoleBindings, Roles
 from kilauea.apiserver.strategies.storage_classes import (
     Attachments,
     Capacities,
@@ -106,8 +105,8 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("networking.k8s.io", "networkpolicies"): NetworkPolicies(),
     ("node.k8s.io", "runtimeclasses"): RuntimeClasses(),
     ("policy", "poddisruptionbudgets"): Budgets(),
-    (_RBAC, "clusterrolebindings"): RoleBindings(),
-    (_RBAC, "clusterroles"): Roles(),
+    (_RBAC, "clusterrolebindings"): ClusterRoleBindings(),
+    (_RBAC, "clusterroles"): ClusterRoles(),
     (_RBAC, "rolebindings"): RoleBindings(),
     (_RBAC, "roles"): Roles(),
     (_DEVICES, "deviceclasses"): DeviceClasses(),

@@ -173,6 +173,13 @@ class DaemonSets(Workloads):
         causes += check_daemon_update("spec.updateStrategy", spec.get("updateStrategy") or {})
         return causes + check_not_negative("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
 
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        """Return the errors in a changed daemon set; a change of the selector is told first."""
+        return check_fixed(obj, old, self.fixed) + self.validate(obj)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        return []
+
     def default(self, obj: Object) -> None:
         annotations = obj["metadata"].get("annotations") or {}
         obj["metadata"]["annotations"] = {_TEMPLATE_GENERATION: "1", **annotations}

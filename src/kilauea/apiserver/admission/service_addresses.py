@@ -105,3 +105,10 @@ def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[
             wanted = attributes.backend.rng.randint(FIRST_PORT, LAST_PORT)
         port["nodePort"] = wanted
         taken.add(wanted)
+    if spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local":
+        before = (attributes.old or {}).get("spec") or {}
+        taken |= {each.get("healthCheckNodePort") for each in others}
+        checked = spec.get("healthCheckNodePort") or before.get("healthCheckNodePort")
+        while not checked or (checked in taken and not spec.get("healthCheckNodePort")):
+            checked = attributes.backend.rng.randint(FIRST_PORT, LAST_PORT)
+        spec["healthCheckNodePort"] = checked

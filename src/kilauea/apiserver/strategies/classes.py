@@ -5,12 +5,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from kilauea.api.names import label_problems, path_segment_problems, subdomain_problems
+from kilauea.api.names import label_problems, path_segment_problems, service_name_problems, subdomain_problems
 from kilauea.apiserver.fields import (
     check_labels,
     check_name,
     check_path_segments,
-    check_range,
     duplicate,
     invalid_value,
     required,
@@ -149,6 +148,7 @@ class ApiServices(Strategy):
             causes.append(required("spec.group", message))
         if group:
             causes += check_name("spec.group", group, subdomain_problems(group))
+        causes += check_name("spec.version", version, service_name_problems(version))
         for field, most in (("groupPriorityMinimum", 20_000), ("versionPriority", 1000)):
             if not 0 < spec.get(field, 0) <= most:
                 message = f"must be positive and less than {most}"
@@ -165,7 +165,10 @@ def _check_local(spec: Object) -> list[Cause]:
 
 def _check_service(spec: Object, service: Object) -> list[Cause]:
     causes = [required(f"spec.service.{field}") for field in ("namespace", "name") if not service.get(field)]
-    causes += check_range("spec.service.port", service.get("port"), 1, 65535)
+    port = service.get("port")
+    if port is not None and not 1 <= port <= 65535:
+        message = "port is not valid: must be between 1 and 65535, inclusive"
+        causes.append(invalid_value("spec.service.port", port, message))
     if spec.get("insecureSkipTLSVerify") and spec.get("caBundle"):
         causes.append(invalid_value("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present"))
     return causes

@@ -45,6 +45,17 @@ class Services(Strategy):
         """Return the errors in a changed service, whose addresses stay."""
         return [*check_service(spec_of(obj))]
 
+    def warnings(self, obj: Object) -> list[str]:
+        """Return the warnings about fields that are old or have no effect."""
+        spec, found = spec_of(obj), list[str]()
+        if spec.get("externalIPs"):
+            found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+        if spec.get("externalName") and spec.get("type") != "ExternalName":
+            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        if spec.get("trafficDistribution") == "PreferClose":
+            found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+        return found
+
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
         causes, name = [], spec.get("loadBalancerClass")

@@ -26,7 +26,7 @@ from kilauea.apiserver.strategies.quantities import check_resources
 Object = dict[str, Any]
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _ENVIRONMENT = re.compile(r"[ -<>-~]+")

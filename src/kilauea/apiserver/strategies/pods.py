@@ -180,6 +180,6 @@ def check_template(
     """A pod template of a workload, which gives each pod volumes for these claims."""
     template = template or {}
     metadata = template.get("metadata") or {}
-    found = check_labels(f"{path}.metadata.labels", metadata.get("labels") or {})
+    found = check_labels(f"{path}.labels", metadata.get("labels") or {})
     found += check_annotations(f"{path}.annotations", metadata.get("annotations") or {})
     return found + check_pod_spec(f"{path}.spec", spec_of(template), restart=restart, claims=claims)

@@ -78,6 +78,12 @@ class Leases(Plain):
     unconditional_update = False
     create_on_update = True
 
+    def prepare_create(self, obj: Object) -> None:
+        """Drop what the real server knows only with a feature gate that is off by default."""
+        super().prepare_create(obj)
+        for field in ("strategy", "preferredHolder"):
+            spec_of(obj).pop(field, None)
+
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
         causes = []

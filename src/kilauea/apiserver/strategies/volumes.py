@@ -23,6 +23,10 @@ from kilauea.apiserver.strategies.volume_sources import VOLUME_KINDS, check_sour
 
 _ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM, _MODES = ("Delete", "Recycle", "Retain"), ("Block", "Filesystem")
+_RECYCLED = (
+    "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach "
+    "is to use dynamic provisioning."
+)
 _CLAIM = "PersistentVolumeClaim"
 _EMPTY = {"apiGroup": None, "kind": "", "name": ""}
 """What a source of a claim says, if it says nothing."""
@@ -75,7 +79,8 @@ class Volumes(Strategy):
         return []
 
     def warnings(self, obj: Object) -> list[str]:
-        return volume_source_warnings("spec", spec_of(obj))
+        found = volume_source_warnings("spec", spec_of(obj))
+        return [*found, _RECYCLED] if spec_of(obj).get("persistentVolumeReclaimPolicy") == "Recycle" else found
 
 
 def _check_capacity(spec: Object) -> Iterator[Cause]:

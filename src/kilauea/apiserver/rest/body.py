@@ -69,7 +69,7 @@ def read_document(call: Call, expected: str) -> Object:
 
 
 def kind_problem(document: Object) -> str:
-    """Why it cannot be told of what kind a document is, in the words of the real server; empty if it can be."""
+    """The reason that the kind of a document cannot be read, in the words of the real server; empty if it can."""
     for field in ("apiVersion", "kind"):
         given = document.get(field)
         if given is not None and not isinstance(given, str):

@@ -8,7 +8,7 @@ from pathlib import Path
 from kilauea.kubelet.termination_logs import TerminationLogs
 
 
-def test_a_file_that_nobody_wrote_to_is_used_again(tmp_path: Path) -> None:
+def test_a_file_that_is_still_empty_is_used_again(tmp_path: Path) -> None:
     logs = TerminationLogs(tmp_path / "termination")
     first = logs.make("one", "main", 0)
     number = first.stat().st_ino

@@ -31,7 +31,7 @@ class Image(NamedTuple):
         arguments: of that command.
         working_dir: where the command runs; empty for the root folder.
         id: as statuses have it.
-        name: as the runtime has it; empty if it is no image of the runtime.
+        name: as the runtime has it; empty for an image that the runtime does not know.
     """
 
     root: Path | None = None

@@ -127,7 +127,7 @@ def test_when_the_supervisor_is_killed_its_containers_end_and_that_is_told(
     asyncio.run(story())
 
 
-def test_when_the_supervisor_is_killed_and_nobody_is_there_its_containers_end(
+def test_when_the_supervisor_is_killed_while_no_client_is_there_its_containers_end(
     tmp_path: Path, isolation: Isolation
 ) -> None:
     async def story() -> None:

@@ -28,7 +28,7 @@ def test_the_last_state_of_each_container_is_read_again(tmp_path: Path) -> None:
     assert Records(tmp_path / "containers").load()[1] == record("b")
 
 
-def test_the_file_is_written_anew_before_it_grows_without_bound(tmp_path: Path) -> None:
+def test_the_file_is_written_again_before_it_grows_without_bound(tmp_path: Path) -> None:
     records = Records(tmp_path / "containers")
     records.load()
     records.save(record("stays"))

@@ -25,7 +25,7 @@ def run_arguments(container: Container, folder: str, name: str, log_size: int) -
         container: the container.
         folder: of the cluster, which tells its containers from those of others.
         name: of the container for podman.
-        log_size: bytes of its log at which it begins anew.
+        log_size: bytes of its log at which it starts again.
 
     Raises:
         ContainerError: it has no command.

@@ -37,7 +37,7 @@ class PodmanRuntime:
 
     Args:
         folder: of the cluster: its containers are told by it.
-        log_size: bytes of a log at which it begins anew.
+        log_size: bytes of a log at which it starts again.
     """
 
     name = "podman"
@@ -57,7 +57,7 @@ class PodmanRuntime:
     @property
     def limitations(self) -> Sequence[str]:
         """Things that it cannot do on this machine, from `open` on."""
-        return (*self._limits, "the log of a container begins anew at 10 MiB, and the older lines are gone")
+        return (*self._limits, "the log of a container starts again at 10 MiB, and the older lines are gone")
 
     @property
     def running(self) -> Collection[str]:
@@ -222,7 +222,7 @@ class PodmanRuntime:
 
 
 def _usage(pid: int) -> Usage:
-    """What a process and all below it use."""
+    """Return the usage of a process and of all below it."""
     cpu = own = shared = threads = 0
     for each in process_tree.with_descendants([pid]):
         seen = process_tree.stat(each)

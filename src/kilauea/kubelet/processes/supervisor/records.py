@@ -2,7 +2,7 @@
 
 A disk may take longer to make a file than to start a process, so one file holds all states: a line for each change, of
 which the last one counts, and one for each container that is removed. When most of the lines are old, it is written
-anew.
+again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NAMES = tuple(item.name for item in fields(Record))
 CONTAINERS, STATES = "containers", "states"
 """Names of the folder and of its file."""
 _FEW, _OLD = 2000, 8
-"""Lines of a file that is never written anew, and lines for each container from which on it is."""
+"""Lines of a file that is never written again, and lines for each container from which on it is."""
 
 
 class Records:
@@ -75,7 +75,7 @@ class Records:
         """True if the last line may lack its end."""
 
     def load(self) -> list[Record]:
-        """Return all records that can be read, in the order of their ids, and begin the file anew with them."""
+        """Return all records that can be read, in the order of their ids, and write the file again with them."""
         old = sorted(self._folder.glob("*.json"))
         records = read_records(*old, self._path)
         self._lines = {record.id: _line(record.as_dict()) for record in records}
@@ -112,7 +112,7 @@ class Records:
         self._count += 1
 
     def _rewrite(self) -> None:
-        """Begin the file anew with what is known; the old one stays if the disk does not take that."""
+        """Write the file again with what is known; the old one stays if the disk does not take that."""
         draft = self._folder / "states.new"
         draft.write_bytes(b"".join(self._lines.values()))
         os.replace(draft, self._path)

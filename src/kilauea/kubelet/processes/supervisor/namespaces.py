@@ -335,8 +335,7 @@ def _make_points(spec: Spec, trees: Sequence[tuple[Mount, int | None]]) -> None:
         if tree is not None:
             with contextlib.suppress(OSError):
                 _make_point(mount.target, is_folder=stat.S_ISDIR(os.fstat(tree).st_mode))
-    memory = (mount.target for mount in spec.mounts if not (mount.source or mount.optional))
-    for path in (spec.working_dir, *memory):
+    for path in (spec.working_dir, *(mount.target for mount in spec.mounts if not mount.source)):
         with contextlib.suppress(OSError):
             os.makedirs(path or "/", 0o755, exist_ok=True)
 
@@ -438,8 +437,6 @@ def _attach(tree: int, target: str, mount: Mount | None) -> None:
 
 
 def _mount_memory(mount: Mount) -> None:
-    if mount.optional and not os.path.isdir(mount.target):
-        return  # it hides a folder from the container, which does not see that anyway
     options = "mode=1777" if mount.size is None else f"mode=1777,size={mount.size}"
     try:
         os.makedirs(mount.target, 0o755, exist_ok=True)

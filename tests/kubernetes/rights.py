@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from playing import Client
-from real_server import WORKLOADS
+from real_server import AS_OURS
 
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "kilauea"
 COMPONENTS = ("scheduler", "controllers", "admission")
@@ -118,7 +118,7 @@ def audit(folder: Path) -> list[str]:
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
         "--feature-gates=DRADeviceTaintRules=true",
         "--runtime-config=resource.k8s.io/v1beta2=true",
-        *WORKLOADS,
+        *AS_OURS,
     ]
 
 

@@ -152,6 +152,7 @@ def complete(call: Call, obj: Object, old: Object | None = None) -> None:
         same = [key for key, value in obj.items() if key in old and (value is old[key] or value == old[key])]
     apply_defaults(call.resource.schema, obj, same)
     call.resource.strategy.default(obj)
+    call.resource.strategy.note_times(obj, old, call.backend.timestamp())
 
 
 def fill_status(call: Call, obj: Object) -> None:

@@ -1,7 +1,7 @@
 """Claims, slices and classes of devices in the beta versions of `resource.k8s.io`, stored as those of `v1`.
 
-`v1beta2` has the fields of `v1`. In `v1beta1` a request has the fields of what it asks for itself (`exactly` in `v1`), and
-the properties of a device stand in `basic`.
+`v1beta2` has the fields of `v1`. In `v1beta1` a request has the fields of what it asks for itself (`exactly` in `v1`),
+and the properties of a device stand in `basic`.
 """
 
 from __future__ import annotations

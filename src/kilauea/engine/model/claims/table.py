@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from kilauea.api import dynamic as wire
-from kilauea.api.core import NodeSelector, NodeSelectorTerm, Pod, Toleration
+from kilauea.api.core import NodeSelector, NodeSelectorTerm, Pod
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, SelectorRequirement
 from kilauea.api.quantity import format_amount
@@ -337,7 +337,8 @@ class ResourceClaimTable:
             out.consumed_capacity = {shared[name].name: _quantity(amount) for name, amount in grant.consumed}
         if way.tolerations:
             out.tolerations = [
-                Toleration(t.key or None, t.operator, t.value or None, t.effect or None) for t in way.tolerations
+                wire.DeviceToleration(t.key or None, t.operator, t.value or None, t.effect or None, seconds)
+                for t, seconds in zip(way.tolerations, way.patience, strict=True)
             ]
         if device is not None and device.binding is not None:
             out.binding_conditions = list(device.binding.conditions) or None

@@ -118,7 +118,8 @@ def test_the_time_to_attach_a_device_is_an_argument(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text(QUICK)
     with live_world(str(tmp_path / "conf")) as live:
         world(live, "a")
-        user(live, "p")
+        live.group("g", 1, pods=0)
+        live.pod("p", group="g", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
         live.start()
         live.wait(25)
         first = live.get(RESOURCE_CLAIMS, "c")["status"]["allocation"]["allocationTimestamp"]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from engine.test_deviceshare import shares
 from kilauea.api.meta import Object
+from kilauea.api.npus import SPLITS
 from kilauea.engine.cycle import cycle
-from kilauea.engine.devices.dynamic import SPLITS
 from kilauea.engine.plan import Plan
 from kilauea.simulator.cluster import SimulatedCluster
 from support.builders import (

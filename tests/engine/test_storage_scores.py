@@ -10,6 +10,8 @@ import pytest
 from kilauea.api.meta import Object
 from kilauea.engine.plugins.predicates.volume_score import curve_of
 from support.builders import HOSTNAME, binds, conf, group, labels_of, node, plan_of
+from support.device_objects import claim as device_claim
+from support.device_objects import device_class, slice_, way
 from support.volume_objects import claim, local, room, storage_class, tracking, user, volume
 
 EMPTY = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
@@ -111,6 +113,15 @@ def test_the_weight_is_that_of_the_score_among_others() -> None:
 def test_a_driver_without_room_to_tell_scores_nothing() -> None:
     objects = [*nodes(2), storage_class(provisioner="csi"), claim(), user("p", "data")]
     assert chosen(objects, EMPTY) == "n1"
+
+
+def test_alternatives_of_device_claims_and_storage_count_together() -> None:
+    """Both are scores of the plugin predicates that look at the whole cluster."""
+    ways = {"name": "r", "firstAvailable": [way("large", count=2), way("small")]}
+    devices = [device_class(), slice_("", "a", "b"), device_claim("c", ways)]
+    objects = [*nodes(2), *DRIVER, disk("n1", "2Gi"), disk("n2", "8Gi"), claim(), *devices]
+    both = user("p", "data", resourceClaims=[{"name": "x", "resourceClaimName": "c"}])
+    assert chosen([*objects, both], EMPTY) == "n2"
 
 
 def test_a_curve_is_made_of_integers() -> None:

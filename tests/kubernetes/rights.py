@@ -116,8 +116,6 @@ def audit(folder: Path) -> list[str]:
         f"--audit-log-path={folder / LOG}",
         # Owners of objects must then be ones whose finalizers a component may set, as on OpenShift.
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-        "--feature-gates=DRADeviceTaintRules=true",
-        "--runtime-config=resource.k8s.io/v1beta2=true",
         *AS_OURS,
     ]
 

@@ -269,7 +269,7 @@ def _spaces(pods: Iterable[Obj]) -> str:
 
 
 def _forecast(rule: Obj, view: View, now: int) -> str:
-    """What a rule without effect would do."""
+    """The consequences that a rule without effect would have."""
     pools: dict[str, list[Obj]] = {}
     for slice_ in view.list(RESOURCE_SLICES):
         pools.setdefault(_pool_of(slice_), []).append(slice_)

@@ -62,10 +62,10 @@ def refusal(pod: Obj, node: Obj, cores: int, before: Sequence[Obj]) -> str:
 
 
 def _chip(cores: int) -> tuple[int, int, int]:
-    """What a chip has: cores, processors and image units."""
+    """Cores, processors and image units of a chip."""
     return cores, CHIP_PROCESSORS, CHIP_IMAGES
 
 
 def _taken(given: Given, cores: int) -> tuple[int, int, int]:
-    """What is taken of each chip."""
+    """Cores, processors and image units that are taken of each chip."""
     return _chip(cores) if given.split is None else given.split[1:]

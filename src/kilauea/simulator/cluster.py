@@ -189,7 +189,7 @@ class SimulatedCluster:
         return events
 
     def _place(self, node: str, class_name: str) -> Place:
-        """What decides which nodes reach a volume that is made."""
+        """The objects that decide which nodes reach a volume that is made."""
         there, drivers = self._objects.get(("Node", node)), self._objects.get(("CSINode", node))
         of = self._objects.get(("StorageClass", class_name))
         return Place(

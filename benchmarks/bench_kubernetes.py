@@ -25,7 +25,7 @@ from typing import Any
 from bench_apiserver import Client
 from bench_up import group, named
 from bench_vcjobs import JOBS, job
-from kubernetes_load import PATIENCE, Meter, Real, add_nodes, component, each_of, real_kubernetes, send, tell, until_all
+from kubernetes_load import PATIENCE, Meter, free_ports, Real, add_nodes, component, each_of, real_kubernetes, send, tell, until_all
 
 PODS = "/api/v1/namespaces/default/pods"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
@@ -73,10 +73,7 @@ async def binds(real: Real, gangs: int, size: int, *, mixed: bool, bare: bool) -
     clients = await real.clients()
     await add_gangs(clients, gangs, size, mixed=mixed)
     meter = Meter(real, clients[0])
-    _, text = await clients[0].ask("GET", f"{PODS}?limit=1")
-    version = json.loads(text)["metadata"]["resourceVersion"]
-    watched = until_all(clients[1], f"{PODS}?watch=1&resourceVersion={version}", gangs * size, is_bound)
-    watching = asyncio.create_task(watched)
+    watching = asyncio.create_task(until_all(clients[1], PODS, gangs * size, is_bound))
     await asyncio.sleep(1)
     name = "binder" if bare else "scheduler"
     await meter.start(fresh=[name])
@@ -104,9 +101,12 @@ async def binds(real: Real, gangs: int, size: int, *, mixed: bool, bare: bool) -
     await remove_gangs(clients[0])
 
 
-async def jobs(real: Real, count: int, size: int, nodes: int) -> None:
-    """Submit jobs while all components work."""
-    port = "18443"
+async def measure_jobs(real: Real, count: int, size: int, nodes: int, rounds: int) -> None:
+    """Submit jobs while all components work, and remove them after each round.
+
+    The watches of a new server have little room, so that it ends many in the first round.
+    """
+    port = str(free_ports(1)[0])
     with ExitStack() as stack:
         stack.enter_context(component(real, "nodes", "--count", str(nodes)))
         options = ["--listen-address", "127.0.0.1", "--port", port, "--webhook-url", f"https://127.0.0.1:{port}"]
@@ -115,25 +115,36 @@ async def jobs(real: Real, count: int, size: int, nodes: int) -> None:
         stack.enter_context(component(real, "scheduler", "--leader-elect=false", "--enable-metrics=false"))
         clients = await real.clients()
         await until_ready(clients[0], nodes)
-        meter = Meter(real, clients[0])
-        watched = until_all(clients[1], f"{PODS}?watch=1", count * size, runs)
-        watching = asyncio.create_task(watched)
-        await asyncio.sleep(3)
-        await meter.start()
-        begin = time.perf_counter()
+        for number in range(rounds):
+            await jobs(real, clients, count, size, f"round {number + 1}")
 
-        async def submit(client: Client, number: int) -> None:
-            await send(client, "POST", JOBS, job(f"job-{number}", size, "100m"))
 
-        async with asyncio.timeout(PATIENCE):
-            await each_of(range(count), clients[2:], submit)
-            submitted = time.perf_counter() - begin
-            await watching
-        seconds = time.perf_counter() - begin
-        tell(f"{count} jobs of {size}", count * size, seconds, meter.spent(), await meter.requests())
-        print(f"  all jobs were submitted after {submitted:.2f} s")
-        await asyncio.sleep(8)
-        tell("  with all that follows", count * size, seconds, meter.spent(), await meter.requests())
+async def jobs(real: Real, clients: Sequence[Client], count: int, size: int, label: str) -> None:
+    """Submit jobs, wait for all their pods to run, and for what follows; then delete them."""
+    watcher = (await real.clients(1))[0]
+    meter = Meter(real, clients[0])
+    watching = asyncio.create_task(until_all(watcher, PODS, count * size, runs))
+    await asyncio.sleep(3)
+    await meter.start()
+    begin = time.perf_counter()
+
+    async def submit(client: Client, number: int) -> None:
+        await send(client, "POST", JOBS, job(f"job-{number}", size, "100m"))
+
+    async with asyncio.timeout(PATIENCE):
+        await each_of(range(count), clients[1:], submit)
+        submitted = time.perf_counter() - begin
+        await watching
+    seconds = time.perf_counter() - begin
+    tell(f"{label}: {count} jobs of {size}", count * size, seconds, meter.spent(), await meter.requests())
+    print(f"  all jobs were submitted after {submitted:.2f} s")
+    await asyncio.sleep(8)
+    tell("  with all that follows", count * size, seconds, meter.spent(), await meter.requests())
+    await send(clients[0], "DELETE", JOBS, {})
+    await send(clients[0], "DELETE", GROUPS, {})
+    await send(clients[0], "DELETE", PODS, {"gracePeriodSeconds": 0})
+    while json.loads((await clients[0].ask("GET", f"{PODS}?limit=1"))[1])["items"]:
+        await asyncio.sleep(1)
 
 
 async def until_ready(client: Client, nodes: int) -> None:
@@ -185,7 +196,7 @@ def main() -> None:
             asyncio.run(measure_binds(real, [(10, 3, 5, True) if smoke else (2000, 1000, 10, True)], rounds))
     if options.only in (None, "jobs"):
         with real_kubernetes() as real:
-            asyncio.run(jobs(real, *(5, 4, 5) if smoke else (200, 10, 100)))
+            asyncio.run(measure_jobs(real, *(5, 4, 5) if smoke else (200, 10, 100), rounds))
 
 
 if __name__ == "__main__":

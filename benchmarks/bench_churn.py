@@ -2,9 +2,9 @@
 
     python benchmarks/bench_churn.py [--smoke] [--nodes 5000] [--pods 100000] [--rate 50] [--seconds 100]
 
-The restart is timed from the start of the process to the first bind of a gang that waits for it. Then a gang of ten comes
-every 0.2 s (at the usual rate), as many pods end, and each second one more job of one pod comes, whose way from its
-creation to its node is timed. Pods that run here have a node from the start, and no status. Without the binaries
+The restart is timed from the start of the process to the first bind of a gang that waits for it. Then a gang of ten
+comes every 0.2 s (at the usual rate), as many pods end, and each second one more job of one pod comes, whose way from
+its creation to its node is timed. Pods that run here have a node from the start, and no status. Without the binaries
 (`make kubernetes-binaries`) nothing is measured.
 """
 
@@ -57,7 +57,11 @@ def pod(gang: str, number: int, node: str = "") -> dict[str, Any]:
     """A pod of a gang with one CPU."""
     amounts = {"cpu": "1", "memory": "1Gi"}
     container = {"name": "c", "image": "busybox", "resources": {"requests": amounts, "limits": amounts}}
-    spec: dict[str, Any] = {"schedulerName": "volcano", "automountServiceAccountToken": False, "containers": [container]}
+    spec: dict[str, Any] = {
+        "schedulerName": "volcano",
+        "automountServiceAccountToken": False,
+        "containers": [container],
+    }
     if node:
         spec["nodeName"] = node
     return {**named(f"{gang}-{number}", **{"scheduling.k8s.io/group-name": gang}), "spec": spec}
@@ -130,13 +134,18 @@ async def measure(real: Real, nodes: int, pods: int, rate: int, seconds: int) ->
         stack.enter_context(component(real, "scheduler", "--leader-elect=false", "--enable-metrics=false"))
         took = await bound.wait("first-0") - begin
         spent = ", ".join(f"{name} {value:.1f}" for name, value in meter.spent().items())
-        print(f"restart with {nodes:,} nodes and {pods:,} pods: {took:.1f} s to the first bind; CPU in s: {spent}", flush=True)
+        print(
+            f"restart with {nodes:,} nodes and {pods:,} pods: {took:.1f} s to the first bind; CPU in s: {spent}",
+            flush=True,
+        )
         await asyncio.sleep(min(60, pods / 1000))
         await meter.start()
         waited = await churn(clients, bound, rate, seconds)
         spent = ", ".join(f"{name} {value / seconds:.2f}" for name, value in meter.spent().items())
         late = waited[max(0, len(waited) * 99 // 100 - 1)]
-        print(f"{rate} pods/s come and go for {seconds} s: one more job has its node after {waited[len(waited) // 2]:.3f} s")
+        print(
+            f"{rate} pods/s come and go for {seconds} s: one more job has its node after {waited[len(waited) // 2]:.3f} s"
+        )
         print(f"  (p50), {late:.3f} s (p99), {waited[-1]:.3f} s (most); CPU in s each second: {spent}", flush=True)
     following.cancel()
 

@@ -1,11 +1,11 @@
 """Our components at a real Kubernetes API server: how fast they are, and what they cost it.
 
-    python benchmarks/bench_kubernetes.py [--smoke] [--only binds | jobs] [--rounds 2]
+    python benchmarks/bench_kubernetes.py [--smoke] [--only equal | mixed | jobs] [--rounds 2]
 
-`binds`: pods that wait, and a scheduler that starts; in turns with a loop that only binds, as fast as it can, which shows
-what the server can do. `jobs`: Volcano's jobs with `kilauea controllers`, `scheduler`, `webhooks` and `nodes`, from the first
-submission to the last pod that runs. All run on the cores of this machine, so CPU time is what can be compared. Without
-the binaries (`make kubernetes-binaries`) nothing is measured.
+`equal` and `mixed`: pods that wait, and a scheduler that starts; in turns with a loop that only binds, as fast as it
+can, which shows what the server can do. `jobs`: Volcano's jobs with `kilauea controllers`, `scheduler`, `webhooks` and
+`nodes`, from the first submission to the last pod that runs. All run on the cores of this machine, so CPU time is what
+can be compared. Without the binaries (`make kubernetes-binaries`) nothing is measured.
 """
 
 from __future__ import annotations
@@ -25,7 +25,19 @@ from typing import Any
 from bench_apiserver import Client
 from bench_up import group, named
 from bench_vcjobs import JOBS, job
-from kubernetes_load import PATIENCE, Meter, free_ports, Real, add_nodes, component, each_of, real_kubernetes, send, tell, until_all
+from kubernetes_load import (
+    PATIENCE,
+    Meter,
+    Real,
+    add_nodes,
+    component,
+    each_of,
+    free_port,
+    real_kubernetes,
+    send,
+    tell,
+    until_all,
+)
 
 PODS = "/api/v1/namespaces/default/pods"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
@@ -106,7 +118,7 @@ async def measure_jobs(real: Real, count: int, size: int, nodes: int, rounds: in
 
     The watches of a new server have little room, so that it ends many in the first round.
     """
-    port = str(free_ports(1)[0])
+    port = str(free_port())
     with ExitStack() as stack:
         stack.enter_context(component(real, "nodes", "--count", str(nodes)))
         options = ["--listen-address", "127.0.0.1", "--port", port, "--webhook-url", f"https://127.0.0.1:{port}"]
@@ -151,18 +163,22 @@ async def until_ready(client: Client, nodes: int) -> None:
     """Wait until nodes, webhooks and the default queue are there, and take the taints off."""
     hooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
     queue = "/apis/scheduling.volcano.sh/v1beta1/queues/default"
-    for _ in range(600):
-        found = json.loads((await client.ask("GET", "/api/v1/nodes"))[1])["items"]
-        hooked = json.loads((await client.ask("GET", hooks))[1])["items"]
-        state = json.loads((await client.ask("GET", queue))[1]).get("status") or {}
-        if len(found) == nodes and hooked and isinstance(state, dict) and state.get("state") == "Open":
-            break
-        await asyncio.sleep(0.2)
-    else:
-        raise AssertionError(f"{len(found)} nodes, {len(hooked)} webhook configurations, queue {state}")
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = json.loads((await client.ask("GET", "/api/v1/nodes"))[1])["items"]
+            hooked = json.loads((await client.ask("GET", hooks))[1])["items"]
+            state = json.loads((await client.ask("GET", queue))[1]).get("status") or {}
+            if len(found) == nodes and hooked and isinstance(state, dict) and state.get("state") == "Open":
+                break
+            await asyncio.sleep(0.2)
     for node in found:
-        await send(client, "PATCH", f"/api/v1/nodes/{node['metadata']['name']}", {"spec": {"taints": None}},
-                   "application/merge-patch+json")
+        await send(
+            client,
+            "PATCH",
+            f"/api/v1/nodes/{node['metadata']['name']}",
+            {"spec": {"taints": None}},
+            "application/merge-patch+json",
+        )
     await send(client, "POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
 
 

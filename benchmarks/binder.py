@@ -1,6 +1,6 @@
 """Binds all pods of a namespace, one node after another, as fast as it can: what an API server can do at most.
 
-    python benchmarks/binder.py KUBECONFIG
+python benchmarks/binder.py KUBECONFIG
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "kuber
 from playing import Client as Administrator
 from playing import install_definitions
 from real_binaries import missing
-from real_server import free_ports as free_ports
-from real_server import real_server
+from real_server import free_ports, real_server
 
 _Item = TypeVar("_Item")
 
@@ -62,7 +61,9 @@ def real_kubernetes() -> Iterator[Real]:
     with real_server() as server:
         install_definitions(Administrator.from_kubeconfig(server.kubeconfig))
         real = Real(server.kubeconfig, {name: pid for pid, name in _children() if name in SERVERS})
-        subprocess.run([sys.executable, "-c", "import kilauea.runtime.scheduler.process"], env=_compiled(real), check=True)
+        subprocess.run(
+            [sys.executable, "-c", "import kilauea.runtime.scheduler.process"], env=_compiled(real), check=True
+        )
         yield real
 
 
@@ -88,15 +89,20 @@ def component(real: Real, name: str, *options: str) -> Iterator[int]:
     """A command of `kilauea` at the server until the end of the block; its log goes to KILAUEA_BENCH_LOGS, if set."""
     command = [sys.executable, "-m", "kilauea", name, "--kubeconfig", str(real.kubeconfig), *options]
     logs = os.environ.get("KILAUEA_BENCH_LOGS")
-    with Path(logs, f"{name}.log").open("ab") if logs else Path(os.devnull).open("ab") as log:
-        with subprocess.Popen(command, stdout=log, stderr=log, env=_compiled(real)) as process:
-            real.pids[name] = process.pid
-            try:
-                yield process.pid
-            finally:
-                process.terminate()
-                process.wait(60)
-                del real.pids[name]
+    path = Path(logs, f"{name}.log") if logs else Path(os.devnull)
+    with path.open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log, env=_compiled(real)) as process:
+        real.pids[name] = process.pid
+        try:
+            yield process.pid
+        finally:
+            process.terminate()
+            process.wait(60)
+            del real.pids[name]
+
+
+def free_port() -> int:
+    """A port of loopback that no one listened on a moment ago."""
+    return free_ports(1)[0]
 
 
 class Meter:

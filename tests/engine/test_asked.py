@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from kilauea.api import wellknown
-from kilauea.api.core import Pod
+from kilauea.api.core import Pod, PodSpec
 from kilauea.engine.model import asked
 from kilauea.engine.model.asked import READ, AskedTable
 from kilauea.engine.model.task_specs import SpecTable
@@ -20,8 +20,18 @@ Data = dict[str, Any]
 
 def pod(name: str, **changes: Any) -> Data:
     """A pod with one container; `meta` and `spec` change fields of these, `container` those of the container."""
-    container = {"name": "main", "image": "work", "resources": {"requests": {"cpu": "1"}}, **changes.get("container", {})}
-    spec = {"schedulerName": "volcano", "nodeName": f"node-{name}", "containers": [container], **changes.get("spec", {})}
+    container = {
+        "name": "main",
+        "image": "work",
+        "resources": {"requests": {"cpu": "1"}},
+        **changes.get("container", {}),
+    }
+    spec = {
+        "schedulerName": "volcano",
+        "nodeName": f"node-{name}",
+        "containers": [container],
+        **changes.get("spec", {}),
+    }
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "a", **changes.get("meta", {})}, "spec": spec}
 
 
@@ -51,7 +61,11 @@ CASES = {
     "limits": [pod("p"), pod("p", container={"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}})],
     "images": [pod("p"), pod("p", container={"image": "other"}), pod("p", container={"image": "work:v2"})],
     "claims of a namespace": [
-        pod("p", meta={"namespace": each}, spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]})
+        pod(
+            "p",
+            meta={"namespace": each},
+            spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+        )
         for each in ("a", "b")
     ],
     "claims of a pod": [pod(each, spec={"volumes": [{"name": "v", "ephemeral": {}}]}) for each in ("p", "q")],
@@ -79,8 +93,19 @@ CASES = {
 
 def decoded(data: Data) -> Pod:
     """A pod as it is read from a file."""
-    found = msgspec.convert({"apiVersion": "v1", **copy.deepcopy(data)}, Pod)
-    return found
+    return msgspec.convert({"apiVersion": "v1", **copy.deepcopy(data)}, Pod)
+
+
+def note_looks(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The nodes of the pods whose specs are looked at from now on."""
+    looked: list[str | None] = []
+
+    def look(spec: PodSpec) -> int:
+        looked.append(spec.node_name)
+        return 0
+
+    monkeypatch.setattr(asked, "qos_of", look)
+    return looked
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -95,8 +120,7 @@ def test_each_pod_asks_for_what_it_would_ask_for_alone_in_whatever_order_they_co
 
 
 def test_pods_of_a_gang_on_different_nodes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[str] = []
-    monkeypatch.setattr(asked, "qos_of", lambda spec: looked.append(spec.node_name) or 0)
+    looked = note_looks(monkeypatch)
     table = AskedTable(SpecTable())
     for number in range(5):
         table.of(decoded(pod(f"p-{number}", spec={"volumes": [{"name": f"kube-api-access-{number}"}]})))
@@ -116,8 +140,7 @@ def test_only_so_many_specs_are_remembered(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_pod_with_an_annotation_that_decides_what_it_asks_for_is_looked_at_by_itself(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked: list[str] = []
-    monkeypatch.setattr(asked, "qos_of", lambda spec: looked.append(spec.node_name) or 0)
+    looked = note_looks(monkeypatch)
     table = AskedTable(SpecTable())
     for _ in range(2):
         table.of(decoded(marked(name, "1")))

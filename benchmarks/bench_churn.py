@@ -143,10 +143,9 @@ async def measure(real: Real, nodes: int, pods: int, rate: int, seconds: int) ->
         waited = await churn(clients, bound, rate, seconds)
         spent = ", ".join(f"{name} {value / seconds:.2f}" for name, value in meter.spent().items())
         late = waited[max(0, len(waited) * 99 // 100 - 1)]
-        print(
-            f"{rate} pods/s come and go for {seconds} s: one more job has its node after {waited[len(waited) // 2]:.3f} s"
-        )
-        print(f"  (p50), {late:.3f} s (p99), {waited[-1]:.3f} s (most); CPU in s each second: {spent}", flush=True)
+        middle = waited[len(waited) // 2]
+        print(f"{rate} pods/s come and go for {seconds} s: one more job has its node after {middle:.3f} s (p50),")
+        print(f"  {late:.3f} s (p99), {waited[-1]:.3f} s (most); CPU in s each second: {spent}", flush=True)
     following.cancel()
 
 

@@ -58,8 +58,8 @@ def runs(pod: dict[str, Any]) -> bool:
 
 async def add_gangs(clients: Sequence[Client], gangs: int, size: int, *, mixed: bool) -> None:
     """Pods of a gang each, of one size or of many, that wait for a scheduler."""
-    chance = random.Random(7)
-    sizes = [[chance.choice(SIZES) if mixed else "1" for _ in range(size)] for _ in range(gangs)]
+    rng = random.Random(7)
+    sizes = [[rng.choice(SIZES) if mixed else "1" for _ in range(size)] for _ in range(gangs)]
 
     async def add(client: Client, number: int) -> None:
         name = f"gang-{number}"

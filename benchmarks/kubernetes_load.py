@@ -53,7 +53,7 @@ def real_kubernetes() -> Iterator[Real]:
     """A real API server until the end of the block.
 
     Raises:
-        SystemExit: its binaries are not built; that is no failure of a benchmark.
+        SystemExit: its binaries are not built, which does not count as a failure.
     """
     if lacking := missing(SERVERS):
         print(f"skipped: {', '.join(lacking)} is not built; run `make kubernetes-binaries`")
@@ -106,7 +106,7 @@ def free_port() -> int:
 
 
 class Meter:
-    """What the processes of a server spend, and what is asked of it, from one moment on."""
+    """CPU time of the processes at a server, and requests to it, from one moment on."""
 
     def __init__(self, real: Real, administrator: Client) -> None:
         self._real = real

@@ -1,4 +1,4 @@
-"""What follows from the `spec` of a pod alone, found once for pods whose specs are the same but for their nodes.
+"""Requests that follow from the `spec` of a pod alone, found once for pods whose specs differ only in the node.
 
 Pods of a gang differ in their names, nodes and marks. A restarted scheduler reads all pods of the cluster, and would
 otherwise find out the same about each of a gang.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
-from msgspec.structs import replace
-
 from kilauea.api import wellknown
-from kilauea.api.core import Pod, PodSpec, Volume
+from kilauea.api.core import Pod, PodSpec
+from kilauea.api.spec_keys import spec_key
 from kilauea.engine.model.service_classes import limits_of, qos_of
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
 
@@ -31,11 +29,9 @@ READ = frozenset(
 )
 """Annotations that decide what a pod asks for, beside those that matter only to pods that ask for devices."""
 
-_encode = msgspec.json.Encoder().encode
-
 
 class Asked(NamedTuple):
-    """What a pod asks for.
+    """Requests of a pod.
 
     Attributes:
         spec: what decides where it may run.
@@ -62,16 +58,13 @@ class AskedTable:
         self._known: dict[bytes, Asked] = {}
 
     def of(self, pod: Pod) -> Asked:
-        """What a pod asks for.
+        """Return what a pod asks for.
 
         Raises:
             QuantityError: a request is not a quantity.
         """
-        if not READ.isdisjoint(pod.annotations):
-            return self._find(pod)
-        try:
-            key = _encode(_without_place(pod.spec))
-        except (OverflowError, ValueError):  # a number or a text that no JSON can have
+        key = spec_key(pod.spec) if READ.isdisjoint(pod.annotations) else None
+        if key is None:
             return self._find(pod)
         known = self._known.get(key)
         if known is None:
@@ -89,14 +82,6 @@ class AskedTable:
 def _follows_from_spec(spec: TaskSpec) -> bool:
     """True unless name, namespace, labels or annotations of the pod are part of it."""
     return not (spec.selects_pods or spec.claims or spec.extended or spec.device_source is not None)
-
-
-def _without_place(spec: PodSpec) -> PodSpec:
-    """A spec without its node, and without volumes that scheduling reads nothing of, whose names are often random."""
-    volumes = spec.volumes
-    if volumes:
-        volumes = [each for each in volumes if each != Volume(name=each.name)]
-    return replace(spec, node_name=None, volumes=volumes)
 
 
 def _images(spec: PodSpec) -> tuple[int, tuple[str, ...]]:

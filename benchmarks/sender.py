@@ -116,7 +116,8 @@ def load(senders: Sequence[Sender], running: RunningPods, count: int, patience: 
         TimeoutError: that takes more than `patience` seconds.
     """
     selector = DefaultSelector()
-    for each in (running, *senders):
+    sources: list[RunningPods | Sender] = [running, *senders]
+    for each in sources:
         selector.register(each.socket, EVENT_READ, each)
     begin, created = time.perf_counter(), 0.0
     for sender in senders:

@@ -67,8 +67,11 @@ from kilauea.telemetry.metrics import SchedulerMetrics
 
 SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)
 """Scheduler names for pods with groups; the scheduler serves pods of `default-scheduler`, too."""
-EVENTS = 500
-"""Events written per second, a few at a time: fewer while the cluster is busy, as each waits for its turn."""
+EVENTS = 1500
+"""Events written per second, a few at a time: fewer while the cluster is busy, as each waits for its turn.
+
+More than pods can start in a second, each of which is told of once: so none of these events is dropped.
+"""
 RENEW_SECONDS = 20
 """Seconds between two heartbeats of a node, which are most of the work of an idle cluster."""
 HISTORY_FOLDER = "history"

@@ -7,9 +7,9 @@
 Equal events are one with a count. After many that differ only in their message, the rest of them are one too. An object
 of which too much is told is told of less often, its warnings apart from the rest. What waits is bounded: warnings and
 whatever is told of anything but pods goes first and has much room; if it backs up, only the newest of a reason is kept
-of each object. Of what goes well with pods (`Scheduled`, `Started`) much is kept, and written slowly while the process is
-busy, until half of its room is taken; from then on more is written at once, and the latest is dropped only if that is not
-enough. What cannot be written for long is dropped too: events are best effort.
+of each object. What goes well with pods (`Scheduled`, `Started`) is written slowly while the process is busy, until
+half of its room is taken; from then on more is written at once, and the latest is dropped only if that is not enough.
+What cannot be written for long is dropped too: events are best effort.
 """
 
 from __future__ import annotations

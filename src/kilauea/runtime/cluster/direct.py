@@ -32,7 +32,6 @@ from kilauea.apiserver.request import (
 from kilauea.client.rest import SHORTEST_WATCH, Client, collection_path
 from kilauea.client.transport import Answer, refusal, refusal_of, unreachable
 
-
 BEHIND = 100
 """Writes that a watch may be behind the server; from there on it goes on at once."""
 

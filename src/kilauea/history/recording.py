@@ -8,7 +8,7 @@ restart or a lost watch, adds what was missed and nothing else: known records co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import NamedTuple, TypeVar
@@ -18,6 +18,7 @@ import msgspec
 from kilauea.api.ports import Seen, Text, bytes_of
 from kilauea.api.wellknown import DEFAULT_QUEUE, GROUP_NAME, QUEUE_NAME
 from kilauea.history.facts import Runs, amounts_of, condition, declared_time, duration, last_states, why_waits
+from kilauea.history.packed import PackedPods
 from kilauea.history.records import (
     DELETED,
     EVICTED,
@@ -163,7 +164,7 @@ class Recording:
     kept: Kept = field(default_factory=Kept)
     seen: int = 0
     jobs: dict[str, JobRecord] = field(default_factory=dict)
-    pods: dict[str, PodRecord] = field(default_factory=dict)
+    pods: MutableMapping[str, PodRecord] = field(default_factory=dict)
     creators: dict[tuple[str, str, str], tuple[str, Sequence[str]]] = field(default_factory=dict)
     unreadable: int = 0
     """Objects that could not be read."""
@@ -189,6 +190,7 @@ class Recording:
         """Count the pods of jobs, and set apart the jobs that were deleted before their last pod."""
         self._deleted_jobs.update({uid: job for uid, job in self.jobs.items() if job.deleted is not None})
         self.jobs = {uid: job for uid, job in self.jobs.items() if job.deleted is None}
+        self.pods = PackedPods(self.pods)
         for pod in self.pods.values():
             self._running[pod.job] = self._running.get(pod.job, 0) + 1
 

@@ -26,7 +26,7 @@ _RUNNING = re.compile(rb'"phase": ?"Running"')
 
 
 class Server:
-    """Where requests go, and as whom, by a kubeconfig."""
+    """The server of a kubeconfig and its user, as requests need them."""
 
     def __init__(self, kubeconfig: Path) -> None:
         document = yaml.safe_load(kubeconfig.read_text())
@@ -135,7 +135,7 @@ def load(senders: Sequence[Sender], running: RunningPods, count: int, patience: 
 
 
 def _pieces(connection: ssl.SSLSocket) -> Iterator[bytes]:
-    """What can be read now.
+    """Yield all that can be read now.
 
     Raises:
         ConnectionError: the server has ended the connection.

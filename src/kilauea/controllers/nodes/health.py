@@ -34,7 +34,7 @@ def last_heartbeat(node: Obj, lease: Obj | None, since: int) -> int:
 
 
 def last_renewal(lease: Obj | None) -> int:
-    """When a Lease was renewed, in microseconds since 1970; 0 if never."""
+    """The time at which a Lease was renewed, in microseconds since 1970; 0 if never."""
     renewed = spec_of(lease).get("renewTime") if lease is not None else None
     return parse_time(renewed) if renewed else 0
 

@@ -39,7 +39,6 @@ class Task:
 
     key: str
     """`namespace/name`."""
-    name: str
     namespace: str
     uid: str
     group: str
@@ -98,6 +97,11 @@ class Task:
     version: int = -1
     """The newest version of the pod that was seen; -1 for one without a number."""
 
+    @property
+    def name(self) -> str:
+        """The name of the pod, which its key ends with."""
+        return self.key[len(self.namespace) + 1 :]
+
 
 def task_of(pod: Pod, table: AskedTable) -> Task:
     """The task of a pod, not yet in any table.
@@ -119,7 +123,6 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
     spec = asked.spec
     return Task(
         key=pod.key,
-        name=meta.name,
         namespace=namespace,
         uid=uid,
         group=group,

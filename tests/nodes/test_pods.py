@@ -10,6 +10,7 @@ import pytest
 from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Delete, Key, Patch
 from kilauea.api.times import SECOND
+from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.pods import Pods
 from support.simulated import START, World, node, notes, pod
 
@@ -537,3 +538,34 @@ def test_a_port_is_free_again_when_the_pod_has_ended() -> None:
     w = world(ended, with_port("late", second=1))
     w.run()
     assert w.phases["late"] == ["Pending", "Running"]
+
+
+DEBUGGER = {"name": "debugger", "image": "busybox:1.36", "command": ["sh", "-c", "echo looking; sleep 60; exit 3"]}
+
+
+def with_ephemeral_container(**fields: Any) -> World:
+    """A pod that runs, to which a client has added an ephemeral container."""
+    w = world(pod(**fields))
+    w.run()
+    running = w.pod()
+    w.put(PODS, {**running, "spec": {**running["spec"], "ephemeralContainers": [DEBUGGER]}})
+    return w
+
+
+def test_an_ephemeral_container_starts_in_a_pod_that_runs_and_is_not_restarted() -> None:
+    w = with_ephemeral_container()
+    w.run()
+    assert state(w.pod(), part="ephemeralContainerStatuses") == {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    assert PodLogs(w).read("default", "p", "debugger", False, w.now).lines[-1].text == "looking"
+    w.run(60)
+    assert ended(w.pod(), part="ephemeralContainerStatuses")["exitCode"] == 3
+    assert w.pod()["status"]["phase"] == "Running"
+    w.run(600)
+    assert ended(w.pod(), part="ephemeralContainerStatuses")["exitCode"] == 3
+
+
+def test_an_ephemeral_container_does_not_keep_a_pod_from_ending_and_is_killed_with_it() -> None:
+    w = with_ephemeral_container(command="sleep 5", restart="Never")
+    w.run(5)
+    assert w.pod()["status"]["phase"] == "Succeeded"
+    assert ended(w.pod(), part="ephemeralContainerStatuses")["exitCode"] == 137

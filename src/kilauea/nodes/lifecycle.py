@@ -118,6 +118,25 @@ def runs_of(pod: Obj, run_time: int = JOB_RUN_TIME) -> tuple[list[Run], list[Run
     return inits, mains
 
 
+def extra_runs(pod: Obj, run_time: int = JOB_RUN_TIME) -> list[Run]:
+    """The ephemeral containers of a pod, such as those of `kubectl debug`; nothing restarts them."""
+    extras = pod["spec"].get("ephemeralContainers")
+    if not extras:
+        return []
+    uid = pod["metadata"].get("uid", "")
+    before = {each.get("name"): each for each in (pod.get("status") or {}).get("ephemeralContainerStatuses") or ()}
+    return [
+        Run(
+            each,
+            program_of(pod, each, default=run_time),
+            before.get(each["name"]) or waiting_entry(each, CREATING),
+            "Never",
+            pod_uid=uid,
+        )
+        for each in extras
+    ]
+
+
 def _init_run(pod: Obj, container: Obj, before: Mapping[str, Obj]) -> Run:
     entry = before.get(container["name"]) or waiting_entry(container, INITIALIZING)
     uid = pod["metadata"].get("uid", "")
@@ -141,6 +160,7 @@ class _Life:
         self.phase: str = self.before.get("phase") or PENDING
         self.start_time = moment_of(self.before.get("startTime"))
         self.inits, self.mains = runs_of(pod, run_time)
+        self.extras = extra_runs(pod, run_time)
         self._entries = [run.entry for run in self._all()]
         self._why: dict[str, str] = {}
 
@@ -157,6 +177,7 @@ class _Life:
     def _all(self) -> Iterator[Run]:
         yield from self.inits
         yield from self.mains
+        yield from self.extras
 
     def deadline(self, now: int) -> int | None:
         """Return the time by which the pod must have ended."""
@@ -176,11 +197,13 @@ class _Life:
                 self.phase = phase
                 break
         if self.phase in ENDED:
-            self._end_sidecars(now)
+            self._end_others(now)
 
     def _pass(self, now: int, missing: Collection[str]) -> bool:
         """One round over all containers; returns whether anything happened."""
         happened = False
+        for run in self.extras:
+            happened |= self._start_or_step(run, now, missing)
         for run in self.inits:
             happened |= self._start_or_step(run, now, missing)
             if run.role == "init" and run.exit_code != 0:
@@ -198,10 +221,14 @@ class _Life:
             return True
         return run.step(now)
 
-    def _end_sidecars(self, now: int) -> None:
+    def _end_others(self, now: int) -> None:
+        """End what runs beside the containers that have ended."""
         for run in self.inits:
             if run.role == "sidecar" and run.running:
                 run.end(now, 0, "Completed")
+        for run in self.extras:
+            if run.running:
+                run.end(now, KILLED, "Error")
 
     def fail(self, now: int) -> None:
         """End the pod at its deadline."""
@@ -234,6 +261,8 @@ class _Life:
         status["containerStatuses"] = [run.entry for run in self.mains]
         if self.inits:
             status["initContainerStatuses"] = [run.entry for run in self.inits]
+        if self.extras:
+            status["ephemeralContainerStatuses"] = [run.entry for run in self.extras]
         return status
 
     def _is_as_before(self) -> bool:

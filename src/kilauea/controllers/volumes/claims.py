@@ -111,7 +111,7 @@ class ClaimController:
 
 
 def _classless(view: View, claim: Obj) -> Outcome:
-    """Give a claim that names no class the default one, which may come after the claim; one with an empty name waits."""
+    """Give a claim that names no class the default one, which may come later; one with an empty name waits."""
     names_none = spec_of(claim).get("storageClassName") is None and BETA_STORAGE_CLASS not in annotations_of(claim)
     default = default_class(view) if names_none else ""
     if default:

@@ -27,8 +27,8 @@ def running(api: Api, name: str, node: str) -> None:
     state = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": 0}
     state["state"] = {"running": {"startedAt": "1970-01-01T00:00:00Z"}}
     status = {"status": {"phase": "Running", "containerStatuses": [state]}}
-    headers = {"content_type": "application/merge-patch+json"}
-    api.good("PATCH", f"/api/v1/namespaces/default/pods/{name}/status", status, **headers)
+    path = f"/api/v1/namespaces/default/pods/{name}/status"
+    api.good("PATCH", path, status, content_type="application/merge-patch+json")
 
 
 def test_a_node_tells_the_usage_of_its_containers_as_metrics(api: Api) -> None:

@@ -6,8 +6,7 @@ the usage of now times the age of the container, because nothing here adds up wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 from prometheus_client import CollectorRegistry, Metric, generate_latest
@@ -159,7 +158,7 @@ class _Families(Collector):
         yield from self._families
 
 
-_REPORTS: Mapping[str, Any] = {
+_REPORTS: Mapping[str, Callable[[Call, str], ApiResponse]] = {
     "healthz": _health,
     "pods": _pods,
     "metrics": _metrics,

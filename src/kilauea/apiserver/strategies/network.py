@@ -1,4 +1,4 @@
-"""The rules of services and network policies."""
+"""The rules of services."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ipaddress
 
 from kilauea.api.names import label_problems
 from kilauea.apiserver.fields import (
-    check_label_selector,
     check_labels,
     check_range,
     duplicate,
@@ -107,12 +106,3 @@ def _check_ports(ports: list[Object]) -> list[Cause]:
         if isinstance(port.get("targetPort"), int):
             causes += check_range(f"{path}.targetPort", port["targetPort"], 1, 65535)
     return causes
-
-
-class NetworkPolicies(Strategy):
-    """Network policies."""
-
-    has_status = False
-
-    def validate(self, obj: Object) -> list[Cause]:
-        return check_label_selector("spec.podSelector", spec_of(obj).get("podSelector") or {})

@@ -31,7 +31,8 @@ from kilauea.apiserver.strategies.endpoints import Endpoints, EndpointSlices
 from kilauea.apiserver.strategies.flow_control import FlowSchemas, PriorityLevels
 from kilauea.apiserver.strategies.ingresses import IngressClasses, Ingresses
 from kilauea.apiserver.strategies.limit_ranges import LimitRanges
-from kilauea.apiserver.strategies.network import NetworkPolicies, Services
+from kilauea.apiserver.strategies.network import Services
+from kilauea.apiserver.strategies.network_policies import NetworkPolicies
 from kilauea.apiserver.strategies.pods import Pods
 from kilauea.apiserver.strategies.policies import MutatingPolicies, PolicyBindings, ValidatingPolicies
 from kilauea.apiserver.strategies.policy import (

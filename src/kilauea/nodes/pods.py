@@ -14,12 +14,10 @@ from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Pa
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import (
     SILENT,
-    STOP_TIME,
     annotation_errors,
     annotations_of,
     is_simulated,
     node_state,
-    read_duration,
 )
 from kilauea.nodes.containers import KILLED
 from kilauea.nodes.devices import REFUSED, Family, comes_first, refusal, serving
@@ -29,6 +27,7 @@ from kilauea.nodes.host_ports import are_taken, host_ports
 from kilauea.nodes.lifecycle import Step, active, advance, killed, started
 from kilauea.nodes.node_conditions import is_ready
 from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.stopping import stop_time
 from kilauea.nodes.timestamps import moment_of, second_text
 
 NODE_NAME = "spec.nodeName"
@@ -147,20 +146,11 @@ def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:
     return Patch(PODS, key_of(pod), {"status": status}, subresource="status", version=version)
 
 
-def _stop_time(pod: Obj) -> int:
-    """Microseconds that a pod takes to end: as it says itself, or as its `preStop` hooks sleep."""
-    said = read_duration(annotations_of(pod).get(STOP_TIME))
-    if said is not None:
-        return said
-    hooks = ((each.get("lifecycle") or {}).get("preStop") or {} for each in pod["spec"]["containers"])
-    return max(int((each.get("sleep") or {}).get("seconds") or 0) for each in hooks) * SECOND
-
-
 def _end(pod: Obj, node: Obj, now: int) -> Outcome:
     """The writes that remain for a pod that is being deleted."""
     metadata = pod["metadata"]
     grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
-    needed = min(_stop_time(pod), grace * SECOND)
+    needed = min(stop_time(pod), grace * SECOND)
     end = (moment_of(metadata["deletionTimestamp"]) or now) - grace * SECOND + needed
     if active(pod) and now < end:
         return Outcome(again=(end - now) / SECOND)

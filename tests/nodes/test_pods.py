@@ -569,3 +569,22 @@ def test_an_ephemeral_container_does_not_keep_a_pod_from_ending_and_is_killed_wi
     w.run(5)
     assert w.pod()["status"]["phase"] == "Succeeded"
     assert ended(w.pod(), part="ephemeralContainerStatuses")["exitCode"] == 137
+
+
+def test_a_node_says_which_generation_of_a_pod_it_has_seen() -> None:
+    w = world(pod(metadata={"generation": 1}))
+    w.run()
+    assert len(w.written) == 1
+    assert generations(w.pod()) == {1}
+    changed = w.pod()
+    w.put(PODS, {**changed, "metadata": {**changed["metadata"], "generation": 2}})
+    w.run()
+    assert generations(w.pod()) == {2}
+    w.run(60)
+    assert len(w.written) == 2
+
+
+def generations(obj: dict[str, Any]) -> set[int]:
+    """All that the status of a pod says about its generation."""
+    status = obj["status"]
+    return {status["observedGeneration"], *(each["observedGeneration"] for each in status["conditions"])}

@@ -14,7 +14,7 @@ from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import START_DELAY, annotations_of, missing_images, read_duration
 from kilauea.nodes.containers import CREATING, INITIALIZING, KILLED, Run, waiting_entry
-from kilauea.nodes.pod_status import ENDED, FAILED, PENDING, RUNNING, addresses, conditions_of, phase_of
+from kilauea.nodes.pod_status import ENDED, FAILED, PENDING, RUNNING, addresses, conditions_of, observed, phase_of
 from kilauea.nodes.program import JOB_RUN_TIME, program_of
 from kilauea.nodes.timestamps import moment_of, second_text
 
@@ -253,7 +253,7 @@ class _Life:
             return {}
         text = second_text(now)
         conditions = conditions_of(self.pod, self.phase, self.inits, self.mains, text)
-        status = {"phase": self.phase, **self._why, "conditions": conditions}
+        status = {**observed(self.pod), "phase": self.phase, **self._why, "conditions": conditions}
         if not started(self.pod):
             status |= {"startTime": text}
         if not self.before.get("podIP"):
@@ -266,5 +266,8 @@ class _Life:
         return status
 
     def _is_as_before(self) -> bool:
+        seen = self.before.get("observedGeneration")
+        if seen is not None and seen != self.pod["metadata"].get("generation"):
+            return False
         same = all(run.entry is entry for run, entry in zip(self._all(), self._entries, strict=True))
         return same and self.phase == (self.before.get("phase") or PENDING)

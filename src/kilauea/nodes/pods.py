@@ -26,6 +26,7 @@ from kilauea.nodes.host_ports import REFUSED as NO_PORT
 from kilauea.nodes.host_ports import are_taken, host_ports
 from kilauea.nodes.lifecycle import Step, active, advance, killed, started
 from kilauea.nodes.node_conditions import is_ready
+from kilauea.nodes.pod_status import observed
 from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.stopping import stop_time
 from kilauea.nodes.timestamps import moment_of, second_text
@@ -136,7 +137,7 @@ def _refused(pod: Obj, node: Obj, asking: Sequence[Family], message: str, now: i
 
 def _failed(pod: Obj, reason: str, message: str, now: int) -> list[Operation]:
     """The writes for a pod that the node refuses."""
-    status = {"phase": "Failed", "reason": reason, "message": message, "startTime": second_text(now)}
+    status = {"phase": "Failed", "reason": reason, "message": message, "startTime": second_text(now), **observed(pod)}
     return [_patch(pod, status), Record(pod, "Warning", reason, message)]
 
 

@@ -206,3 +206,29 @@ def test_the_right_to_pass_requests_on_is_that_of_the_subresource_whatever_the_p
     assert api.ask("GET", "/api/v1/nodes/n1/proxy/healthz?watch=true", user=BOB).code == 200
     assert api.ask("POST", "/api/v1/nodes/n1/proxy/healthz", user=BOB).code == 403
     assert api.ask("GET", f"{PODS}/a/proxy/healthz", user=BOB).code == 403
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"volumes": [{"name": "v", "secret": {"secretName": "key"}}]},
+        {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": "key"}}]}}]},
+        {"imagePullSecrets": [{"name": "key"}]},
+        {"containers": [{"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": "key"}}]}]},
+    ],
+)
+def test_a_node_reads_the_secrets_that_its_pods_name_and_no_others(api: Api, spec: dict[str, Any]) -> None:
+    node, other = (User(f"system:node:{name}", groups=("system:nodes", GROUP_AUTHENTICATED)) for name in ("n1", "n2"))
+    secrets = "/api/v1/namespaces/default/secrets"
+    for name in ("key", "other"):
+        api.good("POST", secrets, {"metadata": {"name": name}})
+    assert api.ask("GET", f"{secrets}/key", user=node).code == 403
+    api.create_pod("a", nodeName="n1", **spec)
+    assert api.ask("GET", f"{secrets}/key", user=node).code == 200
+    assert api.ask("GET", f"{secrets}/other", user=node).code == 403
+    assert api.ask("GET", f"{secrets}/none", user=node).code == 403
+    assert api.ask("DELETE", f"{secrets}/key", user=node).code == 403
+    assert api.ask("GET", secrets, user=node).code == 403
+    assert api.ask("GET", f"{secrets}/key", user=other).code == 403
+    no_node = User("system:node:n1", groups=(GROUP_AUTHENTICATED,))
+    assert api.ask("GET", f"{secrets}/key", user=no_node).code == 403

@@ -588,3 +588,28 @@ def generations(obj: dict[str, Any]) -> set[int]:
     """All that the status of a pod says about its generation."""
     status = obj["status"]
     return {status["observedGeneration"], *(each["observedGeneration"] for each in status["conditions"])}
+
+
+@pytest.mark.parametrize(
+    ("code", "of_pod", "of_container", "rule", "restarts"),
+    [
+        (1, "Never", {"restartPolicy": "OnFailure"}, None, True),
+        (0, "Never", {"restartPolicy": "OnFailure"}, None, False),
+        (1, "Always", {"restartPolicy": "Never"}, None, False),
+        (42, "Never", {"restartPolicy": "Never"}, ("In", [42]), True),
+        (1, "Never", {"restartPolicy": "Never"}, ("In", [42]), False),
+        (1, "Always", {"restartPolicy": "Never"}, ("NotIn", [42]), True),
+    ],
+)
+def test_a_container_restarts_by_its_own_policy_before_that_of_its_pod(
+    code: int, of_pod: str, of_container: dict[str, Any], rule: tuple[str, list[int]] | None, restarts: bool
+) -> None:
+    made = pod(command=f"sleep 1; exit {code}", restart=of_pod)
+    made["spec"]["containers"][0] |= of_container
+    if rule is not None:
+        codes = {"operator": rule[0], "values": rule[1]}
+        made["spec"]["containers"][0]["restartPolicyRules"] = [{"action": "Restart", "exitCodes": codes}]
+    w = world(made)
+    w.run(60)
+    assert (w.pod()["status"]["containerStatuses"][0]["restartCount"] > 0) is restarts
+    assert (w.pod()["status"]["phase"] in ("Succeeded", "Failed")) is not restarts

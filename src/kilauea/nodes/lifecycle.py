@@ -110,7 +110,7 @@ def runs_of(pod: Obj, run_time: int = JOB_RUN_TIME) -> tuple[list[Run], list[Run
             each,
             program_of(pod, each, default=run_time),
             before.get(each["name"]) or waiting_entry(each, reason),
-            policy,
+            each.get("restartPolicy") or policy,
             pod_uid=uid,
         )
         for each in spec["containers"]
@@ -144,7 +144,8 @@ def _init_run(pod: Obj, container: Obj, before: Mapping[str, Obj]) -> Run:
         program = program_of(pod, container)
         return Run(container, program, entry, "Always", "sidecar", uid)
     policy = "Never" if pod["spec"].get("restartPolicy") == "Never" else "OnFailure"
-    return Run(container, program_of(pod, container, init=True), entry, policy, "init", uid)
+    own = container.get("restartPolicy") or policy
+    return Run(container, program_of(pod, container, init=True), entry, own, "init", uid)
 
 
 def _earliest(*moments: int | None) -> int | None:

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from apiserver.test_rbac import BOB, bind, role
+from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.rest.history import HISTORY
 from kilauea.history.records import JobRecord, PodRecord
 from kilauea.history.store import History
@@ -18,7 +19,7 @@ from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.history.recorder import Recorder
 from kilauea.runtime.history.serving import ServedHistory
-from support.api_core import Api
+from support.api_core import ADMIN, Api
 
 ROOT = "/apis/history.kilauea.dev/v1alpha1"
 
@@ -63,8 +64,7 @@ def test_a_right_to_the_group_of_the_history_alone_is_none(history: Api) -> None
 def test_administrators_see_all_namespaces(history: Api) -> None:
     found = history.good("GET", f"{ROOT}/usagereports?by=namespace")
     assert [(row["name"], row["time"]) for row in found["rows"]] == [("default", 10), ("kube-system", 10)]
-    lines = history.ask("GET", f"{ROOT}/historyrecords?what=Evicted").body
-    assert lines == ""
+    assert history.good("GET", f"{ROOT}/historyrecords?what=Evicted")["items"] == []
 
 
 def test_a_job_that_is_not_known_is_not_found(history: Api) -> None:
@@ -101,3 +101,28 @@ def test_the_parts_of_a_report_add_up_to_the_whole(history: Api) -> None:
         answer = history.ask("GET", f"{ROOT}/usagereports?{bad}")
         assert answer.code == 400
         assert "parts: " in answer.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "media"),
+    [
+        ("application/json", "application/json"),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "application/json"),
+        ("application/x-ndjson,application/json", "application/x-ndjson"),
+    ],
+)
+def test_records_are_a_list_unless_lines_are_asked_for(history: Api, accept: str, media: str) -> None:
+    answer = history.run(
+        history.server.handle(make_request("GET", f"{ROOT}/historyrecords", {"accept": accept}, user=ADMIN))
+    )
+    assert isinstance(answer, ApiResponse)
+    assert answer.content_type == media
+    body = b"".join([answer.body] if isinstance(answer.body, bytes) else answer.body)
+    if media == "application/json":
+        found = json.loads(body)
+        assert found["kind"] == "HistoryRecordList"
+        records = [each["record"] for each in found["items"]]
+        assert [each["metadata"]["name"] for each in found["items"]] == [str(number) for number in range(len(records))]
+    else:
+        records = [json.loads(line) for line in body.splitlines()]
+    assert {"default", "kube-system", "default-0", "kube-system-0"} <= {each.get("uid") for each in records}

@@ -184,6 +184,35 @@ def test_large_answers_are_compressed_if_the_client_takes_that(server: Process) 
     assert gzip.decompress(packed) == plain
 
 
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/healthz", 200),
+        ("/metrics", 200),
+        ("/openapi/v2", 200),
+        (PODS, 405),
+        (f"{PODS}?watch=1", 405),
+        ("/apis/scheduling.volcano.sh/v1beta1/queues", 200),
+        ("/nothing", 404),
+    ],
+)
+def test_an_answer_to_head_has_no_body_that_the_next_answer_could_be_mixed_up_with(
+    server: Process, path: str, code: int
+) -> None:
+    host, port = server.url.removeprefix("https://").split(":")
+    sent = f"Host: a\r\nAuthorization: Bearer {server.token}\r\n"
+    with server.tls().wrap_socket(socket.create_connection((host, int(port))), server_hostname=host) as connection:
+        connection.settimeout(SECONDS)
+        connection.sendall(
+            f"HEAD {path} HTTP/1.1\r\n{sent}\r\nGET /readyz HTTP/1.1\r\n{sent}Connection: close\r\n\r\n".encode()
+        )
+        answers = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+    first, _, second = answers.partition("\r\n\r\n")
+    assert first.startswith(f"HTTP/1.1 {code} ")
+    assert second.startswith("HTTP/1.1 200 ")
+    assert second.endswith("\r\n\r\nok")
+
+
 def test_the_official_python_client_works(server: Process) -> None:
     client = pytest.importorskip("kubernetes")
     api = client.config.new_client_from_config(str(server.kubeconfig))

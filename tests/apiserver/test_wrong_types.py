@@ -128,6 +128,18 @@ def test_a_binding_to_what_is_no_name_is_refused(cluster: Api) -> None:
     assert "nodeName" not in cluster.good("GET", f"{PODS}/web")["spec"]
 
 
+@pytest.mark.parametrize("field", ["apiVersion", "kind"])
+@pytest.mark.parametrize("value", [1, 1.5, True, {"a": "b"}, [{}], []])
+@pytest.mark.parametrize("form", ["merge", "json", "strategic-merge"])
+def test_a_patch_that_leaves_no_readable_kind_is_refused(api: Api, field: str, value: Any, form: str) -> None:
+    api.create_map("a")
+    patch: Any = [{"op": "add", "path": f"/{field}", "value": value}] if form == "json" else {field: value}
+    content_type = f"application/{form}-patch+json"
+    answer = api.ask("PATCH", f"{MAPS}/a", patch, content_type=content_type)
+    assert (answer.code, f"Go struct field .{field} of type string" in answer.body["message"]) == (422, True)
+    assert api.good("GET", f"{MAPS}/a")["kind"] == "ConfigMap"
+
+
 def test_a_scale_beyond_the_type_of_replicas_is_refused(cluster: Api) -> None:
     for replicas in (2**40, "3", 1.5, True):
         answer = cluster.ask("PATCH", f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": replicas}}, content_type=MERGE)

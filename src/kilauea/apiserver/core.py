@@ -192,7 +192,8 @@ class ApiServer:
                 return no_such_path()
             raise status.no_such_resource()
         verb = _verb_of(call)
-        if verb is None:
+        is_head = request.method == "HEAD" and not call.resource.is_custom and info.subresource != "proxy"
+        if verb is None or is_head:
             raise status.wrong_method()
         if info.subresource != "proxy":
             view_of(call)  # refuse an answer that cannot be given before anything is done

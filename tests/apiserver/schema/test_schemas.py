@@ -33,6 +33,7 @@ def test_every_resource_that_can_be_written_has_a_schema() -> None:
             schema = builtin_schema(each["group"], each["version"], each["responseKind"]["kind"])
             assert schema.type == "object"
             assert "metadata" in schema.properties
+            assert schema.layout, f"the types of the fields of {each['responseKind']['kind']} are not known"
 
 
 def test_a_kind_that_is_not_built_in_is_refused_by_name() -> None:

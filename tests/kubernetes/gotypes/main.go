@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 // field is one key of the JSON of a struct.
@@ -80,8 +82,10 @@ func collect(t reflect.Type, within string, fields map[string]field) {
 
 func main() {
 	known := scheme.Scheme
-	if err := apiextensions.AddToScheme(known); err != nil {
-		panic(err)
+	for _, add := range []func(*runtime.Scheme) error{apiextensions.AddToScheme, apiregistration.AddToScheme} {
+		if err := add(known); err != nil {
+			panic(err)
+		}
 	}
 	for _, t := range known.AllKnownTypes() {
 		visit(t)

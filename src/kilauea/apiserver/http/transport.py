@@ -149,6 +149,8 @@ class Transport:
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)
         response = work.answer = _begin(answer)
+        if request.method == "HEAD":  # a body here would be read as the answer to the next request
+            return response
         try:
             if isinstance(answer, WatchStream | TextStream):
                 work.take_time()

@@ -62,13 +62,20 @@ def read_document(call: Call, expected: str) -> Object:
         kind = GO_KINDS.get(type(document), "number")
         words = f"json: cannot unmarshal {kind} into Go value of type {_TYPE_META}"
         raise _unrecognised(expected, call.request.body, f"{_NO_KIND}: {words}")
+    why = kind_problem(document)
+    if why:
+        raise _unrecognised(expected, call.request.body, why)
+    return document
+
+
+def kind_problem(document: Object) -> str:
+    """The reason that the kind of a document cannot be read, in the words of the real server; empty if it can."""
     for field in ("apiVersion", "kind"):
         given = document.get(field)
         if given is not None and not isinstance(given, str):
             kind = GO_KINDS.get(type(given), "number")
-            words = f"{_NO_KIND}: json: cannot unmarshal {kind} into Go struct field .{field} of type string"
-            raise _unrecognised(expected, call.request.body, words)
-    return document
+            return f"{_NO_KIND}: json: cannot unmarshal {kind} into Go struct field .{field} of type string"
+    return ""
 
 
 def read_typed(call: Call, schema: Schema, api_version: str, kind: str) -> Object:

@@ -5,6 +5,8 @@ Who may list the Jobs of Volcano in a namespace may read its history (`rbac/auth
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from kilauea.apiserver import status
 from kilauea.apiserver.rbac.authorizer import HISTORY_GROUP
 from kilauea.apiserver.request import JSON, ApiResponse
@@ -13,7 +15,7 @@ from kilauea.apiserver.rest.call import Call
 
 VERSION = "v1alpha1"
 LINES = "application/x-ndjson"
-"""The media type of records: an object of JSON on each line."""
+"""The media type of records for clients that ask for it: an object of JSON on each line."""
 HISTORY = (
     ResourceType(HISTORY_GROUP, VERSION, "jobhistories", "JobHistory", verbs=("get", "list"), described=False),
     ResourceType(HISTORY_GROUP, VERSION, "usagereports", "UsageReport", verbs=("list",), described=False),
@@ -37,4 +39,21 @@ async def history(call: Call) -> ApiResponse:
         raise status.internal(str(error)) from None
     if body is None:
         raise call.not_found()
-    return ApiResponse(200, body, JSON if isinstance(body, bytes) else LINES)
+    if isinstance(body, bytes):
+        return ApiResponse(200, body, JSON)
+    if LINES in call.request.headers.get("accept", ""):
+        return ApiResponse(200, body, LINES)
+    return ApiResponse(200, _as_list(resource, body), JSON)
+
+
+def _as_list(resource: ResourceType, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines of records as a list of objects, which clients that know no lines read; a name is the number of a line."""
+    version, kind = resource.api_version.encode(), resource.kind.encode()
+    yield b'{"kind":"%sList","apiVersion":"%s","metadata":{},"items":[' % (kind, version)
+    form = b'%%s{"kind":"%s","apiVersion":"%s","metadata":{"name":"%%d"},"record":%%s}' % (kind, version)
+    number = 0
+    for piece in pieces:
+        lines = piece.splitlines()
+        yield b"".join(form % (b"," if at else b"", at, line) for at, line in enumerate(lines, number))
+        number += len(lines)
+    yield b"]}"

@@ -14,7 +14,7 @@ from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.patch import json_patch, merge_patch, merged, server_side_apply, strategic_merge
 from kilauea.apiserver.request import ApiResponse
-from kilauea.apiserver.rest.body import GO_KINDS, check_kind, media_type, strip
+from kilauea.apiserver.rest.body import GO_KINDS, check_kind, kind_problem, media_type, strip
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
@@ -124,6 +124,9 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
     obj = _merged(call, form, obj, document)
     if not isinstance(obj, dict):
         raise status.bad_request("the patch leaves no object")
+    why = kind_problem(obj)
+    if why:
+        raise status.invalid("", "", "", [invalid_value("patch", _encode(obj).decode(), why)])
     check_kind(obj, call.resource.api_version, call.resource.kind)
     check_body_name(call, obj)
     if call.resource.is_custom:

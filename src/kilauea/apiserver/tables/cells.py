@@ -272,9 +272,11 @@ def revision(obj: Object, now: int) -> list[Any]:
     """Cells of a revision: its controller, and its number."""
     owners = obj["metadata"].get("ownerReferences") or []
     owner = next((each for each in owners if each.get("controller")), None)
-    text = NONE if owner is None else f"{owner['kind'].lower()}/{owner['name']}"
-    if owner is not None and "/" in owner["apiVersion"]:
-        text = f"{owner['kind'].lower()}.{owner['apiVersion'].partition('/')[0]}/{owner['name']}"
+    if owner is None:
+        return [NONE, obj.get("revision", 0), age(obj, now)]
+    group, slash, _ = owner.get("apiVersion", "").partition("/")
+    kind = owner.get("kind", "").lower() + (f".{group}" if slash else "")
+    text = f"{kind}/{owner.get('name', '')}"
     return [text, obj.get("revision", 0), age(obj, now)]
 
 

@@ -69,10 +69,15 @@ def pairs(values: Mapping[str, Any] | None) -> str:
     return listed(f"{key}={value}" for key, value in sorted((values or {}).items()))
 
 
+_OPERATORS = ("Exists", "DoesNotExist", "In", "NotIn")
+
+
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """A label selector as text."""
+    """A label selector as text; `<error>` if an operator is invalid, as in objects of older versions."""
     if selector is None:
         return NONE
+    if any(term.get("operator") not in _OPERATORS for term in selector.get("matchExpressions") or []):
+        return "<error>"
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
     for term in selector.get("matchExpressions") or []:
         key, values = term.get("key", ""), ",".join(term.get("values") or [])

@@ -188,12 +188,13 @@ async def ask(cluster: Cluster, plural: str, namespace: str, name: str, query: M
 
     from kilauea.client.blocking import BlockingTransport
     from kilauea.client.transport import refusal
-    from kilauea.history.answers import GROUP, VERSION
+    from kilauea.history.answers import GROUP, RECORDS, VERSION
 
     where = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
     path = f"/apis/{GROUP}/{VERSION}/{where}{plural}{f'/{quote(name, safe=str())}' if name else ''}"
     target = f"{path}?{urlencode(query)}" if query else path
-    headers = {"accept": "application/json", "user-agent": cluster.agent}
+    accept = "application/x-ndjson,application/json" if plural == RECORDS else "application/json"
+    headers = {"accept": accept, "user-agent": cluster.agent}
     async with BlockingTransport(cluster.access()) as transport:
         answer = await transport.request("GET", target, headers, b"")
     if answer.status != 200:

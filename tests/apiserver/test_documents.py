@@ -122,7 +122,8 @@ def test_the_results_of_checks_are_metrics_of_their_own(api: Api) -> None:
     found = api.ask("GET", "/metrics/slis").body
     assert 'kubernetes_healthcheck{name="ping",type="livez"} 1.0\n' in found
     assert 'kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 2.0\n' in found
-    assert 'name="log"' not in found
+    assert 'kubernetes_healthchecks_total{name="log"' not in found
+    assert 'kubernetes_healthcheck{name="log",type="readyz"} 1.0\n' in found
 
 
 def test_version_and_metrics(api: Api) -> None:

@@ -74,7 +74,7 @@ class Health:
 
 
 class _Checks(Collector):
-    """The metrics of `/metrics/slis`: the last result of each check, and how often it was made."""
+    """The metrics of `/metrics/slis`: the result of each check, and how often it was made."""
 
     def __init__(self, made: Counter[tuple[str, str]]) -> None:
         self._made = made
@@ -88,8 +88,9 @@ class _Checks(Collector):
             "This metric records the results of all healthcheck.",
             labels=("name", "type", "status"),
         )
+        for name, path in sorted((name, path) for path, names in CHECKS.items() for name in names):
+            results.add_metric((name, path.lstrip("/")), 1)
         for (name, base), count in sorted(self._made.items()):
-            results.add_metric((name, base), 1)
             counts.add_metric((name, base, "success"), count)
         yield results
         yield counts

@@ -33,7 +33,7 @@ def test_a_python_environment_comes_first_in_the_path(tmp_path: Path) -> None:
 def test_a_program_is_the_command_of_its_image(tmp_path: Path) -> None:
     program = tmp_path / "serve"
     program.write_text("#!/bin/sh\n")
-    with pytest.raises(InvalidMapping, match="is no folder and no program"):
+    with pytest.raises(InvalidMapping, match="is neither a folder nor a program"):
         Mapped.parse(f"demo={program}")
     program.chmod(0o755)
     images = MappedImages([Mapped.parse(f"demo={program}")], {"PATH": "/bin"})
@@ -63,7 +63,7 @@ def test_an_image_without_a_mapping_says_what_to_do() -> None:
     [
         ("demo", "write NAME=PATH"),
         ("=host", "write NAME=PATH"),
-        ("demo=/no/such/folder", "is no folder and no program"),
+        ("demo=/no/such/folder", "is neither a folder nor a program"),
     ],
 )
 def test_an_invalid_mapping_says_why(text: str, message: str) -> None:

@@ -55,8 +55,8 @@ class Mapped:
         path = Path(target).expanduser().absolute()
         if not path.is_dir() and not is_program(path):
             raise InvalidMapping(
-                f'--image "{text}": "{path}" is no folder and no program; name a root folder, a Python environment or '
-                "an executable file"
+                f'--image "{text}": "{path}" is neither a folder nor a program; '
+                "name a root folder, a Python environment or an executable file"
             )
         return cls(short_name(pattern), str(path))
 

@@ -1,4 +1,4 @@
-"""How long a simulated pod takes to end when it is deleted.
+"""The time that a simulated pod takes to end when it is deleted.
 
 Annotations say it, or else the `preStop` hooks and the commands do, where they are as simple as examples write them: a
 hook that sleeps, a shell script with `trap ... TERM`. All other programs end at once.
@@ -73,7 +73,7 @@ def _trap_time(command: tuple[str, ...], args: tuple[str, ...]) -> int:
 
 
 def _handler(found: re.Match[str]) -> tuple[str, str] | None:
-    """What a `trap` does when the program is asked to end: a text or the name of a function; None if nothing."""
+    """The action of a `trap` when the program is asked to end: a text or the name of a function; None if nothing."""
     if not _TERM.intersection(found[4].split()):
         return None
     if found[3]:

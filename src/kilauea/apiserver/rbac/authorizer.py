@@ -71,7 +71,7 @@ class Authorizer:
         return self._reason_of_node(user, action)
 
     def _reason_of_node(self, user: User, action: Action) -> str | None:
-        """Return the reason why a node may read what its pods name; None if the user is no node, or none names it."""
+        """Return the reason why a node may read what its pods name; None for others and other objects."""
         if (action.verb, action.group) != ("get", "") or action.resource not in READABLE or action.subresource:
             return None
         node = node_of(user)

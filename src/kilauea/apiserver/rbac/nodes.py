@@ -1,4 +1,4 @@
-"""What a node may read without a role: the secrets, config maps and claims that its own pods name."""
+"""Objects that a node may read without a role: the secrets, config maps and claims that its own pods name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Named = tuple[str, str]
 
 
 def node_of(user: User) -> str:
-    """The node that a user is; empty if it is none."""
+    """The node that a user is; empty for other users."""
     return user.name.removeprefix(_PREFIX) if NODES in user.groups and user.name.startswith(_PREFIX) else ""
 
 

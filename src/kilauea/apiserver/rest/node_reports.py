@@ -1,4 +1,4 @@
-"""What a kubelet answers at `nodes/NAME/proxy`: `healthz`, `pods`, `metrics`, `metrics/resource`.
+"""The answers of a kubelet at `nodes/NAME/proxy`: `healthz`, `pods`, `metrics`, `metrics/resource`.
 
 The answers are told from the pods of the node and from their usage (`Backend.usage`). Counters of processor time are
 the usage of now times the age of the container, because nothing here adds up what was used before.
@@ -131,7 +131,7 @@ def _containers(call: Call, pods: list[Object], now: int) -> Iterator[_Container
 
 
 def _starts(pod: Object) -> dict[str, str]:
-    """When the containers of a pod that run were started, by their names."""
+    """The times at which the running containers of a pod started, by their names."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     begun = {each["name"]: ((each.get("state") or {}).get("running") or {}).get("startedAt") for each in statuses}
     return {name: text for name, text in begun.items() if text}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
+from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 
 
 @pytest.mark.parametrize(

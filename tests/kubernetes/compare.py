@@ -92,10 +92,15 @@ def shown(value: Any) -> str:
     return text if len(text) <= 300 else text[:300] + "..."
 
 
+def new_namespace(path: Path) -> str:
+    """A name for the namespace of a file's requests, another one each time."""
+    return f"{path.stem.replace('_', '-')}-{secrets.token_hex(3)}"
+
+
 def compare(path: Path, real: Client, ours: Client) -> tuple[int, int]:
     """Play a file at both servers and print how their answers differ; returns the count of requests and differences."""
     requests = read_requests(path)
-    namespace = f"{path.stem}-{secrets.token_hex(3)}"
+    namespace = new_namespace(path)
     found = 0
     answers = zip(requests, play(real, requests, namespace), play(ours, requests, namespace), strict=True)
     for request, left, right in answers:
@@ -108,7 +113,7 @@ def compare(path: Path, real: Client, ours: Client) -> tuple[int, int]:
 def print_answers(path: Path, client: Client) -> None:
     """Play a file at one server and print its answers."""
     requests = read_requests(path)
-    for request, answer in zip(requests, play(client, requests, f"{path.stem}-{secrets.token_hex(3)}"), strict=True):
+    for request, answer in zip(requests, play(client, requests, new_namespace(path)), strict=True):
         print(f"# {request['name']}\n{json.dumps(vars(answer), indent=2)}")
 
 

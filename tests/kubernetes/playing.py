@@ -180,7 +180,9 @@ def _at(value: Any, path: str) -> Any:
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_RANDOM = frozenset(("resourceVersion", "continue", "clusterIP", "nodePort", "metadata.resourceVersion", "token"))
+_RANDOM = frozenset(
+    ("resourceVersion", "continue", "clusterIP", "nodePort", "healthCheckNodePort", "metadata.resourceVersion", "token")
+)
 _RANDOM_LISTS = frozenset(("clusterIPs",))
 _MANAGER = ("manager", "operation", "subresource")
 _VERSION = re.compile(

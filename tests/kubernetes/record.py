@@ -1,9 +1,10 @@
-"""Record answers of the real server that the tests of `kilauea.apiserver.schema` compare with.
+"""Record answers of the real server that the tests of `kilauea.apiserver` compare with.
 
     python tests/kubernetes/record.py
 
-Run by hand when the version in go.mod or one of the request files changes. Each line of the file that it writes is one
-request of `kinds`, `decoding` or `custom`, with its answer.
+Run by hand when the version in go.mod or one of the request files changes. Each line of `recorded.jsonl` is one request
+of `kinds`, `decoding` or `custom`, with its answer; each line of `refusals.jsonl` one of `validation_*`, with its code
+and the causes of a refusal.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from real_server import real_server
 
 TARGET = HERE.parent / "apiserver/schema/recorded.jsonl"
 FILES = ("kinds", "decoding", "custom")
+CAUSE = ("field", "reason", "message")
+REFUSALS = HERE.parent / "apiserver/refusals.jsonl"
 
 
 def record(name: str, request: dict[str, Any], answer: Answer) -> dict[str, Any]:
@@ -28,17 +31,33 @@ def record(name: str, request: dict[str, Any], answer: Answer) -> dict[str, Any]
     return asked | {"code": answer.code, "warnings": answer.headers.get("warning", []), "answer": answer.body}
 
 
+def record_refusals(client: Client) -> list[str]:
+    """Lines of what is refused, and why."""
+    lines = []
+    for path in sorted((HERE / "requests").glob("validation_*.yaml")):
+        requests = read_requests(path)
+        namespace = f"{path.stem.replace('_', '-')}-recorded"
+        for request, answer in zip(requests, play(client, requests, namespace), strict=True):
+            details = answer.body.get("details") if answer.code >= 400 else None
+            causes = [[each.get(key) for key in CAUSE] for each in (details or {}).get("causes", ())]
+            asked = {key: request[key] for key in ("name", "send", "body", "as") if key in request}
+            lines.append(json.dumps({"file": path.stem, **asked, "code": answer.code, "causes": causes}))
+    return lines
+
+
 def main() -> None:
     """Play the files at a real server and write what it says."""
     lines = []
     with real_server() as server:
         client = Client.from_kubeconfig(Path(server.kubeconfig))
+        refusals = record_refusals(client)
         for name in FILES:
             requests = read_requests(HERE / f"requests/{name}.yaml")
             for request, answer in zip(requests, play(client, requests, f"{name}-recorded"), strict=True):
                 lines.append(json.dumps(record(name, request, answer)))
     TARGET.write_text("\n".join(lines) + "\n")
-    print(f"{TARGET}: {len(lines)} answers")
+    REFUSALS.write_text("\n".join(refusals) + "\n")
+    print(f"{TARGET}: {len(lines)} answers, {REFUSALS}: {len(refusals)}")
 
 
 if __name__ == "__main__":

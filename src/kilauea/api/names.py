@@ -67,10 +67,12 @@ def path_segment_problems(text: str) -> tuple[str, ...]:
 
 def _name_problems(text: str, form: str, limit: int, words: str) -> tuple[str, ...]:
     """Length and form of a name."""
-    found = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
-    if not _NAMES[form].fullmatch(text):
-        found.append(words)
-    return tuple(found)
+    found = [f"must be no more than {limit} characters"] if len(text.encode()) > limit else []
+    if _NAMES[form].fullmatch(text):
+        return tuple(found)
+    if form == "label" and _NAMES["subdomain"].fullmatch(text):
+        words = "must not contain dots"
+    return (*found, words)
 
 
 @lru_cache(maxsize=4096)
@@ -79,7 +81,7 @@ def qualified_name_problems(text: str) -> tuple[str, ...]:
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         form = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return ("a qualified name must" + _QUALIFIED_WORDS.removeprefix("name part must") + form,)
+        return ("a valid label key must" + _QUALIFIED_WORDS.removeprefix("name part must") + form,)
     found: list[str] = []
     if slash and not prefix:
         found.append("prefix part must be non-empty")

@@ -5,7 +5,7 @@ A path is text such as `spec.containers[0].image`. Every check answers with a li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -21,9 +21,9 @@ def required(path: str, detail: str = "") -> Cause:
     return Cause(path, "FieldValueRequired", "Required value" + (f": {detail}" if detail else ""))
 
 
-def invalid_value(path: str, value: Any, detail: str) -> Cause:
+def invalid_value(path: str, value: Any, detail: str = "") -> Cause:
     """A value that is not allowed, with the reason."""
-    return Cause(path, "FieldValueInvalid", f"Invalid value: {_shown(value)}: {detail}")
+    return Cause(path, "FieldValueInvalid", f"Invalid value: {_shown(value)}" + (f": {detail}" if detail else ""))
 
 
 def wrong_type(path: str, value: Any, detail: str) -> Cause:
@@ -52,6 +52,16 @@ def missing_reference(path: str, value: Any) -> Cause:
     return Cause(path, "FieldValueNotFound", f"Not found: {_shown(value)}")
 
 
+def too_many(path: str, count: int, most: int) -> Cause:
+    """A list with more items than allowed."""
+    return Cause(path, "FieldValueTooMany", f"Too many: {count}: must have at most {most} items")
+
+
+def too_long(path: str, most: int) -> Cause:
+    """A text that is longer than allowed, in bytes."""
+    return Cause(path, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
+
+
 def _shown(value: Any) -> str:
     """A value as JSON."""
     if value is None:
@@ -65,6 +75,16 @@ def _shown(value: Any) -> str:
 def check_name(path: str, value: Any, problems: Sequence[str]) -> list[Cause]:
     """Causes for what is wrong with a name."""
     return [invalid_value(path, value, each) for each in problems]
+
+
+def check_required_name(path: str, value: Any, problems: Callable[[str], Sequence[str]]) -> list[Cause]:
+    """A name that must be there, by the rule for its form."""
+    return check_name(path, value, problems(value)) if value else [required(path)]
+
+
+def check_word(path: str, value: Any, allowed: Sequence[str]) -> list[Cause]:
+    """A word that must be one of those allowed, where there is one."""
+    return [] if value is None or value in allowed else [not_supported(path, value, allowed)]
 
 
 def check_path_segments(path: str, obj: dict[str, Any], *fields: str) -> list[Cause]:

@@ -114,8 +114,7 @@ class _Parser:
         if key in _MARKS:
             raise _Fault(f"found '{key}', expected: identifier")
         for problem in qualified_name_problems(key):
-            message = problem.replace("a qualified name must", "a valid label key must")
-            raise _Fault(str(invalid_value("<nil>", key, message)))
+            raise _Fault(str(invalid_value("<nil>", key, problem)))
         return key
 
     def _value(self) -> list[str]:

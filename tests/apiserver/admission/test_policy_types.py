@@ -76,7 +76,7 @@ def test_a_policy_with_wrong_types_is_refused(api: Api, body: dict[str, Any], fi
     [
         ({"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'add'}"}}, "Syntax error"),
         ({"patchType": "JSONPatch", "jsonPatch": {"expression": "nope"}}, "undeclared reference to 'nope'"),
-        ({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": ""}}, "expression is not specified"),
+        ({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": ""}}, "expression: Required value"),
     ],
 )
 def test_a_mutation_that_cannot_be_evaluated_is_refused(api: Api, mutation: dict[str, Any], words: str) -> None:

@@ -64,6 +64,12 @@ _RESERVED = frozenset(
 )
 
 
+def is_identifier(text: str) -> bool:
+    """True if a text can be the name of a variable."""
+    plain = text.isascii() and text.isidentifier()
+    return plain and text not in _RESERVED and text not in _NAMES
+
+
 def error_at(text: str, at: int, words: str) -> CelError:
     """An error of compilation that points at a place, in the form of Kubernetes."""
     line = text.count("\n", 0, at)

@@ -60,6 +60,8 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dic
     """An address in the cluster, unless there is one or none is wanted."""
     old = (attributes.old or {}).get("spec") or {}
     address = spec.get("clusterIP") or old.get("clusterIP")
+    if not address and spec.get("clusterIPs"):
+        return  # refused: the first of them is not told as `clusterIP`
     taken = {each.get("clusterIP") for each in others}
     if not address:
         address = _random_address(attributes)
@@ -103,3 +105,10 @@ def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[
             wanted = attributes.backend.rng.randint(FIRST_PORT, LAST_PORT)
         port["nodePort"] = wanted
         taken.add(wanted)
+    if spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local":
+        before = (attributes.old or {}).get("spec") or {}
+        taken |= {each.get("healthCheckNodePort") for each in others}
+        checked = spec.get("healthCheckNodePort") or before.get("healthCheckNodePort")
+        while not checked or (checked in taken and not spec.get("healthCheckNodePort")):
+            checked = attributes.backend.rng.randint(FIRST_PORT, LAST_PORT)
+        spec["healthCheckNodePort"] = checked

@@ -14,6 +14,7 @@ from kilauea.apiserver.crd.structural import check_structural
 from kilauea.apiserver.deferred import LIGHT_CHECK
 from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.webhook_clients import check_client, check_versions
 
 Object = dict[str, Any]
 Raw = Mapping[str, Any]
@@ -249,12 +250,10 @@ def _conversion(spec: Object) -> Iterator[Cause]:
         if not config:
             message = 'required when strategy is set to "Webhook"'
             yield required("spec.conversion.webhookClientConfig", message)
-        elif bool(config.get("url")) is bool(config.get("service")):
-            yield required("spec.conversion.webhookClientConfig", "exactly one of url or service is required")
-        versions = webhook.get("conversionReviewVersions") or ()
-        if not set(versions) & {"v1", "v1beta1"}:
-            message = "must include at least one of v1, v1beta1"
-            yield invalid_value("spec.conversion.conversionReviewVersions", list(versions), message)
+        else:
+            yield from check_client(config, "spec.conversion.webhookClientConfig")
+        versions = webhook.get("conversionReviewVersions") or []
+        yield from check_versions(versions, "spec.conversion.conversionReviewVersions")
     if spec.get("preserveUnknownFields"):
         message = (
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"

@@ -19,7 +19,6 @@ from kilauea.apiserver.request import JSON, YAML
 from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.parsing import MOST_REPEATED, may_repeat_keys, read_yaml
-from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 from kilauea.apiserver.schema import (
     DecodeError,
     Schema,
@@ -29,6 +28,7 @@ from kilauea.apiserver.schema import (
     read_custom,
 )
 from kilauea.apiserver.status import ApiFault
+from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 
 READABLE = (JSON, YAML, PROTOBUF)
 

@@ -12,8 +12,8 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, not_supported
 from kilauea.apiserver.rest.call import Call
-from kilauea.apiserver.rest.syntax_errors import json_syntax_error
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.syntax_errors import json_syntax_error
 
 EXACT, NOT_OLDER = "Exact", "NotOlderThan"
 

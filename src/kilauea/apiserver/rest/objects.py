@@ -198,7 +198,8 @@ def refuse(call: Call, name: str, causes: list[Cause]) -> None:
 
 def invalid(call: Call, name: str, causes: list[Cause]) -> ApiFault:
     """The refusal of an object of the kind of the call."""
-    return status.invalid(call.resource.kind, call.resource.group, name, causes)
+    group = "" if call.resource.kind == "Event" else call.resource.group  # both kinds of events are those of core
+    return status.invalid(call.resource.kind, group, name, causes)
 
 
 def check_metadata(call: Call, obj: Object) -> list[Cause]:
@@ -206,45 +207,64 @@ def check_metadata(call: Call, obj: Object) -> list[Cause]:
     metadata = obj["metadata"]
     causes: list[Cause] = []
     name = metadata.get("name", "")
+    if metadata.get("generateName"):
+        causes += _check_prefix(call, metadata["generateName"])
     if not name:
         causes.append(required("metadata.name", "name or generateName is required"))
     else:
         causes += check_name("metadata.name", name, call.resource.strategy.name_problems(name))
     causes += check_labels("metadata.labels", metadata.get("labels") or {})
     causes += check_annotations("metadata.annotations", metadata.get("annotations") or {})
-    for owners in (metadata.get("ownerReferences"),):
-        causes += _check_owners(owners or [])
-    for number, finalizer in enumerate(metadata.get("finalizers") or []):
-        causes += check_name("metadata.finalizers", finalizer, qualified_name_problems(finalizer))
-        if not call.resource.is_custom and call.resource.group != "apiextensions.k8s.io":
-            causes += _check_finalizer(f"metadata.finalizers[{number}]", finalizer)
+    causes += _check_owners(metadata.get("ownerReferences") or [])
+    return causes + _check_finalizers(call, metadata.get("finalizers") or [])
+
+
+def _check_prefix(call: Call, prefix: str) -> list[Cause]:
+    """The beginning of a generated name, which may end with a hyphen."""
+    name = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+    problems = call.resource.strategy.name_problems(name)
+    return check_name("metadata.generateName", prefix, problems)
+
+
+def _check_finalizers(call: Call, finalizers: list[str]) -> list[Cause]:
+    path = "metadata.finalizers"
+    causes = [cause for each in finalizers for cause in check_name(path, each, qualified_name_problems(each))]
+    if FINALIZERS_OF_OWN.issubset(finalizers):
+        causes.append(invalid_value(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
+    if not call.resource.is_custom and call.resource.group != "apiextensions.k8s.io":
+        for number, each in enumerate(finalizers):
+            causes += _check_finalizer(f"{path}[{number}]", each)
     return causes
 
 
 def _check_owners(owners: list[Object]) -> list[Cause]:
     """Owner references: all their parts, and at most one controller."""
     causes: list[Cause] = []
-    for number, owner in enumerate(owners):
-        path = f"metadata.ownerReferences[{number}]"
-        for field in ("apiVersion", "kind", "name", "uid"):
+    path = "metadata.ownerReferences"
+    for owner in owners:
+        version = owner.get("apiVersion", "")
+        if not version.partition("/")[2 if "/" in version else 0] or version.count("/") > 1:
+            causes.append(invalid_value(f"{path}.apiVersion", version, "version must not be empty"))
+        for field in ("kind", "name", "uid"):
             if not owner.get(field):
-                causes.append(invalid_value(f"{path}.{field}", owner.get(field, ""), _OWNER_WORDS[field]))
-    controllers = [each for each in owners if each.get("controller")]
-    if len(controllers) > 1:
+                causes.append(invalid_value(f"{path}.{field}", owner.get(field, ""), "must not be empty"))
+        if (version, owner.get("kind")) == ("v1", "Event"):
+            message = "/v1, Kind=Event is disallowed from being an owner"
+            causes.append(invalid_value(path, _told(owner), message))
+    controllers = [f"{each.get('kind', '')}/{each.get('name', '')}" for each in owners if each.get("controller")]
+    for name in controllers[1:]:
         detail = (
             "Only one reference can have Controller set to true. Found "
-            f'"true" in references for {controllers[0]["name"]} and {controllers[1]["name"]}'
+            f'"true" in references for {controllers[0]} and {name}'
         )
-        causes.append(invalid_value("metadata.ownerReferences", "", detail))
+        causes.append(invalid_value(path, [_told(each) for each in owners], detail))
     return causes
 
 
-_OWNER_WORDS = {
-    "apiVersion": "version must not be empty",
-    "kind": "must not be empty",
-    "name": "must not be empty",
-    "uid": "must not be empty",
-}
+def _told(owner: Object) -> Object:
+    """An owner reference with its fields in the order of the real server."""
+    needed = {field: owner.get(field, "") for field in ("apiVersion", "kind", "name", "uid")}
+    return needed | {field: owner[field] for field in ("controller", "blockOwnerDeletion") if field in owner}
 
 
 def _check_finalizer(path: str, finalizer: str) -> list[Cause]:

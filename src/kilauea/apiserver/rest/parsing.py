@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from kilauea.api.yamltext import TextError, YamlError, read_documents
-from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 from kilauea.apiserver.schema.repeated import repeated_fields
+from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 
 MOST_REPEATED = 100
 """Keys given twice that are told of one body, as in the real server."""

@@ -19,8 +19,8 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
 from kilauea.apiserver.rest.parsing import may_repeat_keys, parse_json, read_yaml
-from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 from kilauea.apiserver.rest.update import change_object, check_body_name
+from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

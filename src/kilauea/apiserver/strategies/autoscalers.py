@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kilauea.api.names import path_segment_problems
 from kilauea.api.quantity import QuantityError, parse_milli
 from kilauea.apiserver.fields import (
+    check_name,
     check_not_negative,
     check_path_segments,
     forbidden_field,
@@ -16,6 +18,7 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.resources.autoscaling import FirstAutoscalers
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 
 _SOURCES = {
     "ContainerResource": "containerResource",
@@ -85,7 +88,9 @@ def _check_target_reference(path: str, reference: Object) -> list[Cause]:
     causes = check_path_segments(path, reference, "kind", "name")
     version = reference.get("apiVersion", "")
     controller = reference.get("kind") == "ReplicationController" and version == "v1"
-    if "/" not in version and not controller:
+    if version.count("/") > 1:
+        causes.append(invalid_value(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}"))
+    elif "/" not in version and not controller:
         causes.append(invalid_value(f"{path}.apiVersion", version, "apiVersion must specify API group"))
     return causes
 
@@ -125,7 +130,10 @@ def _check_source(path: str, field: str, source: Object) -> list[Cause]:
             causes.append(forbidden_field(f"{path}.target.averageValue", message))
         return causes
     causes = _check_target_reference(f"{path}.describedObject", _described(source)) if field == "object" else []
-    if not (source.get("metric") or {}).get("name"):
+    name = (source.get("metric") or {}).get("name")
+    if name:
+        causes += check_name(f"{path}.metric.name", name, path_segment_problems(name))
+    else:
         causes.append(required(f"{path}.metric.name", "must specify a metric name"))
     return causes + _check_target(f"{path}.target", target) + _check_values(path, field, target)
 
@@ -186,6 +194,9 @@ def _check_rules(path: str, rules: Object) -> list[Cause]:
         causes.append(required(f"{path}.policies", "must specify at least one Policy"))
     for number, policy in enumerate(rules.get("policies") or []):
         causes += _check_policy(f"{path}.policies[{number}]", policy)
+    tolerance = amount(str(rules["tolerance"])) if rules.get("tolerance") is not None else None
+    if tolerance is not None and tolerance < 0:
+        causes.append(invalid_value(f"{path}.tolerance", rules["tolerance"], NEGATIVE))
     return causes
 
 

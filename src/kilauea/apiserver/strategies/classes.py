@@ -1,26 +1,27 @@
-"""The rules of small kinds of the cluster: runtime classes, attributes of volumes, addresses, and API services."""
+"""The rules of small kinds of the cluster: runtime classes, addresses, and API services."""
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
 
-from kilauea.api.names import label_problems, path_segment_problems, subdomain_problems
+from kilauea.api.names import label_problems, path_segment_problems, service_name_problems, subdomain_problems
 from kilauea.apiserver.fields import (
     check_labels,
     check_name,
     check_path_segments,
-    check_range,
-    forbidden_field,
+    duplicate,
     invalid_value,
     required,
 )
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, cidr_problems, parse_cidr
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
-from kilauea.apiserver.strategies.endpoints import ADDRESS_FORM, IMMUTABLE
-from kilauea.apiserver.strategies.quantities import check_amounts
-
-CIDR_FORM = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+from kilauea.apiserver.strategies.endpoints import IMMUTABLE
+from kilauea.apiserver.strategies.limit_ranges import check_resource_name
+from kilauea.apiserver.strategies.pod_spec import check_toleration
+from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 
 
 class RuntimeClasses(Plain):
@@ -29,9 +30,14 @@ class RuntimeClasses(Plain):
     def validate(self, obj: Object) -> list[Cause]:
         handler = obj.get("handler", "")
         causes = check_name("handler", handler, label_problems(handler)) if handler else [required("handler")]
-        causes += check_amounts("overhead.limits", (obj.get("overhead") or {}).get("podFixed") or {})
-        selector = (obj.get("scheduling") or {}).get("nodeSelector") or {}
-        return causes + check_labels("scheduling.nodeSelector", selector)
+        for name, text in ((obj.get("overhead") or {}).get("podFixed") or {}).items():
+            causes += check_resource_name(f"overhead.limits[{name}]", "Container", name)
+            number = amount(str(text))
+            if number is not None and number < 0:
+                causes.append(invalid_value(f"overhead.limits[{name}]", text, NEGATIVE))
+        scheduling = obj.get("scheduling") or {}
+        causes += check_labels("scheduling.nodeSelector", scheduling.get("nodeSelector") or {})
+        return [*causes, *_check_tolerations("scheduling.tolerations", scheduling.get("tolerations") or [])]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if obj.get("handler") != old.get("handler"):
@@ -39,21 +45,15 @@ class RuntimeClasses(Plain):
         return []
 
 
-class VolumeAttributes(Plain):
-    """Classes of attributes of volumes: driver and parameters stay."""
-
-    def validate(self, obj: Object) -> list[Cause]:
-        driver = obj.get("driverName", "")
-        causes = check_name("driverName", driver, subdomain_problems(driver.lower())) if driver else []
-        if not driver:
-            causes.append(required("driverName"))
-        if not obj.get("parameters"):
-            causes.append(required("parameters", "must contain at least one key/value pair"))
-        return causes
-
-    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        changed = [field for field in ("driverName", "parameters") if obj.get(field) != old.get(field)]
-        return [forbidden_field(field, f"updates to {field} are forbidden.") for field in changed]
+def _check_tolerations(path: str, tolerations: list[Object]) -> Iterator[Cause]:
+    parts = ("key", "operator", "value", "effect")
+    seen: list[Object] = []
+    for number, each in enumerate(tolerations):
+        yield from check_toleration(f"{path}[{number}]", each)
+        told = {part.capitalize(): each.get(part) or "" for part in parts}
+        if told in seen:
+            yield duplicate(f"{path}[{number}]", {**told, "TolerationSeconds": each.get("tolerationSeconds")})
+        seen.append(told)
 
 
 def address_name_problems(name: str) -> tuple[str, ...]:
@@ -100,24 +100,20 @@ class AddressRanges(Strategy):
             return [required("spec.cidrs", "at least one CIDR required")]
         if len(ranges) > 2:
             return [invalid_value("spec", spec_of(obj), "may only hold up to 2 values")]
-        return [cause for number, text in enumerate(ranges) for cause in _check_range(f"spec.cidrs[{number}]", text)]
+        causes: list[Cause] = []
+        for number, text in enumerate(ranges):
+            causes += check_name(f"spec.cidrs[{number}]", text, cidr_problems(text))
+        found = [parse_cidr(text) for text in ranges]
+        versions = [each.version for each in found if each]
+        if len(versions) > len(set(versions)):
+            message = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+            causes.append(invalid_value("spec.cidrs", ranges, message))
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         new, before = spec_of(obj).get("cidrs") or [], spec_of(old).get("cidrs") or []
         changed = [number for number, each in enumerate(new) if number >= len(before) or each != before[number]]
         return [invalid_value(f"spec.cidrs[{number}]", new[number], IMMUTABLE) for number in changed]
-
-
-def _check_range(path: str, text: str) -> list[Cause]:
-    try:
-        ipaddress.ip_network(text)
-    except ValueError:
-        try:
-            ipaddress.ip_network(text, strict=False)
-        except ValueError:
-            return [invalid_value(path, text, CIDR_FORM)]
-        return [invalid_value(path, text, "must not have bits set beyond the prefix length")]
-    return [] if "/" in text else [invalid_value(path, text, CIDR_FORM)]
 
 
 class ApiServices(Strategy):
@@ -152,6 +148,7 @@ class ApiServices(Strategy):
             causes.append(required("spec.group", message))
         if group:
             causes += check_name("spec.group", group, subdomain_problems(group))
+        causes += check_name("spec.version", version, service_name_problems(version))
         for field, most in (("groupPriorityMinimum", 20_000), ("versionPriority", 1000)):
             if not 0 < spec.get(field, 0) <= most:
                 message = f"must be positive and less than {most}"
@@ -168,7 +165,10 @@ def _check_local(spec: Object) -> list[Cause]:
 
 def _check_service(spec: Object, service: Object) -> list[Cause]:
     causes = [required(f"spec.service.{field}") for field in ("namespace", "name") if not service.get(field)]
-    causes += check_range("spec.service.port", service.get("port"), 1, 65535)
+    port = service.get("port")
+    if port is not None and not 1 <= port <= 65535:
+        message = "port is not valid: must be between 1 and 65535, inclusive"
+        causes.append(invalid_value("spec.service.port", port, message))
     if spec.get("insecureSkipTLSVerify") and spec.get("caBundle"):
         causes.append(invalid_value("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present"))
     return causes

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kilauea.api.names import label_problems
-from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
+from kilauea.api.names import label_problems, label_value_problems, qualified_name_problems
+from kilauea.apiserver.fields import (
+    check_name,
+    check_required_name,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.addresses import cidr_problems, parse_cidr
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of, text_at
 from kilauea.apiserver.strategies.quantities import check_amounts
+from kilauea.apiserver.syntax_errors import json_syntax_error
 
 LARGEST_DATA = 1024 * 1024
 """Bytes of all values of a ConfigMap or Secret together."""
@@ -52,6 +63,16 @@ class Namespaces(Strategy):
         finalizers = spec_of(obj).get("finalizers") or []
         obj["spec"] = {**spec_of(obj), "finalizers": list(dict.fromkeys([*finalizers, "kubernetes"]))}
 
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in the finalizers of a namespace."""
+        causes: list[Cause] = []
+        for each in spec_of(obj).get("finalizers") or []:
+            causes += check_name("spec.finalizers", each, qualified_name_problems(each))
+            if "/" not in each and each != "kubernetes":
+                message = "name is neither a standard finalizer name nor is it fully qualified"
+                causes.append(invalid_value("spec.finalizers", each, message))
+        return causes
+
     def prepare_update(self, obj: Object, old: Object) -> None:
         super().prepare_update(obj, old)
         keep(obj, old, "spec")
@@ -83,13 +104,20 @@ class Nodes(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         causes: list[Cause] = []
+        seen: set[tuple[str, str]] = set()
         for number, taint in enumerate(spec_of(obj).get("taints") or []):
-            path = f"metadata.taints[{number}]"
-            if not taint.get("key"):
-                causes.append(required(f"{path}.key"))
-            effect = taint.get("effect", "")
-            if effect not in _EFFECTS:
-                causes.append(not_supported(f"{path}.effect", effect, _EFFECTS))
+            path, effect = f"metadata.taints[{number}]", taint.get("effect") or ""
+            key, value = taint.get("key") or "", taint.get("value") or ""
+            causes += check_name(f"{path}.key", key, qualified_name_problems(key))
+            causes += check_name(f"{path}.value", value, label_value_problems(value))
+            causes += [] if effect in _EFFECTS else [_bad_effect(f"{path}.effect", effect)]
+            if (key, effect) in seen:
+                told = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+                again = duplicate(path, told)
+                message = f"{again.message}: taints must be unique by key and effect pair"
+                causes.append(Cause(path, again.reason, message))
+            seen.add((key, effect))
+        causes += _check_ranges("spec.podCIDRs", spec_of(obj).get("podCIDRs") or [])
         state = obj.get("status") or {}
         for part in ("capacity", "allocatable"):
             causes += check_amounts(f"status.{part}", state.get(part) or {})
@@ -102,6 +130,21 @@ class Nodes(Strategy):
                 forbidden_field("spec.providerID", 'node updates may not change providerID except from "" to valid')
             ]
         return []
+
+
+def _bad_effect(path: str, effect: str) -> Cause:
+    return not_supported(path, effect, _EFFECTS) if effect else required(path)
+
+
+def _check_ranges(path: str, ranges: list[str]) -> list[Cause]:
+    """Ranges of the addresses of a node's pods: one of a family."""
+    causes = []
+    for number, text in enumerate(ranges):
+        causes += check_name(f"{path}[{number}]", text, cidr_problems(text))
+    versions = [each.version for each in map(parse_cidr, ranges) if each]
+    if len(versions) > len(set(versions)):
+        causes.append(invalid_value(path, ranges, "may specify no more than one CIDR for each IP family"))
+    return causes
 
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -145,10 +188,7 @@ class Secrets(Plain):
         for key in data:
             causes += _check_key(f"data[{key}]", key)
         causes += _check_size("data", sum(map(_size, data.values())))
-        for key in _NEEDED_KEYS.get(obj.get("type", ""), ()):
-            if key not in data:
-                causes.append(required(f"data[{key}]"))
-        return causes
+        return causes + _check_needed(obj, data)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         causes = []
@@ -163,6 +203,39 @@ _NEEDED_KEYS = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
 }
+
+
+def _check_needed(obj: Object, data: Object) -> list[Cause]:
+    """What a secret of a type of Kubernetes itself must have."""
+    kind = obj.get("type", "")
+    causes = [required(f"data[{key}]") for key in _NEEDED_KEYS.get(kind, ()) if key not in data]
+    if kind in _DOCKER and _DOCKER[kind] in data:
+        path = f"data[{_DOCKER[kind]}]"
+        problem = _json_problem(data[_DOCKER[kind]])
+        causes += [invalid_value(path, "<secret contents redacted>", problem)] if problem else []
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        causes += [required("data[username]"), required("data[password]")]
+    if kind == "kubernetes.io/ssh-auth" and "ssh-privatekey" in data and not data["ssh-privatekey"]:
+        causes.append(required("data[ssh-privatekey]"))
+    if kind == _TOKEN and not (obj["metadata"].get("annotations") or {}).get(_ACCOUNT):
+        causes.append(required(f"metadata.annotations[{_ACCOUNT}]"))
+    return causes
+
+
+def _json_problem(coded: str) -> str:
+    """Return the error in JSON that is coded in base64; empty if there is none."""
+    try:
+        text = base64.b64decode(coded or "")
+        json.loads(text)
+    except binascii.Error:
+        return ""
+    except ValueError as error:
+        return json_syntax_error(text, str(error))
+    return ""
+
+
+_DOCKER = {"kubernetes.io/dockerconfigjson": ".dockerconfigjson", "kubernetes.io/dockercfg": ".dockercfg"}
+_TOKEN, _ACCOUNT = "kubernetes.io/service-account-token", "kubernetes.io/service-account.name"
 
 
 def _absorb_strings(obj: Object) -> None:
@@ -183,9 +256,11 @@ def _size(value: str) -> int:
 def _check_key(path: str, key: str) -> list[Cause]:
     if len(key) > 253:
         return [invalid_value(path, key, "must be no more than 253 characters")]
-    if not _DATA_KEY.fullmatch(key) or key in (".", ".."):
+    if not _DATA_KEY.fullmatch(key):
         return [invalid_value(path, key, _KEY_WORDS)]
-    return []
+    if key in (".", ".."):
+        return [invalid_value(path, key, f"must not be '{key}'")]
+    return [invalid_value(path, key, "must not start with '..'")] if key.startswith("..") else []
 
 
 def _check_size(path: str, size: int) -> list[Cause]:
@@ -239,20 +314,23 @@ class NewEvents(Events):
 
     def validate(self, obj: Object) -> list[Cause]:
         about = (obj.get("regarding") or {}).get("namespace") or ""
-        causes = []
+        causes: list[Cause] = []
         if (about or "default") != obj["metadata"].get("namespace", ""):
             causes.append(invalid_value("involvedObject.namespace", about, "does not match event.namespace"))
         if obj.get("eventTime"):
-            for field in ("reportingController", "reportingInstance", "action", "reason"):
+            controller = obj.get("reportingController") or ""
+            causes += check_required_name("reportingController", controller, qualified_name_problems)
+            for field in ("reportingInstance", "action", "reason"):
                 causes += [] if obj.get(field) else [required(field)]
+            causes += _check_series(obj.get("series"))
+            if obj.get("type") not in ("Normal", "Warning"):
+                causes.append(invalid_value("type", "", f"has invalid value: {obj.get('type', '')}"))
         return causes
 
 
-class Quotas(Strategy):
-    """Resource quotas: amounts of resources and counts of objects."""
-
-    has_generation = False
-    answers_deleted_object = True
-
-    def validate(self, obj: Object) -> list[Cause]:
-        return check_amounts("spec.hard", spec_of(obj).get("hard") or {})
+def _check_series(series: Object | None) -> list[Cause]:
+    """How often an event was seen: more than once, and when last."""
+    if series is None:
+        return []
+    causes = [] if series.get("count", 0) >= 2 else [invalid_value("series.count", "", "should be at least 2")]
+    return causes if series.get("lastObservedTime") else [*causes, required("series.lastObservedTime")]

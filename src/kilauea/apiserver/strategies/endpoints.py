@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import ipaddress
 
-from kilauea.api.names import label_problems, qualified_name_problems, subdomain_problems
-from kilauea.apiserver.fields import check_name, check_range, duplicate, invalid_value, not_supported, required
+from kilauea.api.names import label_problems, label_value_problems, qualified_name_problems, subdomain_problems
+from kilauea.apiserver.fields import (
+    check_name,
+    check_range,
+    duplicate,
+    invalid_value,
+    not_supported,
+    required,
+    too_many,
+)
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.addresses import ADDRESS_FORM
 from kilauea.apiserver.strategies.base import Object, Strategy
 from kilauea.apiserver.strategies.core import Plain
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 IMMUTABLE = "field is immutable"
-ADDRESS_FORM = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 MAX_ENDPOINTS, MAX_ADDRESSES, MAX_PORTS = 1000, 100, 20_000
 
@@ -139,13 +147,9 @@ def _check_protocols(path: str, port: Object) -> list[Cause]:
     return causes
 
 
-def _too_many(path: str, count: int, most: int) -> Cause:
-    return Cause(path, "FieldValueTooMany", f"Too many: {count}: must have at most {most} items")
-
-
 def _check_slice_ports(ports: list[Object]) -> list[Cause]:
     if len(ports) > MAX_PORTS:
-        return [_too_many("ports", len(ports), MAX_PORTS)]
+        return [too_many("ports", len(ports), MAX_PORTS)]
     causes: list[Cause] = []
     names: set[str] = set()
     for number, port in enumerate(ports):
@@ -161,7 +165,7 @@ def _check_slice_ports(ports: list[Object]) -> list[Cause]:
 
 def _check_endpoints(endpoints: list[Object], kind: str, loopback: bool) -> list[Cause]:
     if len(endpoints) > MAX_ENDPOINTS:
-        return [_too_many("endpoints", len(endpoints), MAX_ENDPOINTS)]
+        return [too_many("endpoints", len(endpoints), MAX_ENDPOINTS)]
     causes: list[Cause] = []
     for number, endpoint in enumerate(endpoints):
         causes += _check_endpoint(f"endpoints[{number}]", endpoint, kind, loopback)
@@ -174,13 +178,28 @@ def _check_endpoint(path: str, endpoint: Object, kind: str, loopback: bool) -> l
     if not addresses:
         causes.append(required(f"{path}.addresses", "must contain at least 1 address"))
     elif len(addresses) > MAX_ADDRESSES:
-        causes.append(_too_many(f"{path}.addresses", len(addresses), MAX_ADDRESSES))
+        causes.append(too_many(f"{path}.addresses", len(addresses), MAX_ADDRESSES))
     for number, address in enumerate(addresses):
         causes += _check_slice_address(f"{path}.addresses", number, address, kind, loopback)
     if endpoint.get("nodeName") is not None:
         causes += check_name(f"{path}.nodeName", endpoint["nodeName"], subdomain_problems(endpoint["nodeName"]))
     if endpoint.get("hostname") is not None:
         causes += check_name(f"{path}.hostname", endpoint["hostname"], label_problems(endpoint["hostname"]))
+    return causes + _check_hints(f"{path}.hints", endpoint.get("hints") or {})
+
+
+def _check_hints(path: str, hints: Object) -> list[Cause]:
+    """Zones and nodes whose pods should use an endpoint."""
+    causes: list[Cause] = []
+    for part, problems in (("forZones", label_value_problems), ("forNodes", subdomain_problems)):
+        names: set[str] = set()
+        for number, each in enumerate(hints.get(part) or []):
+            where, name = f"{path}.{part}[{number}].name", each.get("name", "")
+            if name in names:
+                causes.append(duplicate(where, name))
+            else:
+                causes += check_name(where, name, problems(name))
+            names.add(name)
     return causes
 
 

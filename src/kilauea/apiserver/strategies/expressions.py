@@ -7,14 +7,16 @@ from typing import Any
 
 from kilauea.api.cel import CelError, compiled
 from kilauea.api.cel.typing import Type, check_expression
-from kilauea.apiserver.fields import invalid_value, required
+from kilauea.api.names import qualified_name_problems
+from kilauea.apiserver.fields import check_name, duplicate, invalid_value, required, too_many
 from kilauea.apiserver.schema.admission_types import variables_of
 from kilauea.apiserver.status import Cause
 
 Raw = Mapping[str, Any]
 _NAMES = {"null": "null_type"}
-_MISSING = {"spec.matchConditions": "", "spec.auditAnnotations": "valueExpression is not specified"}
+_MISSING = {"spec.auditAnnotations": "valueExpression is not specified"}
 """Messages about an expression that is missing, by the list that it is in."""
+MOST_CONDITIONS = 64
 
 
 def typed_problems(text: str, path: str, scope: Mapping[str, Type], *wanted: str) -> Iterator[Cause]:
@@ -43,9 +45,21 @@ def weight_of(value: Any) -> int:
 
 
 def conditions_problems(conditions: Sequence[Raw], path: str, params: Type | None = None) -> Iterator[Cause]:
-    """The errors in match conditions: their names, and expressions that cannot be evaluated."""
+    """The errors in match conditions: expressions that cannot be evaluated, and their names."""
+    if len(conditions) > MOST_CONDITIONS:
+        yield too_many(path, len(conditions), MOST_CONDITIONS)
     scope = variables_of(params=params)
+    names: set[str] = set()
     for number, each in enumerate(conditions):
-        if not each.get("name"):
+        text, name = each.get("expression") or "", each.get("name") or ""
+        if text.strip():
+            yield from typed_problems(text, f"{path}[{number}].expression", scope, "bool")
+        else:
+            yield required(f"{path}[{number}].expression")
+        if not name:
             yield required(f"{path}[{number}].name")
-        yield from typed_problems(each.get("expression") or "", f"{path}[{number}].expression", scope, "bool")
+            continue
+        yield from check_name(f"{path}[{number}].name", name, qualified_name_problems(name))
+        if name in names:
+            yield duplicate(f"{path}[{number}].name", name)
+        names.add(name)

@@ -7,7 +7,7 @@ from kilauea.apiserver.fields import check_name, check_range, forbidden_field, i
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 
-MAX_PRECEDENCE = 10_000
+MAX_PRECEDENCE, USUAL_PRECEDENCE = 10_000, 1000
 EXEMPT = "exempt"
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
 _SUBJECTS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
@@ -21,13 +21,21 @@ _RULE_WORDS = {
 class FlowSchemas(Strategy):
     """Flow schemas: which requests belong to which priority level."""
 
+    def default(self, obj: Object) -> None:
+        if not spec_of(obj).get("matchingPrecedence"):
+            spec_of(obj)["matchingPrecedence"] = USUAL_PRECEDENCE
+
     def validate(self, obj: Object) -> list[Cause]:
         spec, name = spec_of(obj), obj["metadata"].get("name")
         order, level = spec.get("matchingPrecedence", 0), (spec.get("priorityLevelConfiguration") or {}).get("name", "")
         causes = _check_precedence(order, name)
         method = spec.get("distinguisherMethod")
         if method is not None and method.get("type") not in ("ByNamespace", "ByUser"):
-            causes.append(not_supported("spec.distinguisherMethod.type", method, ("ByNamespace", "ByUser")))
+            causes.append(
+                not_supported(
+                    "spec.distinguisherMethod.type", {"Type": method.get("type", "")}, ("ByNamespace", "ByUser")
+                )
+            )
         if level:
             causes += check_name("spec.priorityLevelConfiguration.name", level, subdomain_problems(level))
         else:
@@ -138,7 +146,6 @@ def _check_limited(path: str, limited: Object) -> list[Cause]:
     shares = limited.get("nominalConcurrencyShares", 0)
     if shares < 0:
         causes.append(invalid_value(f"{path}.nominalConcurrencyShares", shares, "must be a non-negative integer"))
-    causes += check_range(f"{path}.lendablePercent", limited.get("lendablePercent"), 0, 100)
     response = limited.get("limitResponse") or {}
     kind, queuing = response.get("type", ""), response.get("queuing")
     where = f"{path}.limitResponse"
@@ -150,4 +157,9 @@ def _check_limited(path: str, limited: Object) -> list[Cause]:
     elif kind == "Queue" and queuing is None:
         message = "must not be empty if limited.limitResponse.type is Limited"
         causes.append(required(f"{where}.queuing", message))
+    causes += check_range(f"{path}.lendablePercent", limited.get("lendablePercent"), 0, 100)
+    borrowed = limited.get("borrowingLimitPercent")
+    if borrowed is not None and borrowed < 0:
+        message = "if specified, must be a non-negative integer"
+        causes.append(invalid_value(f"{path}.borrowingLimitPercent", borrowed, message))
     return causes

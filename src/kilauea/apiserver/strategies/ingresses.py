@@ -147,7 +147,7 @@ class IngressClasses(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        causes = _check_controller("spec.controller", spec.get("controller", ""))
+        causes = check_controller("spec.controller", spec.get("controller", ""))
         parameters = spec.get("parameters")
         return causes + (_check_parameters("spec.parameters", parameters) if parameters else [])
 
@@ -158,7 +158,8 @@ class IngressClasses(Strategy):
         return []
 
 
-def _check_controller(path: str, controller: str) -> list[Cause]:
+def check_controller(path: str, controller: str) -> list[Cause]:
+    """Who takes care of an object: a name below a domain."""
     if not controller:
         return [required(path)]
     domain, slash, rest = controller.partition("/")

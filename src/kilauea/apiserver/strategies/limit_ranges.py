@@ -64,7 +64,7 @@ def _check_limit(path: str, kind: str, limit: Object) -> Iterator[Cause]:
             parts[part] = {}
     for part in _PARTS:
         for name in parts[part]:
-            yield from _check_name(f"{path}.{part}[{name}]", kind, name)
+            yield from check_resource_name(f"{path}.{part}[{name}]", kind, name)
     if kind == "PersistentVolumeClaim" and not any("storage" in parts[part] for part in ("min", "max")):
         message = "either minimum or maximum storage value is required, but neither was provided"
         yield required(f"{path}.limits", message)
@@ -72,10 +72,14 @@ def _check_limit(path: str, kind: str, limit: Object) -> Iterator[Cause]:
         yield from _check_figures(path, name, {part: parts[part][name] for part in _PARTS if name in parts[part]})
 
 
-def _check_name(path: str, kind: str, name: str) -> Iterator[Cause]:
+def check_resource_name(path: str, kind: str, name: str) -> Iterator[Cause]:
     """The name of a resource, which for pods and containers must be one that these can ask for."""
     for problem in qualified_name_problems(name):
         yield invalid_value(path, name, problem)
+    if qualified_name_problems(name):
+        if kind in ("Pod", "Container"):
+            yield invalid_value(path, name, "must be a standard resource for containers")
+        return
     standard = "/" in name or name in _NAMES or name.startswith("hugepages-")
     if not standard:
         yield invalid_value(path, name, "must be a standard resource type or fully qualified")

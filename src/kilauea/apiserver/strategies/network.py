@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 from kilauea.api.names import label_problems
-from kilauea.apiserver.fields import (
-    check_labels,
-    check_range,
-    duplicate,
-    invalid_value,
-    not_supported,
-    required,
-)
+from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
-
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
+from kilauea.apiserver.strategies.service_parts import (
+    WITH_NODE_PORTS,
+    check_addresses,
+    check_service,
+    checks_health,
+    is_reached_from_outside,
+)
 
 
 class Services(Strategy):
@@ -34,6 +29,7 @@ class Services(Strategy):
     def prepare_update(self, obj: Object, old: Object) -> None:
         super().prepare_update(obj, old)
         spec, before = spec_of(obj), spec_of(old)
+        _drop_left_over(spec, before)
         if spec.get("type") == "ExternalName":
             return
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
@@ -42,33 +38,33 @@ class Services(Strategy):
         _keep_node_ports(spec, before)
 
     def validate(self, obj: Object) -> list[Cause]:
-        spec = spec_of(obj)
-        causes: list[Cause] = []
-        kind = spec.get("type", "ClusterIP")
-        if kind not in _TYPES:
-            causes.append(not_supported("spec.type", kind, _TYPES))
-        ports = spec.get("ports") or []
-        if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
-            causes.append(required("spec.ports"))
-        if kind == "ExternalName" and not spec.get("externalName"):
-            causes.append(required("spec.externalName"))
-        causes += _check_ports(ports)
-        causes += check_labels("spec.selector", spec.get("selector") or {})
-        address = spec.get("clusterIP")
-        if address and address != "None" and not _is_address(address):
-            causes.append(
-                invalid_value(
-                    "spec.clusterIPs[0]", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-                )
-            )
-        return causes
+        """Return the errors in a new service; those in its addresses hide all others."""
+        return [*check_addresses(spec_of(obj))] or [*check_service(spec_of(obj))]
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        """Return the errors in a changed service, whose addresses stay."""
+        return [*check_service(spec_of(obj))]
+
+    def warnings(self, obj: Object) -> list[str]:
+        """Return the warnings about fields that are old or have no effect."""
+        spec, found = spec_of(obj), list[str]()
+        if spec.get("externalIPs"):
+            found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+        if spec.get("externalName") and spec.get("type") != "ExternalName":
+            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        if spec.get("trafficDistribution") == "PreferClose":
+            found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+        return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
+        causes, name = [], spec.get("loadBalancerClass")
+        if spec.get("type") == before.get("type") == "LoadBalancer" and name != before.get("loadBalancerClass"):
+            causes.append(invalid_value("spec.loadBalancerClass", name, "may not change once set"))
         had = before.get("clusterIP")
         if had and spec.get("type") != "ExternalName" and spec.get("clusterIP") != had:
-            return [invalid_value("spec.clusterIPs[0]", spec.get("clusterIP"), "may not change once set")]
-        return []
+            causes.append(invalid_value("spec.clusterIPs[0]", spec.get("clusterIP"), "may not change once set"))
+        return causes
 
 
 def _keep_node_ports(spec: Object, before: Object) -> None:
@@ -81,28 +77,24 @@ def _keep_node_ports(spec: Object, before: Object) -> None:
                 port["nodePort"] = known
 
 
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _check_ports(ports: list[Object]) -> list[Cause]:
-    causes: list[Cause] = []
-    names: set[str] = set()
-    for number, port in enumerate(ports):
-        path, name = f"spec.ports[{number}]", port.get("name", "")
-        if not name and len(ports) > 1:
-            causes.append(required(f"{path}.name"))
-        elif name and name in names:
-            causes.append(duplicate(f"{path}.name", name))
-        names.add(name)
-        if not isinstance(port.get("port"), int) or not 1 <= port["port"] <= 65535:
-            causes.append(invalid_value(f"{path}.port", port.get("port", 0), "must be between 1 and 65535, inclusive"))
-        if port.get("protocol", "TCP") not in _PROTOCOLS:
-            causes.append(not_supported(f"{path}.protocol", port["protocol"], _PROTOCOLS))
-        if isinstance(port.get("targetPort"), int):
-            causes += check_range(f"{path}.targetPort", port["targetPort"], 1, 65535)
-    return causes
+def _drop_left_over(spec: Object, before: Object) -> None:
+    """Take out what the type before had, the new one has not, and the change leaves as it was."""
+    if spec.get("type") not in WITH_NODE_PORTS and before.get("type") in WITH_NODE_PORTS:
+        had = [port.get("nodePort") for port in before.get("ports") or []]
+        if [port.get("nodePort") for port in spec.get("ports") or []] == had:
+            for port in spec.get("ports") or []:
+                port.pop("nodePort", None)
+    gone = []
+    if before.get("type") == "ExternalName" and spec.get("type") != "ExternalName":
+        gone.append("externalName")
+    if before.get("type") == "LoadBalancer" and spec.get("type") != "LoadBalancer":
+        gone += ["allocateLoadBalancerNodePorts", "loadBalancerClass"]
+    if checks_health(before) and not checks_health(spec):
+        gone.append("healthCheckNodePort")
+    if is_reached_from_outside(before) and not is_reached_from_outside(spec):
+        gone.append("externalTrafficPolicy")
+    if before.get("type") != "ExternalName" and spec.get("type") == "ExternalName":
+        gone += ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
+    for field in gone:
+        if spec.get(field) == before.get(field):
+            spec.pop(field, None)

@@ -26,12 +26,13 @@ from kilauea.apiserver.strategies.quantities import check_resources
 Object = dict[str, Any]
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _ENVIRONMENT = re.compile(r"[ -<>-~]+")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute", "")
 _SPREAD = ("DoNotSchedule", "ScheduleAnyway")
+_PORT_MARKS, _LETTER = re.compile(r"[-a-z0-9]+"), re.compile(r"[a-z]")
 _PORT_NAME = re.compile(r"(?=.{1,15}\Z)(?=.*[a-z])[a-z0-9](-?[a-z0-9])*")
 
 
@@ -72,7 +73,7 @@ def _check_placing(path: str, spec: Object) -> list[Cause]:
     """Check the fields that limit where a pod can run."""
     causes = check_affinity(f"{path}.affinity", spec["affinity"]) if spec.get("affinity") else []
     for number, toleration in enumerate(spec.get("tolerations") or []):
-        causes += _check_toleration(f"{path}.tolerations[{number}]", toleration)
+        causes += check_toleration(f"{path}.tolerations[{number}]", toleration)
     for number, constraint in enumerate(spec.get("topologySpreadConstraints") or []):
         causes += _check_spread(f"{path}.topologySpreadConstraints[{number}]", constraint)
     if spec.get("schedulingGroup") is not None:
@@ -141,7 +142,18 @@ def port_name_problems(name: str) -> tuple[str, ...]:
     """Return the errors in the name of a port."""
     if _PORT_NAME.fullmatch(name):
         return ()
-    return ("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), at most 15, with a letter",)
+    found = []
+    if len(name) > 15:
+        found.append("must be no more than 15 characters")
+    if not _PORT_MARKS.fullmatch(name):
+        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not _LETTER.search(name):
+        found.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        found.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        found.append("must not begin or end with a hyphen")
+    return tuple(found)
 
 
 def _check_ports(path: str, ports: list[Object]) -> list[Cause]:
@@ -202,7 +214,7 @@ def _check_mounts(path: str, mounts: list[Object], volumes: set[str]) -> list[Ca
     return causes
 
 
-def _check_toleration(path: str, toleration: Object) -> list[Cause]:
+def check_toleration(path: str, toleration: Object) -> list[Cause]:
     """One toleration."""
     causes: list[Cause] = []
     key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"

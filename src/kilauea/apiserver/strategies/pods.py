@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.fields import check_labels, forbidden_field
+from kilauea.apiserver.fields import check_annotations, check_labels, forbidden_field
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, count_generation, keep, spec_of
 from kilauea.apiserver.strategies.pod_parts import check_ephemeral, check_resize, keep_all_but
@@ -179,7 +179,9 @@ def check_template(
 ) -> list[Cause]:
     """A pod template of a workload, which gives each pod volumes for these claims."""
     template = template or {}
-    found = check_labels(f"{path}.metadata.labels", (template.get("metadata") or {}).get("labels") or {})
+    metadata = template.get("metadata") or {}
+    found = check_labels(f"{path}.labels", metadata.get("labels") or {})
+    found += check_annotations(f"{path}.annotations", metadata.get("annotations") or {})
     return found + check_pod_spec(f"{path}.spec", spec_of(template), restart=restart, claims=claims)
 
 

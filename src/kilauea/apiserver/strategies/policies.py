@@ -1,29 +1,38 @@
-"""The rules of admission policies and their bindings: their expressions are typed before they are stored."""
+"""The rules of admission policies: their expressions are typed before they are stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kilauea.api.cel import CelError, compiled
+from kilauea.api.cel.syntax import is_identifier
 from kilauea.api.cel.typing import DYN, Type
+from kilauea.api.names import qualified_name_problems, service_name_problems, subdomain_problems
 from kilauea.apiserver.deferred import causes_of
 from kilauea.apiserver.dynamic.literals import plain_literals
-from kilauea.apiserver.fields import invalid_value, required
+from kilauea.apiserver.fields import check_name, check_word, duplicate, invalid_value, not_supported, required
 from kilauea.apiserver.schema.admission_types import variables_of, with_composed
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.admission_rules import OPERATIONS, check_match_resources
 from kilauea.apiserver.strategies.base import Object, Strategy
 from kilauea.apiserver.strategies.expressions import conditions_problems, typed_problems, weight_of
-from kilauea.apiserver.strategies.webhooks import check_operations
 
 Raw = Mapping[str, Any]
 _NAMES = frozenset({*variables_of(params=DYN), "variables"})
-_PATCHES = (("jsonPatch", "JSONPatch"), ("applyConfiguration", "ApplyConfiguration"))
+_PATCHES = {
+    "JSONPatch": ("jsonPatch", "applyConfiguration"),
+    "ApplyConfiguration": ("applyConfiguration", "jsonPatch"),
+}
+"""By form of a patch: the field that it is in, and the other one."""
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_MUTABLE = ("*", "CONNECT", "CREATE", "UPDATE")
+MOST_ANNOTATIONS = 20
 
 
-def _spec(obj: Object) -> Object:
-    """The part of a policy that is checked, which is the same at each try to write it."""
-    return {"spec": obj.get("spec")}
+def _checked(obj: Object) -> Object:
+    """The parts of a policy that are checked, which are the same at each try to write it."""
+    return {"name": obj["metadata"].get("name") or "", "spec": obj.get("spec")}
 
 
 def _params(spec: Raw) -> Type | None:
@@ -34,7 +43,11 @@ def _variables(spec: Raw) -> Iterator[Cause]:
     """The errors in the variables that a policy composes."""
     known, composed = variables_of(params=_params(spec)), spec.get("variables") or ()
     for number, each in enumerate(composed):
-        path = f"spec.variables[{number}].expression"
+        path, name = f"spec.variables[{number}].expression", each.get("name") or ""
+        if not name:
+            yield required(f"spec.variables[{number}].name", "name is not specified")
+        elif not is_identifier(name):
+            yield invalid_value(f"spec.variables[{number}].name", name, "must be a valid CEL identifier")
         text = each.get("expression") or ""
         if text != plain_literals(text):
             yield from _untyped(text, path)
@@ -55,15 +68,14 @@ class ValidatingPolicies(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a policy."""
-        return causes_of("validating policy", check_validating_policy, _spec(obj), weight=weight_of(obj))
+        return causes_of("validating policy", check_validating_policy, _checked(obj), weight=weight_of(obj))
 
 
 def check_validating_policy(obj: Object) -> list[Cause]:
     """Return the errors in a policy."""
     spec = obj.get("spec") or {}
     params = _params(spec)
-    causes = [*_constraints(spec), *_variables(spec)]
-    causes += conditions_problems(spec.get("matchConditions") or (), "spec.matchConditions", params)
+    causes = [*_heads(spec), *_variables(spec)]
     validations = spec.get("validations") or ()
     if not validations and not spec.get("auditAnnotations"):
         message = "validations or auditAnnotations must contain at least one item"
@@ -73,14 +85,37 @@ def check_validating_policy(obj: Object) -> list[Cause]:
     if composed:
         scope, silent = with_composed(scope, composed), with_composed(silent, composed)
     for number, each in enumerate(validations):
-        path = f"spec.validations[{number}]"
-        causes += typed_problems(each.get("expression") or "", f"{path}.expression", scope, "bool")
-        if (each.get("messageExpression") or "").strip():
-            causes += typed_problems(each["messageExpression"], f"{path}.messageExpression", silent, "string")
-    for number, each in enumerate(spec.get("auditAnnotations") or ()):
-        path = f"spec.auditAnnotations[{number}].valueExpression"
-        causes += typed_problems(each.get("valueExpression") or "", path, scope, "string", "null")
-    return causes
+        causes += _validation(each, f"spec.validations[{number}]", scope, silent)
+    return [*causes, *_annotations(spec.get("auditAnnotations") or (), obj.get("name") or "", scope)]
+
+
+def _validation(each: Raw, path: str, scope: Mapping[str, Type], silent: Mapping[str, Type]) -> Iterator[Cause]:
+    """The errors in one validation: its expression, its message and its reason."""
+    yield from typed_problems(each.get("expression") or "", f"{path}.expression", scope, "bool")
+    message, made = each.get("message") or "", each.get("messageExpression") or ""
+    if made.strip():
+        yield from typed_problems(made, f"{path}.messageExpression", silent, "string")
+    elif made:
+        yield invalid_value(f"{path}.messageExpression", made, "must be non-empty if specified")
+    if message and not message.strip():
+        yield invalid_value(f"{path}.message", message, "must be non-empty if specified")
+    elif "\n" in message.strip() or "\r" in message.strip():
+        yield invalid_value(f"{path}.message", message, "must not contain line breaks")
+    yield from check_word(f"{path}.reason", each.get("reason"), _REASONS)
+
+
+def _annotations(annotations: Sequence[Raw], policy: str, scope: Mapping[str, Type]) -> Iterator[Cause]:
+    """The errors in the annotations that a policy gives to audits."""
+    if len(annotations) > MOST_ANNOTATIONS:
+        yield invalid_value("spec.auditAnnotations", annotations, f"must not have more than {MOST_ANNOTATIONS} items")
+    keys: set[str] = set()
+    for number, each in enumerate(annotations):
+        path, key = f"spec.auditAnnotations[{number}]", each.get("key") or ""
+        yield from check_name(f"{path}.key", f"{policy}/{key}", qualified_name_problems(f"{policy}/{key}"))
+        yield from typed_problems(each.get("valueExpression") or "", f"{path}.valueExpression", scope, "string", "null")
+        if key in keys:
+            yield duplicate(f"{path}.key", key)
+        keys.add(key)
 
 
 class MutatingPolicies(Strategy):
@@ -90,48 +125,76 @@ class MutatingPolicies(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a policy."""
-        return causes_of("mutating policy", check_mutating_policy, _spec(obj), weight=weight_of(obj))
+        return causes_of("mutating policy", check_mutating_policy, _checked(obj), weight=weight_of(obj))
 
 
 def check_mutating_policy(obj: Object) -> list[Cause]:
     """Return the errors in a policy."""
     spec = obj.get("spec") or {}
-    causes = [*_constraints(spec), *_variables(spec)]
-    causes += conditions_problems(spec.get("matchConditions") or (), "spec.matchConditions", _params(spec))
+    causes = [*_heads(spec, _MUTABLE), *_variables(spec)]
     if not spec.get("mutations"):
         causes.append(required("spec.mutations", "mutations must contain at least one item"))
     for number, mutation in enumerate(spec.get("mutations") or ()):
         causes += _mutation(mutation, f"spec.mutations[{number}]")
     if not spec.get("reinvocationPolicy"):
         causes.append(required("spec.reinvocationPolicy"))
+    else:
+        causes += check_word("spec.reinvocationPolicy", spec["reinvocationPolicy"], ("IfNeeded", "Never"))
     return causes
 
 
 def _mutation(mutation: Raw, path: str) -> Iterator[Cause]:
-    for field, form in _PATCHES:
-        if mutation.get("patchType") == form:
-            text = (mutation.get(field) or {}).get("expression") or ""
-            if text.strip():
-                yield from _untyped(text, f"{path}.{field}.expression")
-            else:
-                yield required(f"{path}.{field}.expression", "expression is not specified")
+    """The errors in one mutation: a patch in the form that it names, and no other."""
+    kind = mutation.get("patchType") or ""
+    if not kind:
+        yield required(f"{path}.patchType")
+    elif kind not in _PATCHES:
+        yield not_supported(f"{path}.patchType", kind, sorted(_PATCHES))
+    else:
+        own, other = _PATCHES[kind]
+        if mutation.get(own) is None:
+            yield required(f"{path}.{own}", f"must be specified when patchType is {kind}")
+        elif (mutation[own].get("expression") or "").strip():
+            yield from _untyped(mutation[own]["expression"], f"{path}.{own}.expression")
+        else:
+            yield required(f"{path}.{own}.expression")
+        if mutation.get(other) is not None:
+            yield invalid_value(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
 
 
-def _constraints(spec: Raw) -> Iterator[Cause]:
-    limits = spec.get("matchConstraints")
+def _heads(spec: Raw, operations: Sequence[str] = OPERATIONS) -> Iterator[Cause]:
+    """The errors in what both kinds of policies have: failures, parameters, constraints and conditions."""
+    yield from check_word("spec.failurePolicy", spec.get("failurePolicy"), ("Fail", "Ignore"))
+    if spec.get("paramKind") is not None:
+        yield from _kind(spec["paramKind"], "spec.paramKind")
+    yield from _constraints(spec.get("matchConstraints"), "spec.matchConstraints", operations)
+    yield from conditions_problems(spec.get("matchConditions") or (), "spec.matchConditions", _params(spec))
+
+
+def _kind(kind: Raw, path: str) -> Iterator[Cause]:
+    version, name = kind.get("apiVersion") or "", kind.get("kind") or ""
+    if not version:
+        yield required(f"{path}.apiVersion")
+    elif version.count("/") > 1:
+        yield invalid_value(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
+    else:
+        group, _, rest = version.rpartition("/")
+        yield from check_name(f"{path}.apiVersion", group, subdomain_problems(group) if group else ())
+        yield from check_name(f"{path}.apiVersion", rest, service_name_problems(rest))
+    if not name:
+        yield required(f"{path}.kind")
+    for each in service_name_problems(name.lower()) if name else ():
+        yield invalid_value(f"{path}.kind", name, f"may have mixed case, but should otherwise match: {each}")
+
+
+def _constraints(limits: Raw | None, path: str, operations: Sequence[str]) -> Iterator[Cause]:
     if limits is None:
-        yield required("spec.matchConstraints")
-    elif not limits.get("resourceRules"):
-        yield required("spec.matchConstraints.resourceRules")
-    for number, rule in enumerate((limits or {}).get("resourceRules") or ()):
-        yield from check_operations(rule, f"spec.matchConstraints.resourceRules[{number}]")
-
-
-class PolicyBindings(Strategy):
-    """Bindings of policies: they have no status."""
-
-    has_status = False
-
-    def validate(self, obj: Object) -> list[Cause]:
-        """Return the errors in a binding."""
-        return [] if (obj.get("spec") or {}).get("policyName") else [required("spec.policyName")]
+        yield required(path)
+        return
+    yield from check_match_resources(limits, path)
+    if not limits.get("resourceRules"):
+        yield required(f"{path}.resourceRules")
+    for rule in limits.get("resourceRules") or ():
+        for each in rule.get("operations") or ():
+            if each not in operations and operations is not OPERATIONS:
+                yield not_supported(f"{path}.resourceRules.operations", each, operations)

@@ -1,21 +1,21 @@
-"""The rules of priority classes, disruption budgets, leases and roles."""
+"""The rules of priority classes, disruption budgets and leases."""
 
 from __future__ import annotations
 
-from kilauea.api.names import path_segment_problems
-from kilauea.apiserver.fields import check_label_selector, forbidden_field, invalid_value, not_supported, required
+from kilauea.apiserver.fields import (
+    check_label_selector,
+    check_word,
+    forbidden_field,
+    invalid_value,
+)
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
 from kilauea.apiserver.strategies.core import Plain
+from kilauea.apiserver.strategies.rollouts import check_amount, check_share
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
+_PREEMPTION = ("PreemptLowerPriority", "Never")
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-
-
-_PERCENTAGE_WORDS = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
-    "validation is '[0-9]+%')"
-)
 
 
 class PriorityClasses(Strategy):
@@ -28,6 +28,9 @@ class PriorityClasses(Strategy):
         keep(obj["metadata"], old["metadata"], "generation")
 
     def validate(self, obj: Object) -> list[Cause]:
+        return self._check_value(obj) + check_word("preemptionPolicy", obj.get("preemptionPolicy"), _PREEMPTION)
+
+    def _check_value(self, obj: Object) -> list[Cause]:
         name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
         if name.startswith("system-"):
             if SYSTEM_CLASSES.get(name) != value:
@@ -56,24 +59,17 @@ class Budgets(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        causes = check_label_selector("spec.selector", spec.get("selector") or {})
-        if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        causes: list[Cause] = []
+        if least is not None and most is not None:
+            told = {"MinAvailable": least, "Selector": spec.get("selector"), "MaxUnavailable": most}
             message = "minAvailable and maxUnavailable cannot be both set"
-            causes.append(invalid_value("spec", spec, message))
-        for field in ("minAvailable", "maxUnavailable"):
-            value = spec.get(field)
-            if isinstance(value, int) and value < 0:
-                causes.append(invalid_value(f"spec.{field}", value, "must be greater than or equal to 0"))
-            elif isinstance(value, str) and not _is_percentage(value):
-                causes.append(invalid_value(f"spec.{field}", value, _PERCENTAGE_WORDS))
-        policy = spec.get("unhealthyPodEvictionPolicy", "IfHealthyBudget")
-        if policy not in ("AlwaysAllow", "IfHealthyBudget"):
-            causes.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget")))
-        return causes
-
-
-def _is_percentage(text: str) -> bool:
-    return text.endswith("%") and text[:-1].isascii() and text[:-1].isdigit()
+            causes.append(invalid_value("spec", {**told, "UnhealthyPodEvictionPolicy": policy}, message))
+        for field, value in (("minAvailable", least), ("maxUnavailable", most)):
+            causes += check_amount(f"spec.{field}", value) + check_share(f"spec.{field}", value)
+        causes += check_label_selector("spec.selector", spec.get("selector") or {})
+        return causes + check_word("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
 
 
 class Leases(Plain):
@@ -81,6 +77,12 @@ class Leases(Plain):
 
     unconditional_update = False
     create_on_update = True
+
+    def prepare_create(self, obj: Object) -> None:
+        """Drop what the real server knows only with a feature gate that is off by default."""
+        super().prepare_create(obj)
+        for field in ("strategy", "preferredHolder"):
+            spec_of(obj).pop(field, None)
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
@@ -91,36 +93,3 @@ class Leases(Plain):
         if transitions is not None and transitions < 0:
             causes.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
         return causes
-
-
-class Roles(Plain):
-    """Roles and cluster roles."""
-
-    name_problems = staticmethod(path_segment_problems)
-
-    def validate(self, obj: Object) -> list[Cause]:
-        causes = []
-        for number, rule in enumerate(obj.get("rules") or []):
-            if not rule.get("verbs"):
-                causes.append(required(f"rules[{number}].verbs", "verbs must contain at least one value"))
-        return causes
-
-
-class RoleBindings(Plain):
-    """Bindings of roles: whom they bind may change, to which role not."""
-
-    name_problems = staticmethod(path_segment_problems)
-
-    def validate(self, obj: Object) -> list[Cause]:
-        role = obj.get("roleRef") or {}
-        causes = []
-        if role.get("kind") not in ("ClusterRole", "Role"):
-            causes.append(not_supported("roleRef.kind", role.get("kind", ""), ("ClusterRole", "Role")))
-        if not role.get("name"):
-            causes.append(required("roleRef.name"))
-        return causes
-
-    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        if obj.get("roleRef") != old.get("roleRef"):
-            return [invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef")]
-        return []

@@ -7,6 +7,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, ScalePaths, Strategy, spec_of
 from kilauea.apiserver.strategies.pod_warnings import template_warnings
 from kilauea.apiserver.strategies.pods import check_template
+from kilauea.apiserver.strategies.workloads import check_deadline
 
 
 class ReplicationControllers(Strategy):
@@ -39,7 +40,7 @@ class ReplicationControllers(Strategy):
         if selector and not selector.items() <= labels.items():
             message = "`selector` does not match template `labels`"
             causes.append(invalid_value("spec.template.metadata.labels", labels, message))
-        return causes + check_template("spec.template", template)
+        return causes + check_template("spec.template", template) + check_deadline(spec, "ReplicationController")
 
     def warnings(self, obj: Object) -> list[str]:
         return template_warnings("spec.template.", spec_of(obj).get("template") or {})

@@ -14,7 +14,6 @@ from kilauea.apiserver.strategies.classes import (
     AddressRanges,
     ApiServices,
     RuntimeClasses,
-    VolumeAttributes,
 )
 from kilauea.apiserver.strategies.core import (
     ConfigMaps,
@@ -23,29 +22,38 @@ from kilauea.apiserver.strategies.core import (
     NewEvents,
     Nodes,
     Plain,
-    Quotas,
     Secrets,
 )
 from kilauea.apiserver.strategies.devices import ClaimTemplates, DeviceClasses, ResourceClaims, ResourceSlices
 from kilauea.apiserver.strategies.endpoints import Endpoints, EndpointSlices
 from kilauea.apiserver.strategies.flow_control import FlowSchemas, PriorityLevels
 from kilauea.apiserver.strategies.ingresses import IngressClasses, Ingresses
+from kilauea.apiserver.strategies.jobs import CronJobs, Jobs
 from kilauea.apiserver.strategies.limit_ranges import LimitRanges
 from kilauea.apiserver.strategies.network import Services
 from kilauea.apiserver.strategies.network_policies import NetworkPolicies
 from kilauea.apiserver.strategies.pods import Pods
-from kilauea.apiserver.strategies.policies import MutatingPolicies, PolicyBindings, ValidatingPolicies
+from kilauea.apiserver.strategies.policies import MutatingPolicies, ValidatingPolicies
 from kilauea.apiserver.strategies.policy import (
     Budgets,
     Leases,
     PriorityClasses,
-    RoleBindings,
-    Roles,
 )
+from kilauea.apiserver.strategies.policy_bindings import PolicyBindings, ValidatingBindings
+from kilauea.apiserver.strategies.quotas import Quotas
 from kilauea.apiserver.strategies.replication import PodTemplates, ReplicationControllers
-from kilauea.apiserver.strategies.volumes import Claims, Drivers, StorageClasses, StorageObjects, Volumes
+from kilauea.apiserver.strategies.roles import ClusterRoleBindings, ClusterRoles, RoleBindings, Roles
+from kilauea.apiserver.strategies.storage_classes import (
+    Attachments,
+    Capacities,
+    Drivers,
+    NodeDrivers,
+    StorageClasses,
+    VolumeAttributes,
+)
+from kilauea.apiserver.strategies.volumes import Claims, Volumes
 from kilauea.apiserver.strategies.webhooks import WebhookConfigurations
-from kilauea.apiserver.strategies.workloads import CronJobs, DaemonSets, Jobs, ReplicaSets, StatefulSets, Workloads
+from kilauea.apiserver.strategies.workloads import DaemonSets, Deployments, ReplicaSets, Revisions, StatefulSets
 
 
 class Accounts(Plain):
@@ -76,9 +84,9 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("", "services"): Services(),
     ("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy(),
     ("apiregistration.k8s.io", "apiservices"): ApiServices(),
-    ("apps", "controllerrevisions"): Plain(),
+    ("apps", "controllerrevisions"): Revisions(),
     ("apps", "daemonsets"): DaemonSets(),
-    ("apps", "deployments"): Workloads(),
+    ("apps", "deployments"): Deployments(),
     ("apps", "replicasets"): ReplicaSets(),
     ("apps", "statefulsets"): StatefulSets(),
     ("autoscaling", "horizontalpodautoscalers"): Autoscalers(),
@@ -97,8 +105,8 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("networking.k8s.io", "networkpolicies"): NetworkPolicies(),
     ("node.k8s.io", "runtimeclasses"): RuntimeClasses(),
     ("policy", "poddisruptionbudgets"): Budgets(),
-    (_RBAC, "clusterrolebindings"): RoleBindings(),
-    (_RBAC, "clusterroles"): Roles(),
+    (_RBAC, "clusterrolebindings"): ClusterRoleBindings(),
+    (_RBAC, "clusterroles"): ClusterRoles(),
     (_RBAC, "rolebindings"): RoleBindings(),
     (_RBAC, "roles"): Roles(),
     (_DEVICES, "deviceclasses"): DeviceClasses(),
@@ -109,15 +117,15 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("scheduling.k8s.io", "priorityclasses"): PriorityClasses(),
     ("scheduling.k8s.io", "workloads"): pod_groups.Workloads(),
     (_STORAGE, "csidrivers"): Drivers(),
-    (_STORAGE, "csinodes"): StorageObjects(),
-    (_STORAGE, "csistoragecapacities"): Plain(),
+    (_STORAGE, "csinodes"): NodeDrivers(),
+    (_STORAGE, "csistoragecapacities"): Capacities(),
     (_STORAGE, "storageclasses"): StorageClasses(),
-    (_STORAGE, "volumeattachments"): StorageObjects(),
+    (_STORAGE, "volumeattachments"): Attachments(),
     (_STORAGE, "volumeattributesclasses"): VolumeAttributes(),
     (_HOOKS, "mutatingadmissionpolicies"): MutatingPolicies(),
     (_HOOKS, "mutatingadmissionpolicybindings"): PolicyBindings(),
     (_HOOKS, "validatingadmissionpolicies"): ValidatingPolicies(),
-    (_HOOKS, "validatingadmissionpolicybindings"): PolicyBindings(),
+    (_HOOKS, "validatingadmissionpolicybindings"): ValidatingBindings(),
     (_HOOKS, "mutatingwebhookconfigurations"): WebhookConfigurations(),
     (_HOOKS, "validatingwebhookconfigurations"): WebhookConfigurations(),
 }

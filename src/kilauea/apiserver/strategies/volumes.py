@@ -1,17 +1,36 @@
-"""The rules of volumes, claims and storage classes."""
+"""The rules of volumes and claims."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from kilauea.api.names import subdomain_problems
 from kilauea.api.wellknown import BETA_STORAGE_CLASS
-from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
+from kilauea.apiserver.fields import (
+    check_label_selector,
+    check_name,
+    check_word,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
-from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.placement import check_node_selector
 from kilauea.apiserver.strategies.pod_warnings import volume_source_warnings
-from kilauea.apiserver.strategies.quantities import amount, check_amounts
+from kilauea.apiserver.strategies.quantities import amount
+from kilauea.apiserver.strategies.volume_sources import VOLUME_KINDS, check_source
 
 _ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_RECLAIM, _MODES = ("Delete", "Recycle", "Retain"), ("Block", "Filesystem")
+_RECYCLED = (
+    "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach "
+    "is to use dynamic provisioning."
+)
+_CLAIM = "PersistentVolumeClaim"
+_EMPTY = {"apiGroup": None, "kind": "", "name": ""}
+"""What a source of a claim says, if it says nothing."""
 _SHARED_PARTS = frozenset(
     "capacity accessModes claimRef persistentVolumeReclaimPolicy storageClassName mountOptions volumeMode nodeAffinity "
     "volumeAttributesClassName".split()
@@ -28,17 +47,28 @@ class Volumes(Strategy):
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": obj["metadata"]["creationTimestamp"]}
 
     def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in a volume."""
         spec = spec_of(obj)
-        causes = _check_access("spec.accessModes", spec)
-        if not spec.get("capacity"):
-            causes.append(required("spec.capacity"))
-        elif "storage" not in spec["capacity"]:
-            causes.append(not_supported("spec.capacity", list(spec["capacity"]), ["storage"]))
-        causes += check_amounts("spec.capacity", spec.get("capacity") or {})
-        if not [key for key in spec if key not in _SHARED_PARTS]:
-            causes.append(required("spec", "must specify a volume type"))
-        needed = (spec.get("nodeAffinity") or {}).get("required")
-        return causes + (check_node_selector("spec.nodeAffinity.required", needed) if needed else [])
+        causes = [*_check_access("spec.accessModes", spec.get("accessModes") or []), *_check_capacity(spec)]
+        reclaim, affinity = spec.get("persistentVolumeReclaimPolicy"), spec.get("nodeAffinity")
+        causes += check_word("spec.persistentVolumeReclaimPolicy", reclaim, _RECLAIM)
+        if affinity is not None:
+            needed = affinity.get("required")
+            where = "spec.nodeAffinity.required"
+            if needed is None:
+                causes.append(required(where, "must specify required node constraints"))
+            else:
+                causes += check_node_selector(where, needed)
+        causes += _check_volume_source(spec)
+        if (spec.get("hostPath") or {}).get("path") == "/" and reclaim == "Recycle":
+            message = "may not be 'recycle' for a hostPath mount of '/'"
+            causes.append(forbidden_field("spec.persistentVolumeReclaimPolicy", message))
+        causes += _check_class("spec.storageClassName", spec.get("storageClassName"))
+        causes += check_word("spec.volumeMode", spec.get("volumeMode"), _MODES)
+        attributes = spec.get("volumeAttributesClassName")
+        if attributes is not None:
+            causes += check_name("spec.volumeAttributesClassName", attributes, subdomain_problems(attributes))
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if _source(obj) != _source(old):
@@ -50,7 +80,42 @@ class Volumes(Strategy):
         return []
 
     def warnings(self, obj: Object) -> list[str]:
-        return volume_source_warnings("spec", spec_of(obj))
+        found = volume_source_warnings("spec", spec_of(obj))
+        return [*found, _RECYCLED] if spec_of(obj).get("persistentVolumeReclaimPolicy") == "Recycle" else found
+
+
+def _check_capacity(spec: Object) -> Iterator[Cause]:
+    """The size of a volume, and nothing else."""
+    capacity, path = spec.get("capacity") or {}, "spec.capacity"
+    if not capacity:
+        yield required(path)
+    if "storage" not in capacity or len(capacity) > 1:
+        yield not_supported(path, (capacity and dict(sorted(capacity.items()))) or None, ["storage"])
+    for name, text in capacity.items():
+        size = amount(str(text))
+        if size is not None and size < 0:
+            yield invalid_value(f"{path}[{name}]", int(size), "must be a valid resource quantity")
+        if size is not None and size <= 0 and name == "storage":
+            yield invalid_value(f"{path}[{name}]", text, "must be greater than zero")
+
+
+def _check_volume_source(spec: Object) -> Iterator[Cause]:
+    """What is behind a volume: exactly one kind of storage."""
+    kinds = [key for key in VOLUME_KINDS if spec.get(key) is not None]
+    if not kinds:
+        if not [key for key in spec if key not in _SHARED_PARTS]:
+            yield required("spec", "must specify a volume type")
+        return
+    yield from check_source(kinds[0], spec[kinds[0]], f"spec.{kinds[0]}")
+    for kind in kinds[1:]:
+        yield forbidden_field(f"spec.{kind}", "may not specify more than 1 volume type")
+    if "local" in kinds and spec.get("nodeAffinity") is None:
+        yield required("spec.nodeAffinity", "Local volume requires node affinity")
+
+
+def _check_class(path: str, name: str | None) -> list[Cause]:
+    """The name of a class, where there is one."""
+    return check_name(path, name, subdomain_problems(name)) if name else []
 
 
 def _source(obj: Object) -> Object:
@@ -66,22 +131,15 @@ class Claims(Strategy):
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
         spec = spec_of(obj)
-        source = spec.get("dataSource")
-        if source and not spec.get("dataSourceRef"):
-            spec["dataSourceRef"] = {"apiGroup": source.get("apiGroup"), "kind": source["kind"], "name": source["name"]}
+        source, newer = spec.get("dataSource"), spec.get("dataSourceRef")
+        if source and not newer:
+            spec["dataSourceRef"] = {part: source.get(part, _EMPTY[part]) for part in _EMPTY}
+        elif newer and not source and not newer.get("namespace"):
+            spec["dataSource"] = {part: newer.get(part, _EMPTY[part]) for part in _EMPTY}
 
     def validate(self, obj: Object) -> list[Cause]:
-        spec = spec_of(obj)
-        requests = (spec.get("resources") or {}).get("requests") or {}
-        causes = _check_access("spec.accessModes", spec)
-        if "storage" not in requests:
-            causes.append(required("spec.resources[storage]"))
-        else:
-            size = amount(str(requests["storage"]))
-            if size is not None and size <= 0:
-                message = "must be greater than zero"
-                causes.append(invalid_value("spec.resources[storage]", requests["storage"], message))
-        return causes
+        """Return the errors in a claim."""
+        return [*check_claim("spec", spec_of(obj))]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
@@ -100,49 +158,51 @@ def _names_class(claim: Object) -> bool:
     return BETA_STORAGE_CLASS in (claim["metadata"].get("annotations") or {})
 
 
-def _check_access(path: str, spec: Object) -> list[Cause]:
+def check_claim(path: str, spec: Object) -> Iterator[Cause]:
+    """The errors in the specification of a claim, which templates of claims have too."""
+    if spec.get("selector") is not None:
+        yield from check_label_selector(f"{path}.selector", spec["selector"])
     modes = spec.get("accessModes") or []
+    if modes:
+        yield from _check_access(f"{path}.accessModes", modes)
+    else:
+        yield required(f"{path}.accessModes", "at least 1 access mode is required")
+    text = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    size = None if text is None else amount(str(text))
+    if text is None:
+        yield required(f"{path}.resources[storage]")
+    elif size is not None and size <= 0:
+        yield invalid_value(f"{path}.resources[storage]", text, "must be greater than zero")
+    yield from _check_class(f"{path}.storageClassName", spec.get("storageClassName"))
+    yield from check_word(f"{path}.volumeMode", spec.get("volumeMode"), _MODES)
+    yield from _check_data_sources(path, spec)
+    yield from _check_class(f"{path}.volumeAttributesClassName", spec.get("volumeAttributesClassName"))
+
+
+def _check_data_sources(path: str, spec: Object) -> Iterator[Cause]:
+    """What a claim is filled with: the older field, and the newer one that says the same."""
+    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    for field, source in (("dataSource", old), ("dataSourceRef", new)):
+        if source is None:
+            continue
+        where, group = f"{path}.{field}", source.get("apiGroup") or ""
+        yield from (required(f"{where}.{part}") for part in ("name", "kind") if not source.get(part))
+        if not group and source.get("kind") != _CLAIM:
+            message = f"must be '{_CLAIM}' when referencing the default apiGroup"
+            yield invalid_value(where, source.get("kind", ""), message)
+        elif group:
+            yield from check_name(f"{where}.apiGroup", group, subdomain_problems(group))
+    if new is not None and not new.get("namespace") and old is not None and not _same_source(old, new):
+        yield invalid_value(path, {}, "must match dataSourceRef")
+
+
+def _same_source(old: Object, new: Object) -> bool:
+    return all((old.get(part) or "") == (new.get(part) or "") for part in ("apiGroup", "kind", "name"))
+
+
+def _check_access(path: str, modes: list[str]) -> Iterator[Cause]:
     if not modes:
-        return [required(path, "at least 1 access mode is required")]
-    return [not_supported(path, mode, _ACCESS) for mode in modes if mode not in _ACCESS]
-
-
-class StorageClasses(Plain):
-    """Storage classes: only what they allow may change."""
-
-    answers_deleted_object = True
-
-    def validate(self, obj: Object) -> list[Cause]:
-        return [] if obj.get("provisioner") else [required("provisioner")]
-
-    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        causes = []
-        if obj.get("parameters") != old.get("parameters"):
-            causes.append(forbidden_field("parameters", "updates to parameters are forbidden."))
-        if obj.get("provisioner") != old.get("provisioner"):
-            causes.append(forbidden_field("provisioner", "updates to provisioner are forbidden."))
-        for field in ("reclaimPolicy", "volumeBindingMode"):
-            if obj.get(field) != old.get(field):
-                causes.append(invalid_value(field, obj.get(field), "field is immutable"))
-        return causes
-
-
-class StorageObjects(Plain):
-    """Nodes and drivers of container storage."""
-
-    answers_deleted_object = True
-
-
-class Drivers(StorageObjects):
-    """Drivers of container storage."""
-
-    def warnings(self, obj: Object) -> list[str]:
-        if spec_of(obj).get("tokenRequests") and spec_of(obj).get("serviceAccountTokenInSecrets") is None:
-            return [_TOKENS_IN_ATTRIBUTES]
-        return []
-
-
-_TOKENS_IN_ATTRIBUTES = (
-    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
-    "logging of tokens in volume attributes"
-)
+        yield required(path)
+    yield from (not_supported(path, mode, _ACCESS) for mode in modes if mode not in _ACCESS)
+    if len(modes) > 1 and "ReadWriteOncePod" in modes:
+        yield forbidden_field(path, "may not use ReadWriteOncePod with other access modes")

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from kilauea.api.names import subdomain_problems
 from kilauea.apiserver.deferred import causes_of
-from kilauea.apiserver.fields import invalid_value, not_supported, required
+from kilauea.apiserver.fields import (
+    check_label_selector,
+    check_name,
+    check_word,
+    duplicate,
+    invalid_value,
+    not_supported,
+    required,
+)
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.admission_rules import MATCH_POLICIES, check_rule
 from kilauea.apiserver.strategies.base import Object, Strategy
 from kilauea.apiserver.strategies.expressions import conditions_problems, weight_of
+from kilauea.apiserver.strategies.webhook_clients import VERSIONS, check_client, check_versions
 
 Raw = Mapping[str, Any]
-OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-VERSIONS = ("v1", "v1beta1")
 LONGEST_TIMEOUT = 30
-_FORM = "; desired format: https://host[/path]"
 
 
 class WebhookConfigurations(Strategy):
@@ -41,7 +45,7 @@ def check_webhooks(obj: Object) -> list[Cause]:
         causes += _webhook(webhook, path)
         name = webhook.get("name") or ""
         if name in names:
-            causes.append(Cause(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"'))
+            causes.append(duplicate(f"{path}.name", name))
         names.add(name)
     return causes
 
@@ -51,29 +55,27 @@ def _webhook(webhook: Raw, path: str) -> Iterator[Cause]:
     if not name:
         yield required(f"{path}.name")
     else:
-        yield from (invalid_value(f"{path}.name", name, each) for each in subdomain_problems(name))
+        yield from check_name(f"{path}.name", name, subdomain_problems(name))
         if name.count(".") < 2:
             message = "should be a domain with at least three segments separated by dots"
             yield invalid_value(f"{path}.name", name, message)
-    versions = webhook.get("admissionReviewVersions") or []
-    if not versions:
-        yield required(f"{path}.admissionReviewVersions", f"must specify one of {', '.join(VERSIONS)}")
-    elif not set(versions) & set(VERSIONS):
-        message = f"must include at least one of {', '.join(VERSIONS)}"
-        yield invalid_value(f"{path}.admissionReviewVersions", versions, message)
     for number, rule in enumerate(webhook.get("rules") or ()):
-        yield from check_operations(rule, f"{path}.rules[{number}]")
+        yield from check_rule(rule, f"{path}.rules[{number}]")
     yield from _options(webhook, path)
-    yield from _client(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
+    for field in ("namespaceSelector", "objectSelector"):
+        yield from check_label_selector(f"{path}.{field}", webhook.get(field) or {})
+    yield from check_word(f"{path}.reinvocationPolicy", webhook.get("reinvocationPolicy"), ("IfNeeded", "Never"))
+    yield from check_client(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
     yield from conditions_problems(webhook.get("matchConditions") or (), f"{path}.matchConditions")
+    versions, where = webhook.get("admissionReviewVersions") or [], f"{path}.admissionReviewVersions"
+    yield from check_versions(versions, where, f"must specify one of {', '.join(VERSIONS)}")
 
 
 def _options(webhook: Raw, path: str) -> Iterator[Cause]:
     for field, allowed in (
         ("failurePolicy", ("Fail", "Ignore")),
-        ("matchPolicy", ("Equivalent", "Exact")),
+        ("matchPolicy", MATCH_POLICIES),
         ("sideEffects", ("None", "NoneOnDryRun")),
-        ("reinvocationPolicy", ("IfNeeded", "Never")),
     ):
         value = webhook.get(field)
         if value is None and field == "sideEffects":
@@ -84,55 +86,3 @@ def _options(webhook: Raw, path: str) -> Iterator[Cause]:
     if seconds is not None and not 1 <= seconds <= LONGEST_TIMEOUT:
         message = "the timeout value must be between 1 and 30 seconds"
         yield invalid_value(f"{path}.timeoutSeconds", seconds, message)
-
-
-def check_operations(rule: Raw, path: str) -> Iterator[Cause]:
-    """The errors in a rule about the writes that a webhook or policy is asked about."""
-    operations = rule.get("operations") or []
-    if not operations:
-        yield required(f"{path}.operations")
-    if len(operations) > 1 and "*" in operations:
-        message = "if '*' is present, must not specify other operations"
-        yield invalid_value(f"{path}.operations", operations, message)
-    for number, operation in enumerate(operations):
-        if operation not in OPERATIONS:
-            yield not_supported(f"{path}.operations[{number}]", operation, OPERATIONS)
-    for field in ("apiGroups", "apiVersions", "resources"):
-        if not rule.get(field):
-            yield required(f"{path}.{field}")
-    if (rule.get("scope") or "*") not in ("*", "Cluster", "Namespaced"):
-        yield not_supported(f"{path}.scope", rule["scope"], ("*", "Cluster", "Namespaced"))
-
-
-def _client(config: Raw, path: str) -> Iterator[Cause]:
-    url, service = config.get("url"), config.get("service")
-    if (url is None) is (service is None):
-        yield required(path, "exactly one of url or service is required")
-    elif url is not None:
-        yield from _url(url, f"{path}.url")
-    else:
-        for field in ("name", "namespace"):
-            if not (service or {}).get(field):
-                yield required(f"{path}.service.{field}")
-    try:
-        base64.b64decode(config.get("caBundle") or "", validate=True)
-    except binascii.Error as error:
-        yield invalid_value(f"{path}.caBundle", config["caBundle"], str(error))
-
-
-def _url(url: str, path: str) -> Iterator[Cause]:
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        yield required(path, f"url must be a valid URL: {error}{_FORM}")
-        return
-    if parts.scheme != "https":
-        yield invalid_value(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}")
-    if not parts.hostname:
-        yield invalid_value(path, parts.netloc, f"host must be specified{_FORM}")
-    if parts.username:
-        yield invalid_value(path, parts.username, f"user information is not permitted in the URL{_FORM}")
-    if parts.fragment:
-        yield invalid_value(path, parts.fragment, f"fragments are not permitted in the URL{_FORM}")
-    if parts.query:
-        yield invalid_value(path, parts.query, f"query parameters are not permitted in the URL{_FORM}")

@@ -1,33 +1,36 @@
-"""The rules of what makes pods from a template: deployments and their kin, jobs and cron jobs."""
+"""The rules of what keeps pods of a template running: deployments and their kin."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 
-from kilauea.api.cron import parse_schedule
 from kilauea.api.meta import LabelSelector
+from kilauea.api.names import label_problems
 from kilauea.api.selectors import matches, selector_of
 from kilauea.apiserver.fields import (
     check_label_selector,
+    check_name,
     check_not_negative,
+    check_word,
     forbidden_field,
     invalid_value,
-    not_supported,
     required,
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.pod_warnings import template_warnings
 from kilauea.apiserver.strategies.pods import check_template
+from kilauea.apiserver.strategies.rollouts import check_daemon_update, check_deployment_strategy, check_stateful_set
+from kilauea.apiserver.strategies.volumes import check_claim
 
 IMMUTABLE = "field is immutable"
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
-_OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
+MISMATCH = "`selector` does not match template `labels`"
+_NO_DOTS = "must not contain dots"
 
 
 class Workloads(Strategy):
@@ -36,13 +39,6 @@ class Workloads(Strategy):
     fixed: tuple[str, ...] = ("selector",)
     """Fields of the specification that cannot change."""
 
-    def validate(self, obj: Object) -> list[Cause]:
-        spec = spec_of(obj)
-        causes = check_not_negative("spec.replicas", spec.get("replicas"))
-        causes += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-        claims = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or []]
-        return causes + check_selector_and_template(spec, claims)
-
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return check_fixed(obj, old, self.fixed)
 
@@ -50,11 +46,46 @@ class Workloads(Strategy):
         return template_warnings("spec.template.", spec_of(obj).get("template") or {})
 
 
+class Deployments(Workloads):
+    """Deployments."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in a deployment."""
+        spec = spec_of(obj)
+        causes = check_not_negative("spec.replicas", spec.get("replicas"))
+        causes += _check_replicas(spec)
+        causes += check_deployment_strategy("spec.strategy", spec.get("strategy") or {})
+        for field in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
+            causes += check_not_negative(f"spec.{field}", spec.get(field))
+        deadline = spec.get("progressDeadlineSeconds")
+        if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
+            causes.append(
+                invalid_value("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+            )
+        return causes
+
+
 class ReplicaSets(Workloads):
     """Replica sets."""
 
     selectable = ("status.replicas",)
     zero_values = MappingProxyType({"status.replicas": "0"})
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in a replica set."""
+        spec = spec_of(obj)
+        causes = check_not_negative("spec.replicas", spec.get("replicas"))
+        causes += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+        return causes + _check_replicas(spec)
+
+
+def _check_replicas(spec: Object) -> list[Cause]:
+    """The selector and the template of a replica set, or of a deployment, which makes replica sets."""
+    causes = check_selector(spec, "deployment")
+    if spec.get("selector") is not None and not _is_well(spec["selector"]):
+        return [*causes, invalid_value("spec.selector", spec["selector"], "invalid label selector")]
+    causes += check_selected(spec) + check_template("spec.template", spec.get("template"))
+    return causes + check_deadline(spec, "ReplicaSet")
 
 
 class StatefulSets(Workloads):
@@ -66,11 +97,37 @@ class StatefulSets(Workloads):
     )
 
     def validate(self, obj: Object) -> list[Cause]:
-        causes = super().validate(obj)
-        if spec_of(spec_of(obj).get("template") or {}).get("activeDeadlineSeconds") is not None:
-            message = "activeDeadlineSeconds in StatefulSet is not Supported"
-            causes.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", message))
-        return causes
+        """Return the errors in a new stateful set, whose name is part of names of hosts."""
+        name = obj["metadata"].get("name", "")
+        causes = [invalid_value("metadata.name", name, _NO_DOTS)] if "." in name else []
+        return causes + self._check_spec(spec_of(obj))
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        """Return the errors in a changed stateful set."""
+        return self._check_spec(spec_of(obj))
+
+    def prepare_create(self, obj: Object) -> None:
+        """Drop what the real server knows only with a feature gate that is off by default."""
+        super().prepare_create(obj)
+        ((spec_of(obj).get("updateStrategy") or {}).get("rollingUpdate") or {}).pop("maxUnavailable", None)
+
+    def _check_spec(self, spec: Object) -> list[Cause]:
+        causes = [*check_stateful_set("spec", spec)]
+        claims = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or []]
+        for number, claim in enumerate(spec.get("volumeClaimTemplates") or []):
+            causes += check_claim(f"spec.volumeClaimTemplates[{number}].spec", spec_of(claim))
+        causes += check_not_negative("spec.replicas", spec.get("replicas"))
+        causes += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+        causes += check_not_negative("spec.ordinals.start", (spec.get("ordinals") or {}).get("start"))
+        name = spec.get("serviceName") or ""
+        causes += check_name("spec.serviceName", name, label_problems(name) if name else ())
+        causes += check_selector(spec, "statefulset")
+        if spec.get("selector") is not None and not _is_well(spec["selector"]):
+            causes.append(invalid_value("spec.selector", spec["selector"]))
+            return causes + _check_restarts(spec)
+        causes += check_selected(spec) + _check_claim_volumes(spec, claims)
+        causes += check_template("spec.template", spec.get("template"), claims=claims)
+        return causes + check_deadline(spec, "StatefulSet")
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
@@ -84,8 +141,44 @@ class StatefulSets(Workloads):
         return []
 
 
+def _check_claim_volumes(spec: Object, claims: Sequence[str]) -> list[Cause]:
+    """Names of the volumes that pods get for the claims of a stateful set."""
+    own = spec_of(spec.get("template") or {}).get("volumes") or []
+    new = [name for name in claims if name not in {volume.get("name") for volume in own}]
+    return [
+        cause
+        for number, name in enumerate(new, len(own))
+        for cause in check_name(f"spec.template.spec.volumes[{number}].name", name, label_problems(name))
+    ]
+
+
+def _check_restarts(spec: Object) -> list[Cause]:
+    policy = spec_of(spec.get("template") or {}).get("restartPolicy", "")
+    return check_word("spec.template.spec.restartPolicy", policy, ("Always",))
+
+
 class DaemonSets(Workloads):
     """Daemon sets, with the old count of changes of the template that clients still read."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in a daemon set."""
+        spec = spec_of(obj)
+        selector, causes = spec.get("selector"), list[Cause]()
+        if selector is not None:
+            causes = check_selector(spec, "daemonset")
+        if selector is None or _is_well(selector):
+            causes += check_selected(spec)
+        causes += check_template("spec.template", spec.get("template")) + check_deadline(spec, "DaemonSet")
+        causes += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+        causes += check_daemon_update("spec.updateStrategy", spec.get("updateStrategy") or {})
+        return causes + check_not_negative("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        """Return the errors in a changed daemon set; a change of the selector is told first."""
+        return check_fixed(obj, old, self.fixed) + self.validate(obj)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        return []
 
     def default(self, obj: Object) -> None:
         annotations = obj["metadata"].get("annotations") or {}
@@ -100,149 +193,60 @@ class DaemonSets(Workloads):
         obj["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: str(number + changed)}
 
 
-class Jobs(Strategy):
-    """Jobs: their selector is made for them, so that no two jobs count the same pods."""
-
-    propagation = "Orphan"
-    selectable = ("status.successful",)
-
-    def fields(self, obj: Any) -> dict[str, str]:
-        return {"status.successful": str((obj.get("status") or {}).get("succeeded") or 0)}
-
-    def prepare_create(self, obj: Object) -> None:
-        super().prepare_create(obj)
-        spec = spec_of(obj)
-        if spec.get("manualSelector"):
-            return
-        labels = {UID_LABEL: obj["metadata"].get("uid", ""), NAME_LABEL: obj["metadata"].get("name", "")}
-        old_labels = {_OLD_UID_LABEL: labels[UID_LABEL], _OLD_NAME_LABEL: labels[NAME_LABEL]}
-        template = spec.setdefault("template", {})
-        metadata = template.setdefault("metadata", {})
-        before = metadata.get("labels") or {}
-        metadata["labels"] = {**before, **old_labels, **labels}
-        if (obj["metadata"].get("labels") or before) == before:  # a job without labels of its own has those of its pods
-            obj["metadata"]["labels"] = dict(metadata["labels"])
-        spec["selector"] = {"matchLabels": {UID_LABEL: labels[UID_LABEL]}}
+class Revisions(Plain):
+    """Revisions of the templates of stateful sets and daemon sets: their data stays."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        return check_job("spec", spec_of(obj))
+        """Return the errors in a revision."""
+        causes = check_not_negative("revision", obj.get("revision"))
+        return causes if obj.get("data") is not None else [*causes, required("data", "data is mandatory")]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        causes = check_fixed(obj, old, ("completionMode", "selector", "podFailurePolicy", "backoffLimitPerIndex"))
-        if spec_of(obj).get("template") != spec_of(old).get("template") and not _may_change_template(old):
-            causes.append(invalid_value("spec.template", spec_of(obj).get("template"), IMMUTABLE))
-        if spec_of(obj).get("completions") != spec_of(old).get("completions"):
-            causes.append(invalid_value("spec.completions", spec_of(obj).get("completions"), IMMUTABLE))
-        return causes
-
-    def warnings(self, obj: Object) -> list[str]:
-        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
-
-
-def _may_change_template(job: Object) -> bool:
-    """The template of a job that has not started may be changed by who queues jobs."""
-    return bool(spec_of(job).get("suspend")) and not (job.get("status") or {}).get("startTime")
-
-
-class CronJobs(Strategy):
-    """Cron jobs."""
-
-    def validate(self, obj: Object) -> list[Cause]:
-        return [*_check_schedule(spec_of(obj)), *_check_zone(spec_of(obj)), *self._check_rest(obj)]
-
-    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        # A schedule and a zone that were accepted once stay so: zones come and go with the data of the machine.
-        spec, before = spec_of(obj), spec_of(old)
-        causes = _check_schedule(spec) if spec.get("schedule") != before.get("schedule") else []
-        if spec.get("timeZone") != before.get("timeZone"):
-            causes += _check_zone(spec)
-        return causes + self._check_rest(obj)
-
-    def _check_rest(self, obj: Object) -> list[Cause]:
-        """Return the errors in everything but the schedule and its zone."""
-        spec, causes = spec_of(obj), list[Cause]()
-        policy = spec.get("concurrencyPolicy", "Allow")
-        if policy not in ("Allow", "Forbid", "Replace"):
-            causes.append(not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
-        template = spec.get("jobTemplate") or {}
-        return causes + check_job("spec.jobTemplate.spec", spec_of(template))
-
-    def warnings(self, obj: Object) -> list[str]:
-        job = spec_of(spec_of(obj).get("jobTemplate") or {})
-        return template_warnings("spec.jobTemplate.spec.template.", job.get("template") or {})
-
-
-def _check_schedule(spec: Object) -> list[Cause]:
-    schedule = spec.get("schedule")
-    if not schedule:
-        return [required("spec.schedule")]
-    if "TZ" in schedule:
-        message = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        return [invalid_value("spec.schedule", schedule, message)]
-    if len(schedule.split()) != 5 and not schedule.startswith("@"):
-        message = f"expected exactly 5 fields, found {len(schedule.split())}: {schedule}"
-        return [invalid_value("spec.schedule", schedule, message.lower())]
-    try:
-        parse_schedule(schedule)
-    except ValueError as error:
-        return [invalid_value("spec.schedule", schedule, str(error))]
-    return []
-
-
-def _check_zone(spec: Object) -> list[Cause]:
-    zone = spec.get("timeZone")
-    if zone is None:
+        if obj.get("data") != old.get("data"):
+            return [invalid_value("data", obj.get("data"), IMMUTABLE)]
         return []
-    if not zone:
-        return [invalid_value("spec.timeZone", zone, "timeZone must be nil or non-empty string")]
-    if zone.lower() == "local":
-        message = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        return [invalid_value("spec.timeZone", zone, message)]
-    try:
-        parse_schedule("@hourly", zone)
-    except ValueError:
-        return [invalid_value("spec.timeZone", zone, f"unknown time zone {zone}")]
-    return []
 
 
-def check_job(path: str, spec: Object) -> list[Cause]:
-    """The specification of a job."""
-    causes = []
-    for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
-        causes += check_not_negative(f"{path}.{field}", spec.get(field))
-    policy = spec_of(spec.get("template") or {}).get("restartPolicy")
-    if policy == "Always":
-        message = 'valid values: "OnFailure", "Never"'
-        causes.append(required(f"{path}.template.spec.restartPolicy", message))
-        return causes
-    return causes + check_template(f"{path}.template", spec.get("template"), restart=("OnFailure", "Never"))
-
-
-def check_selector_and_template(spec: Object, claims: Sequence[str] = ()) -> list[Cause]:
-    """A selector that is not empty, and a template that it matches.
-
-    Args:
-        spec: of the workload.
-        claims: names of claims that its pods can mount beside the volumes of the template.
-    """
+def check_selector(spec: Object, kind: str) -> list[Cause]:
+    """A selector that is there, well-formed and not empty; `kind` is named in the error."""
     selector = spec.get("selector")
-    template = spec.get("template") or {}
-    causes = check_label_selector("spec.selector", selector or {})
     if selector is None:
-        causes.append(required("spec.selector"))
-    elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        message = "empty selector is invalid for deployment"
-        causes.append(invalid_value("spec.selector", selector, message))
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    if (
-        selector is not None
-        and not causes
-        and not matches(selector_of(msgspec.convert(selector, LabelSelector)), labels)
-    ):
-        causes.append(
-            invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-        )
-    return causes + check_template("spec.template", template, claims=claims)
+        return [required("spec.selector")]
+    causes = check_label_selector("spec.selector", selector)
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        causes.append(invalid_value("spec.selector", selector, f"empty selector is invalid for {kind}"))
+    return causes
+
+
+def _is_well(selector: Object) -> bool:
+    """True if a selector can be read."""
+    return not check_label_selector("", selector)
+
+
+def is_selected(selector: Object | None, labels: Object | None) -> bool:
+    """True if a selector that can be read matches labels; none matches nothing."""
+    return selector is not None and matches(selector_of(msgspec.convert(selector, LabelSelector)), labels or {})
+
+
+def labels_of(spec: Object) -> Object | None:
+    """The labels of the template of a workload, in order; None if it has none."""
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    return None if labels is None else dict(sorted(labels.items()))
+
+
+def check_selected(spec: Object) -> list[Cause]:
+    """Labels of the template that a well-formed selector matches."""
+    if is_selected(spec.get("selector"), labels_of(spec)):
+        return []
+    return [invalid_value("spec.template.metadata.labels", labels_of(spec), MISMATCH)]
+
+
+def check_deadline(spec: Object, kind: str) -> list[Cause]:
+    """Pods that run for ever have no deadline."""
+    if spec_of(spec.get("template") or {}).get("activeDeadlineSeconds") is None:
+        return []
+    message = f"activeDeadlineSeconds in {kind} is not Supported"
+    return [forbidden_field("spec.template.spec.activeDeadlineSeconds", message)]
 
 
 def check_fixed(obj: Object, old: Object, fields: tuple[str, ...]) -> list[Cause]:

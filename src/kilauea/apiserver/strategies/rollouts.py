@@ -1,0 +1,115 @@
+"""Checks of how workloads are updated: how many pods may be missing or too many, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kilauea.apiserver.fields import (
+    check_not_negative,
+    check_word,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object
+
+_PERCENTAGE_WORDS = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+_ROLLING = "RollingUpdate"
+
+
+def share_of(value: Any) -> int | None:
+    """The number before `%`; None if a value is not a share."""
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
+        return int(value[:-1])
+    return None
+
+
+def check_amount(path: str, value: Any) -> list[Cause]:
+    """A number of pods or a share of them, where there is one."""
+    if isinstance(value, str):
+        return [] if share_of(value) is not None else [invalid_value(path, value, _PERCENTAGE_WORDS)]
+    return check_not_negative(path, value)
+
+
+def check_share(path: str, value: Any) -> list[Cause]:
+    """A share of at most all pods, if it is a share."""
+    share = share_of(value)
+    return [invalid_value(path, value, "must not be greater than 100%")] if share is not None and share > 100 else []
+
+
+def _is_none(value: Any) -> bool:
+    """True for no pods."""
+    return value == 0 or value is None or share_of(value) == 0
+
+
+def check_deployment_strategy(path: str, strategy: Object) -> Iterator[Cause]:
+    """The errors in the strategy of a deployment."""
+    kind, rolling, where = strategy.get("type", ""), strategy.get("rollingUpdate"), f"{path}.rollingUpdate"
+    if kind == "Recreate":
+        if rolling is not None:
+            yield forbidden_field(where, "may not be specified when strategy `type` is 'Recreate'")
+    elif kind != _ROLLING:
+        told = None if rolling is None else _capital(rolling, "maxUnavailable", "maxSurge")
+        yield not_supported(path, {"Type": kind, "RollingUpdate": told}, ("Recreate", _ROLLING))
+    elif rolling is None:
+        yield required(where, "this should be defaulted and never be nil")
+    else:
+        missing, more = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+        yield from check_amount(f"{where}.maxUnavailable", missing)
+        yield from check_amount(f"{where}.maxSurge", more)
+        if _is_none(missing) and _is_none(more):
+            yield invalid_value(f"{where}.maxUnavailable", missing, "may not be 0 when `maxSurge` is 0")
+        yield from check_share(f"{where}.maxUnavailable", missing)
+
+
+def _capital(obj: Object, *fields: str) -> Object:
+    """Fields as the real server shows them in errors."""
+    return {field[0].upper() + field[1:]: obj.get(field) for field in fields}
+
+
+def check_daemon_update(path: str, strategy: Object) -> Iterator[Cause]:
+    """The errors in the update strategy of a daemon set."""
+    kind, rolling, where = strategy.get("type", ""), strategy.get("rollingUpdate"), f"{path}.rollingUpdate"
+    if kind not in (_ROLLING, "OnDelete"):
+        told = None if rolling is None else _capital(rolling, "maxUnavailable", "maxSurge")
+        yield not_supported(path, {"Type": kind, "RollingUpdate": told}, (_ROLLING, "OnDelete"))
+    elif kind == _ROLLING and rolling is None:
+        yield required(where)
+    elif kind == _ROLLING:
+        missing, more = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+        for field, value in (("maxUnavailable", missing), ("maxSurge", more)):
+            yield from check_amount(f"{where}.{field}", value)
+            yield from check_share(f"{where}.{field}", value)
+        if not _is_none(missing) and not _is_none(more):
+            yield invalid_value(f"{where}.maxSurge", more, "may not be set when maxUnavailable is non-zero")
+        elif _is_none(missing) and _is_none(more):
+            yield required(f"{where}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+
+
+def check_stateful_set(path: str, spec: Object) -> Iterator[Cause]:
+    """The errors in what a stateful set says about its pods' order, updates and claims."""
+    policy = spec.get("podManagementPolicy", "OrderedReady")
+    if policy not in ("OrderedReady", "Parallel"):
+        yield invalid_value(f"{path}.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
+    strategy, where = spec.get("updateStrategy") or {}, f"{path}.updateStrategy"
+    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    told = None if rolling is None else {"Partition": rolling.get("partition"), "MaxUnavailable": None}
+    if not kind:
+        yield required(where)
+    elif kind not in (_ROLLING, "OnDelete"):
+        told = {"Type": kind, "RollingUpdate": told}
+        yield invalid_value(where, told, "must be 'RollingUpdate' or 'OnDelete'")
+    elif kind == "OnDelete" and rolling is not None:
+        yield invalid_value(f"{where}.rollingUpdate", told, "only allowed for updateStrategy 'RollingUpdate'")
+    elif rolling is not None:
+        yield from check_not_negative(f"{where}.rollingUpdate.partition", rolling.get("partition"))
+    kept = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for field in ("whenDeleted", "whenScaled"):
+        where = f"{path}.persistentVolumeClaimRetentionPolicy.{field}"
+        yield from check_word(where, kept.get(field), ("Retain", "Delete"))

@@ -1,0 +1,257 @@
+"""The rules of classes of storage, of their capacities and drivers, and of attachments of volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kilauea.api.names import label_value_problems, qualified_name_problems, subdomain_problems
+from kilauea.apiserver.fields import (
+    check_label_selector,
+    check_name,
+    check_required_name,
+    check_word,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+)
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object, spec_of
+from kilauea.apiserver.strategies.core import Plain
+from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
+from kilauea.apiserver.strategies.volume_sources import driver_problems
+
+IMMUTABLE = "field is immutable"
+_LONGEST_TOKEN, _SHORTEST_TOKEN, _SHORTEST_PERIOD = 2**32, 600, 10
+_LIFECYCLES = ("Persistent", "Ephemeral")
+_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
+_TOKENS_IN_ATTRIBUTES = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
+    "logging of tokens in volume attributes"
+)
+
+
+class StorageClasses(Plain):
+    """Storage classes: only what they allow may change."""
+
+    answers_deleted_object = True
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in a class."""
+        causes = [*check_provisioner("provisioner", obj.get("provisioner") or "")]
+        causes += check_parameters("parameters", obj.get("parameters") or {})
+        causes += check_word("reclaimPolicy", obj.get("reclaimPolicy"), ("Delete", "Retain"))
+        causes += check_word("volumeBindingMode", obj.get("volumeBindingMode"), ("Immediate", "WaitForFirstConsumer"))
+        return [*causes, *_check_topologies("allowedTopologies", obj.get("allowedTopologies") or [])]
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        causes = []
+        if obj.get("parameters") != old.get("parameters"):
+            causes.append(forbidden_field("parameters", "updates to parameters are forbidden."))
+        if obj.get("provisioner") != old.get("provisioner"):
+            causes.append(forbidden_field("provisioner", "updates to provisioner are forbidden."))
+        for field in ("reclaimPolicy", "volumeBindingMode"):
+            if obj.get(field) != old.get(field):
+                causes.append(invalid_value(field, obj.get(field), IMMUTABLE))
+        return causes
+
+
+def check_provisioner(path: str, name: str) -> list[Cause]:
+    """The name of who makes volumes: a qualified name, of any case."""
+    return check_name(path, name.lower(), qualified_name_problems(name.lower())) if name else [required(path)]
+
+
+def check_parameters(path: str, parameters: Object) -> Iterator[Cause]:
+    """Parameters of a class: not too many, and none without a name."""
+    if len(parameters) > 512:
+        yield Cause(path, "FieldValueTooLong", "Too long: may not be more than 512 bytes")
+    for key in parameters:
+        if not key:
+            yield invalid_value(path, key, "field can not be empty.")
+
+
+def _check_topologies(path: str, topologies: Sequence[Object]) -> Iterator[Cause]:
+    seen: list[dict[str, frozenset[str]]] = []
+    for number, term in enumerate(topologies):
+        where, found = f"{path}[{number}].matchLabelExpressions", dict[str, frozenset[str]]()
+        for index, each in enumerate(term.get("matchLabelExpressions") or []):
+            yield from _check_topology(each, f"{where}[{index}]", found)
+        if found in seen:
+            yield duplicate(where, "")
+        seen.append(found)
+
+
+def _check_topology(each: Object, path: str, found: dict[str, frozenset[str]]) -> Iterator[Cause]:
+    """One label with its values, which is added to those found."""
+    key, values = each.get("key") or "", each.get("values") or []
+    if not values:
+        yield required(f"{path}.values")
+    for number, value in enumerate(values):
+        if value in values[:number]:
+            yield duplicate(f"{path}.values[{number}]", value)
+        yield from check_name(f"{path}.values[{number}]", value, label_value_problems(value))
+    yield from check_name(f"{path}.key", key, qualified_name_problems(key))
+    if key in found:
+        yield duplicate(f"{path}.key", key)
+    found[key] = frozenset(values)
+
+
+class Capacities(Plain):
+    """How much storage of a class there is, and where."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in a capacity."""
+        name = obj.get("storageClassName") or ""
+        causes = check_label_selector("nodeTopology", obj.get("nodeTopology") or {})
+        causes += check_name("storageClassName", name, subdomain_problems(name))
+        size = None if obj.get("capacity") is None else amount(str(obj["capacity"]))
+        if size is not None and size < 0:
+            causes.append(invalid_value("capacity", obj["capacity"], NEGATIVE))
+        return causes
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        changed = [field for field in ("nodeTopology", "storageClassName") if obj.get(field) != old.get(field)]
+        return [invalid_value(field, obj.get(field), IMMUTABLE) for field in changed]
+
+
+class StorageObjects(Plain):
+    """Kinds whose deletion is answered with the object."""
+
+    answers_deleted_object = True
+
+
+class Drivers(StorageObjects):
+    """Drivers of container storage."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in a driver."""
+        spec = spec_of(obj)
+        causes = check_word("spec.fsGroupPolicy", spec.get("fsGroupPolicy"), _GROUP_POLICIES)
+        causes += _check_tokens("spec.tokenRequests", spec.get("tokenRequests") or [])
+        for mode in spec.get("volumeLifecycleModes") or []:
+            causes += check_word("spec.volumeLifecycleModes", mode, _LIFECYCLES)
+        seconds = spec.get("nodeAllocatableUpdatePeriodSeconds")
+        if seconds is not None and seconds < _SHORTEST_PERIOD:
+            message = f"must be greater than or equal to {_SHORTEST_PERIOD} seconds"
+            causes.append(invalid_value("spec.nodeAllocatableUpdatePeriodSeconds", seconds, message))
+        return causes
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        spec, before = spec_of(obj), spec_of(old)
+        fields = (("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes"))
+        changed = [(field, told) for field, told in fields if spec.get(field) != before.get(field)]
+        return [invalid_value(f"spec.{told}", spec.get(field), IMMUTABLE) for field, told in changed]
+
+    def warnings(self, obj: Object) -> list[str]:
+        if spec_of(obj).get("tokenRequests") and spec_of(obj).get("serviceAccountTokenInSecrets") is None:
+            return [_TOKENS_IN_ATTRIBUTES]
+        return []
+
+
+def _check_tokens(path: str, requests: Sequence[Object]) -> Iterator[Cause]:
+    audiences = [each.get("audience") or "" for each in requests]
+    for number, each in enumerate(requests):
+        if audiences[number] in audiences[:number]:
+            yield duplicate(f"{path}[{number}].audience", audiences[number])
+            continue
+        seconds, where = each.get("expirationSeconds"), f"{path}[{number}].expirationSeconds"
+        if seconds is not None and seconds < _SHORTEST_TOKEN:
+            yield invalid_value(where, seconds, "may not specify a duration less than 10 minutes")
+        if seconds is not None and seconds > _LONGEST_TOKEN:
+            yield invalid_value(where, seconds, "may not specify a duration larger than 2^32 seconds")
+
+
+class NodeDrivers(StorageObjects):
+    """The drivers of container storage on a node."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in the drivers of a node."""
+        return [*_check_node_drivers("spec.drivers", spec_of(obj).get("drivers") or [])]
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        before = {driver.get("name"): _told_driver(driver) for driver in spec_of(old).get("drivers") or []}
+        drivers = [_told_driver(each) for each in spec_of(obj).get("drivers") or []]
+        fixed = ("NodeID", "TopologyKeys")
+        changed = [
+            each for each in drivers if any(before.get(each["Name"], each)[field] != each[field] for field in fixed)
+        ]
+        return [invalid_value("spec.drivers", each, IMMUTABLE) for each in changed]
+
+
+def _told_driver(driver: Object) -> Object:
+    """A driver of a node as the real server shows it in errors."""
+    parts = (("Name", "name"), ("NodeID", "nodeID"), ("TopologyKeys", "topologyKeys"), ("Allocatable", "allocatable"))
+    return {name: driver.get(field) for name, field in parts}
+
+
+def _check_node_drivers(path: str, drivers: Sequence[Object]) -> Iterator[Cause]:
+    names: set[str] = set()
+    for number, driver in enumerate(drivers):
+        where, name = f"{path}[{number}]", driver.get("name") or ""
+        yield from check_required_name(f"{where}.name", name, driver_problems)
+        if not driver.get("nodeID"):
+            yield required(f"{where}.nodeID")
+        count = (driver.get("allocatable") or {}).get("count")
+        if count is not None and count < 0:
+            yield invalid_value(f"{where}.allocatable.count", count, NEGATIVE)
+        yield from _check_keys(where, driver.get("topologyKeys") or [])
+        if name in names:
+            yield duplicate(f"{where}.name", name)
+        names.add(name)
+
+
+def _check_keys(path: str, keys: Sequence[str]) -> Iterator[Cause]:
+    """Labels of nodes that a driver knows; told at the driver itself."""
+    for number, key in enumerate(keys):
+        if not key:
+            yield required(path)
+        elif key in keys[:number]:
+            yield duplicate(path, key)
+        yield from check_name(path, key, qualified_name_problems(key))
+
+
+class Attachments(StorageObjects):
+    """Attachments of volumes to nodes."""
+
+    has_status = True
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in an attachment."""
+        spec = spec_of(obj)
+        source, node = spec.get("source") or {}, spec.get("nodeName") or ""
+        name, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
+        causes = check_required_name("spec.attacher", spec.get("attacher") or "", driver_problems)
+        message = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+        if name is None and inline is None:
+            causes.append(required("spec.source", message))
+        elif name is not None and inline is not None:
+            causes.append(forbidden_field("spec.source", message))
+        causes += check_name("spec.nodeName", node, subdomain_problems(node))
+        if name is not None:
+            causes += check_name("spec.source.persistentVolumeName", name, subdomain_problems(name))
+        return causes
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        if spec_of(obj) != spec_of(old):
+            spec = spec_of(obj)
+            source = spec.get("source") or {}
+            parts = (("PersistentVolumeName", "persistentVolumeName"), ("InlineVolumeSpec", "inlineVolumeSpec"))
+            told = {"Attacher": spec.get("attacher"), "Source": {name: source.get(field) for name, field in parts}}
+            return [invalid_value("spec", {**told, "NodeName": spec.get("nodeName")}, IMMUTABLE)]
+        return []
+
+
+class VolumeAttributes(Plain):
+    """Classes of attributes of volumes: driver and parameters stay."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return the errors in a class."""
+        causes = check_provisioner("driverName", obj.get("driverName") or "")
+        parameters = obj.get("parameters") or {}
+        if not parameters:
+            causes.append(required("parameters", "must contain at least one key/value pair"))
+        return [*causes, *check_parameters("parameters", parameters)]
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        changed = [field for field in ("driverName", "parameters") if obj.get(field) != old.get(field)]
+        return [forbidden_field(field, f"updates to {field} are forbidden.") for field in changed]

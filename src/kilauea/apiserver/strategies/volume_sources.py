@@ -1,0 +1,184 @@
+"""Checks of what is behind a persistent volume, by kind of storage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from kilauea.api.names import label_problems, subdomain_problems
+from kilauea.apiserver.fields import (
+    check_name,
+    check_range,
+    check_required_name,
+    invalid_value,
+    not_supported,
+    required,
+)
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object
+
+VOLUME_KINDS = (
+    "hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte", "cephfs",
+    "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume",
+    "azureDisk", "scaleIO", "local", "storageos", "csi",
+)  # fmt: skip
+"""Fields of a volume that name what is behind it, in the order in which they are checked."""
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "gcePersistentDisk": ("pdName",),
+    "awsElasticBlockStore": ("volumeID",),
+    "glusterfs": ("endpoints", "path"),
+    "nfs": ("server", "path"),
+    "rbd": ("monitors", "image"),
+    "cephfs": ("monitors",),
+    "iscsi": ("targetPortal", "iqn"),
+    "cinder": ("volumeID",),
+    "azureFile": ("secretName", "shareName"),
+    "vsphereVolume": ("volumePath",),
+    "photonPersistentDisk": ("pdID",),
+    "portworxVolume": ("volumeID",),
+    "azureDisk": ("diskName", "diskURI"),
+    "scaleIO": ("gateway", "system", "volumeName"),
+    "local": ("path",),
+    "storageos": ("volumeName",),
+    "hostPath": ("path",),
+}
+_HOST_PATHS = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+_INITIATOR = re.compile(r"iqn\.\d{4}-\d{2}\.([^: .]+\.?)+[^.: ]*(:.*)?|eui\.[0-9A-Fa-f]{16}|naa\.[0-9A-Fa-f]{16,32}")
+_SECRETS = ("controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef")
+_DISK_ADDRESS = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+
+
+def check_source(kind: str, source: Object, path: str) -> Iterator[Cause]:
+    """The errors in what is behind a volume: fields that are missing, and those of its kind."""
+    if kind == "gcePersistentDisk":
+        path = path.removesuffix(kind) + "persistentDisk"
+    for field in _NEEDED.get(kind, ()):
+        if not source.get(field):
+            yield required(f"{path}.{field}")
+    if kind in _MORE:
+        yield from _MORE[kind](source, path)
+
+
+def _disk(source: Object, path: str) -> Iterator[Cause]:
+    if source.get("partition"):
+        yield from check_range(f"{path}.partition", source["partition"], 1, 255)
+
+
+def _no_way_up(source: Object, path: str) -> Iterator[Cause]:
+    if ".." in (source.get("path") or "").split("/"):
+        yield invalid_value(f"{path}.path", source["path"], "must not contain '..'")
+
+
+def _host_path(source: Object, path: str) -> Iterator[Cause]:
+    yield from _no_way_up(source, path)
+    if (source.get("type") or "") not in _HOST_PATHS:
+        yield not_supported(f"{path}.type", source["type"], _HOST_PATHS)
+
+
+def _network_path(source: Object, path: str) -> Iterator[Cause]:
+    if not (source.get("path") or "").startswith("/"):
+        yield invalid_value(f"{path}.path", source.get("path", ""), "must be an absolute path")
+
+
+def _shared_disk(source: Object, path: str) -> Iterator[Cause]:
+    name, initiator = source.get("iqn"), source.get("initiatorName")
+    if name and not _INITIATOR.fullmatch(name):
+        yield invalid_value(f"{path}.iqn", name, "must be valid format")
+    yield from check_range(f"{path}.lun", source.get("lun"), 0, 255)
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
+        yield required(f"{path}.secretRef")
+    if initiator is not None and not _INITIATOR.fullmatch(initiator):
+        yield invalid_value(f"{path}.initiatorname", initiator, "must be valid format")
+
+
+def _endpoints_namespace(source: Object, path: str) -> Iterator[Cause]:
+    namespace = source.get("endpointsNamespace")
+    if namespace is not None and subdomain_problems(namespace):
+        message = "if the endpointnamespace is set, it must be a valid namespace name"
+        yield invalid_value(f"{path}.endpointsNamespace", namespace, message)
+
+
+def _named_secret(source: Object, path: str) -> Iterator[Cause]:
+    secret = source.get("secretRef")
+    if secret is not None:
+        yield from (required(f"{path}.secretRef.{part}") for part in ("name", "namespace") if not secret.get(part))
+
+
+def _channels(source: Object, path: str) -> Iterator[Cause]:
+    names, ids = source.get("targetWWNs") or [], source.get("wwids") or []
+    if not names and not ids:
+        message = "must specify either targetWWNs or wwids, but not both"
+        yield required(f"{path}.targetWWNs", message)
+    if names and ids:
+        yield invalid_value(f"{path}.targetWWNs", names, "targetWWNs and wwids can not be specified simultaneously")
+    if names:
+        if source.get("lun") is None:
+            yield required(f"{path}.lun", "lun is required if targetWWNs is specified")
+        yield from check_range(f"{path}.lun", source.get("lun"), 0, 255)
+
+
+def _share(source: Object, path: str) -> Iterator[Cause]:
+    if source.get("secretNamespace") == "":
+        yield required(f"{path}.secretNamespace")
+
+
+def _cloud_disk(source: Object, path: str) -> Iterator[Cause]:
+    caching, kind, address = source.get("cachingMode"), source.get("kind"), source.get("diskURI") or ""
+    for field, value, allowed in (
+        ("cachingMode", caching, ("None", "ReadOnly", "ReadWrite")),
+        ("kind", kind, ("Dedicated", "Managed", "Shared")),
+    ):
+        if value is not None and value not in allowed:
+            yield not_supported(f"{path}.{field}", value, allowed)
+    if kind == "Managed" and not address.startswith("/subscriptions/"):
+        managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+        yield not_supported(f"{path}.diskURI", address, [managed])
+    if kind != "Managed" and not address.startswith("https://"):
+        yield not_supported(f"{path}.diskURI", address, [_DISK_ADDRESS])
+
+
+def _registry(source: Object, path: str) -> Iterator[Cause]:
+    registry = source.get("registry") or ""
+    if not registry:
+        yield required(f"{path}.registry", "must be a host:port pair or multiple pairs separated by commas")
+    if not source.get("volume"):
+        yield required(f"{path}.volume")
+
+
+def driver_problems(name: str) -> list[str]:
+    """Return the errors in the name of a driver of container storage."""
+    return list(subdomain_problems(name.lower())) if name else []
+
+
+def _driver(source: Object, path: str) -> Iterator[Cause]:
+    name = source.get("driver") or ""
+    if not name:
+        yield required(f"{path}.driver")
+    yield from check_name(f"{path}.driver", name, driver_problems(name))
+    if not source.get("volumeHandle"):
+        yield required(f"{path}.volumeHandle")
+    for field in _SECRETS:
+        secret = source.get(field)
+        if secret is None:
+            continue
+        yield from check_required_name(f"{path}.{field}.name", secret.get("name") or "", subdomain_problems)
+        yield from check_required_name(f"{path}.{field}.namespace", secret.get("namespace") or "", label_problems)
+
+
+_MORE: Mapping[str, Callable[[Object, str], Iterator[Cause]]] = {
+    "gcePersistentDisk": _disk,
+    "awsElasticBlockStore": _disk,
+    "glusterfs": _endpoints_namespace,
+    "nfs": _network_path,
+    "quobyte": _registry,
+    "iscsi": _shared_disk,
+    "cinder": _named_secret,
+    "fc": _channels,
+    "azureFile": _share,
+    "azureDisk": _cloud_disk,
+    "local": _no_way_up,
+    "storageos": _named_secret,
+    "hostPath": _host_path,
+    "csi": _driver,
+}
+"""By kind of storage: the checks beside those of missing fields."""

@@ -1,0 +1,84 @@
+"""Checks of where webhooks are called, for admission and for conversion."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from kilauea.api.names import service_name_problems, subdomain_problems
+from kilauea.apiserver.fields import check_name, invalid_value, required
+from kilauea.apiserver.status import Cause
+
+Raw = Mapping[str, Any]
+VERSIONS = ("v1", "v1beta1")
+_FORM = "; desired format: https://host[/path]"
+
+
+def check_versions(versions: Sequence[str], path: str, missing: str = "") -> Iterator[Cause]:
+    """The errors in the versions of reviews that a webhook understands; `missing` is told if there are none."""
+    if not versions:
+        yield required(path, missing)
+        return
+    for number, version in enumerate(versions):
+        if version in versions[:number]:
+            yield invalid_value(f"{path}[{number}]", version, "duplicate version")
+        else:
+            yield from check_name(f"{path}[{number}]", version, service_name_problems(version))
+    if not set(versions) & set(VERSIONS):
+        yield invalid_value(path, versions, f"must include at least one of {', '.join(VERSIONS)}")
+
+
+def check_client(config: Raw, path: str) -> Iterator[Cause]:
+    """The errors in where a webhook is called."""
+    url, service = config.get("url"), config.get("service")
+    if (url is None) is (service is None):
+        yield required(path, "exactly one of url or service is required")
+    elif url is not None:
+        yield from _url(url, f"{path}.url")
+    else:
+        yield from check_service(service or {}, f"{path}.service")
+    try:
+        base64.b64decode(config.get("caBundle") or "", validate=True)
+    except binascii.Error as error:
+        yield invalid_value(f"{path}.caBundle", config["caBundle"], str(error))
+
+
+def check_service(service: Raw, path: str) -> Iterator[Cause]:
+    """The errors in a service that webhooks are called at."""
+    yield from (required(f"{path}.{field}") for field in ("name", "namespace") if not service.get(field))
+    port, place = service.get("port"), service.get("path")
+    if port is not None and not 1 <= port <= 65535:
+        yield invalid_value(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive")
+    if place == "//":
+        yield invalid_value(f"{path}.path", place, "segment[0] may not be empty")
+    elif place and place != "/":
+        if not place.startswith("/"):
+            yield invalid_value(f"{path}.path", place, "must start with a '/'")
+        for number, segment in enumerate(place[1:].removesuffix("/").split("/")):
+            if not segment:
+                yield invalid_value(f"{path}.path", place, f"segment[{number}] may not be empty")
+            for each in subdomain_problems(segment) if segment else ():
+                yield invalid_value(f"{path}.path", place, f"segment[{number}]: {each}")
+
+
+def _url(url: str, path: str) -> Iterator[Cause]:
+    try:
+        parts = urlsplit(url)
+        if url.startswith(":"):
+            raise ValueError(f'parse "{url}": missing protocol scheme')
+    except ValueError as error:
+        yield required(path, f"url must be a valid URL: {error}{_FORM}")
+        return
+    if parts.scheme != "https":
+        yield invalid_value(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}")
+    if not parts.hostname:
+        yield invalid_value(path, "", f"host must be specified{_FORM}")
+    if "@" in parts.netloc:
+        yield invalid_value(path, parts.netloc.rpartition("@")[0], "user information is not permitted in the URL")
+    if parts.fragment:
+        yield invalid_value(path, parts.fragment, "fragments are not permitted in the URL")
+    if parts.query:
+        yield invalid_value(path, parts.query, "query parameters are not permitted in the URL")

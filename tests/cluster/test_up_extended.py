@@ -85,3 +85,25 @@ def planned(dump: Path) -> dict[str, Any]:
         "binds": sorted(each["pod"] for each in plan["binds"]),
         "pending": sorted(each["pod"] for each in plan["pending"]),
     }
+
+
+RULE = {
+    "apiVersion": "resource.k8s.io/v1beta2",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "broken"},
+    "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "broken", "effect": "NoExecute"}},
+}
+
+
+def test_a_pod_is_evicted_from_a_device_that_an_administrator_taints(server: Server) -> None:
+    apply(server, user("victim", "sleep 3600"))
+    until(lambda: phase(server, "victim") == "Running", "the pod to run")
+    apply(server, RULE)
+    until(lambda: not pod(server, "victim"), "the pod to be evicted")
+    told = kubectl(server, "get", "devicetaintrule", "broken", "-o", "jsonpath={.status.conditions[0].reason}")
+    assert told in ("PodsPendingEviction", "Completed")
+    apply(server, user("later", "sleep 3600"))
+    message = "jsonpath={.status.conditions[?(@.type=='PodScheduled')].message}"
+    until(lambda: "Insufficient" in kubectl(server, "get", "pod", "later", "-o", message), "the next pod to wait")
+    kubectl(server, "delete", "devicetaintrule", "broken")
+    until(lambda: phase(server, "later") == "Running", "the next pod to run once the rule is gone")

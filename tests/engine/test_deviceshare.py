@@ -32,6 +32,7 @@ from support.builders import (
 from support.probes import action_called, inside, scores_of
 
 REGISTER = "volcano.sh/node-vgpu-register"
+NPU_RECORD = "hami.io/Ascend310P-devices-allocated"
 RECORD = "volcano.sh/vgpu-ids-new"
 GPU_INDEX = "volcano.sh/gpu-index"
 
@@ -394,6 +395,31 @@ def test_npus_are_given_out_by_memory_with_hami_s_annotations() -> None:
     assert found["p"]["hami.io/Ascend310P-devices-allocated"] == "npu-0,Ascend310P,6144,0:"
     assert found["q"]["hami.io/Ascend310P-devices-allocated"] == "npu-1,Ascend310P,21527,0:"
     assert found["p"]["huawei.com/Ascend310P"] == '[{"UUID":"npu-0","temp":"vir02"}]'
+
+
+@pytest.mark.parametrize(
+    ("asked", "key", "expected"),
+    [
+        ({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory-percentage": 25}, RECORD, "n-1,NVIDIA,8192,0:"),
+        ({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1000}, RECORD, "n-1,NVIDIA,1000,0:"),
+        ({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 30}, RECORD, "n-1,NVIDIA,32768,30:"),
+        ({"huawei.com/Ascend310P": 1, "huawei.com/Ascend310P-memory": 6144}, NPU_RECORD, "npu-0,Ascend310P,6144,0:"),
+    ],
+)
+def test_a_node_need_not_offer_parts_of_its_cards_as_resources(asked: dict[str, Any], key: str, expected: str) -> None:
+    notes = {**vgpu_node("n").annotations, **ascend_node().annotations}
+    bare = node("n", 64, resources={"volcano.sh/vgpu-number": 20, "huawei.com/Ascend310P": 14}, annotations=notes)
+    plan = plan_of(bare, group("p"), pod("p", "p", requests={"cpu": "1", **asked}), conf=shares())
+    assert record(plan, "p", key) == expected
+
+
+def test_a_node_has_no_parts_of_cards_that_are_not_healthy_or_cannot_be_read() -> None:
+    offers = {"volcano.sh/vgpu-number": 20}
+    sick = "a,10,100,NVIDIA-A100,false,hami-core:"
+    for text in (sick, "garbage", "x" * 300_000):
+        bare = node("n", 64, resources=offers, annotations={REGISTER: text})
+        plan = plan_of(bare, waiting("p", memory=50), conf=shares())
+        assert "Insufficient volcano.sh/vgpu-memory" in pending(plan)["p"].message
 
 
 def npu_pair() -> list[Objects]:

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.test_deviceshare import shares
+from engine.test_deviceshare import shares, vgpu_node
+from engine.test_deviceshare import waiting as asking_vgpu
 from kilauea.api.meta import Object
+from kilauea.api.npus import SPLITS
 from kilauea.engine.cycle import cycle
-from kilauea.engine.devices.dynamic import SPLITS
 from kilauea.engine.plan import Plan
 from kilauea.simulator.cluster import SimulatedCluster
 from support.builders import (
@@ -207,3 +208,10 @@ def _check(objects: Any) -> None:
     for amounts in used.values():
         cores, processors, images = map(sum, zip(*amounts, strict=True))
         assert (cores <= 8, processors <= 7, images <= 8) == (True, True, True)
+
+
+def test_pods_with_chips_and_pods_with_vgpus_of_one_cycle_all_get_their_annotations() -> None:
+    plan = plan_of(machine(), vgpu_node("gpu"), waiting("p", 2), asking_vgpu("q", memory=1000), conf=dynamic())
+    notes = {bind.pod: dict(bind.annotations) for bind in plan.binds}
+    assert notes["ns/p"][CORES] == "0-vir02_1c"
+    assert notes["ns/q"]["volcano.sh/vgpu-ids-new"] == "gpu-1,NVIDIA,1000,0:"

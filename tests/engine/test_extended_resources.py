@@ -520,3 +520,18 @@ def test_claims_beside_the_resource_are_judged_together() -> None:
     assert binds(plan(ONE, slice_("n1", "a"), own, both)) == {}
     found = plan(ONE, slice_("n1", "a", "b"), own, both)
     assert sorted(each.partition("=")[2] for held in given(found).values() for each in held) == ["n1/a", "n1/b"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "arguments", "expected"),
+    [
+        ("binpack", {"binpack.resources": GPU, f"binpack.resources.{GPU}": 5}, "n1"),
+        ("resource-strategy-fit", {"resources": {GPU: {"type": "LeastAllocated", "weight": 5}}}, "n2"),
+        ("resource-strategy-fit", {"resources": {GPU: {"type": "MostAllocated", "weight": 5}}}, "n1"),
+    ],
+)
+def test_nodes_are_scored_by_what_devices_serve(plugin: str, arguments: Data, expected: str) -> None:
+    slices = [slice_("n1", "a", "b"), slice_("n2", *"cdefghij")]
+    objects = [node("n1", cpu=8), node("n2", cpu=8), CLASS, group(minimum=1), *slices, user("p")]
+    of = conf("allocate", ["gang"], ["predicates", (plugin, arguments)])
+    assert binds(plan(*objects, of=of)) == {"p": expected}

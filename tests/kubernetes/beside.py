@@ -21,7 +21,7 @@ from typing import Any
 
 from live_cluster import Broken, Cluster, goes, until
 from real_binaries import build, missing
-from real_server import WORKLOADS, kube_scheduler, real_server
+from real_server import AS_OURS, kube_scheduler, real_server
 
 NODES, CORES = 4, 4
 OURS, THEIRS = "volcano", "default-scheduler"
@@ -155,7 +155,7 @@ def main() -> int:
     build()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kilauea-beside-") as folder, ExitStack() as ends:
-        server = ends.enter_context(real_server((), WORKLOADS))
+        server = ends.enter_context(real_server((), AS_OURS))
         ends.enter_context(kube_scheduler(server))
         cluster = Cluster(server.kubeconfig, Path(folder), ends)
         try:

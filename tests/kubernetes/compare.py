@@ -26,7 +26,7 @@ from typing import Any
 
 from playing import Answer, Client, install_definitions, play, read_requests
 from real_binaries import HERE, build, missing
-from real_server import WORKLOADS, real_server
+from real_server import AS_OURS, real_server
 
 ABSENT = "(nothing)"
 
@@ -150,7 +150,7 @@ def main() -> int:
                 print("test-kubernetes: Go is not installed and nothing was built before; skipped")
                 return 0
             build()
-            options.real = stack.enter_context(real_server((), WORKLOADS)).kubeconfig
+            options.real = stack.enter_context(real_server((), AS_OURS)).kubeconfig
         if options.only:
             for path in paths:
                 print_answers(path, Client.from_kubeconfig(options.real))

@@ -14,7 +14,7 @@ import json
 from typing import Any
 
 from generate_schemas import PLURALS, TARGET, get, root
-from real_server import WORKLOADS, Server, real_server
+from real_server import AS_OURS, Server, real_server
 
 
 def read_descriptions(server: Server, names: set[str]) -> dict[str, dict[str, str]]:
@@ -36,7 +36,7 @@ def descriptions_of(definition: dict[str, Any]) -> dict[str, str]:
 def main() -> None:
     """Write the file."""
     names = set(json.loads(gzip.decompress((TARGET / "builtin.json.gz").read_bytes()))["definitions"])
-    with real_server((), WORKLOADS) as server:
+    with real_server((), AS_OURS) as server:
         found = read_descriptions(server, names)
     text = json.dumps(found, separators=(",", ":")).encode()
     (TARGET / "descriptions.json.gz").write_bytes(gzip.compress(text, compresslevel=9, mtime=0))

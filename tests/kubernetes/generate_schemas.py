@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from real_binaries import HERE, kubernetes_version
-from real_server import WORKLOADS, Server, real_server
+from real_server import AS_OURS, Server, real_server
 
 TARGET = Path(__file__).resolve().parents[2] / "src/kilauea/apiserver/schema"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -52,6 +52,8 @@ PLURALS = {
     "policy/v1": "poddisruptionbudgets",
     "rbac.authorization.k8s.io/v1": "clusterrolebindings clusterroles rolebindings roles",
     "resource.k8s.io/v1": "deviceclasses resourceclaims resourceclaimtemplates resourceslices",
+    "resource.k8s.io/v1beta2": "deviceclasses devicetaintrules resourceclaims resourceclaimtemplates resourceslices",
+    "resource.k8s.io/v1beta1": "deviceclasses resourceclaims resourceclaimtemplates resourceslices",
     "scheduling.k8s.io/v1": "priorityclasses",
     "scheduling.k8s.io/v1alpha2": "podgroups workloads",
     "storage.k8s.io/v1": "csidrivers csinodes csistoragecapacities storageclasses volumeattachments "
@@ -184,7 +186,7 @@ def read_layout(names: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     """Write both files."""
-    with real_server((), WORKLOADS) as server:
+    with real_server((), AS_OURS) as server:
         records = read_resources(server)
         definitions = read_definitions(server, records)
     definitions["layout"] = read_layout(list(definitions["definitions"]))

@@ -30,12 +30,17 @@ from real_binaries import folder, missing
 
 START_SECONDS = 90
 STOP_SECONDS = 20
-FEATURE_GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption", "TopologyAwareWorkloadScheduling")
+FEATURE_GATES = (
+    *("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption", "TopologyAwareWorkloadScheduling"),
+    "DRADeviceTaintRules",
+)
+_VERSIONS = ("scheduling.k8s.io/v1alpha2", "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
 _GATES = f"--feature-gates={','.join(f'{gate}=true' for gate in FEATURE_GATES)}"
-WORKLOADS = (_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
-"""Arguments of a kube-apiserver with the Workloads and PodGroups of scheduling.k8s.io, which our server has always.
+AS_OURS = (_GATES, f"--runtime-config={','.join(f'{each}=true' for each in _VERSIONS)}")
+"""Arguments of a kube-apiserver with the kinds that ours has always, and the real one only if asked for.
 
-`kubectl get podgroup` shows these then, and not those of Volcano.
+These are the Workloads and PodGroups of scheduling.k8s.io, and the beta versions of resource.k8s.io with its
+DeviceTaintRules. `kubectl get podgroup` shows those PodGroups then, and not Volcano's.
 """
 USERS = {"admin": "system:masters", "guest": "guests"}
 """Users with a token, and their group: one who may do everything, and one who may do nothing."""

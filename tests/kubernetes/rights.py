@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from playing import Client
-from real_server import WORKLOADS
+from real_server import AS_OURS
 
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "kilauea"
 COMPONENTS = ("scheduler", "controllers", "admission")
@@ -116,9 +116,7 @@ def audit(folder: Path) -> list[str]:
         f"--audit-log-path={folder / LOG}",
         # Owners of objects must then be ones whose finalizers a component may set, as on OpenShift.
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-        "--feature-gates=DRADeviceTaintRules=true",
-        "--runtime-config=resource.k8s.io/v1beta2=true",
-        *WORKLOADS,
+        *AS_OURS,
     ]
 
 

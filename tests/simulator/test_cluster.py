@@ -15,6 +15,7 @@ from kilauea.engine.plan import Bind, Eviction, GroupOutcome, Nomination, Plan
 from kilauea.simulator.cluster import SimulatedCluster
 from support.builders import (
     GROUP_NAME,
+    HOSTNAME,
     NAMESPACE,
     NOW,
     PLAIN,
@@ -29,7 +30,7 @@ from support.builders import (
     with_queue,
 )
 from support.device_objects import device_class, given, slice_, special_claim
-from support.volume_objects import claim, storage_class, user, volume
+from support.volume_objects import ZONE, build, claim, storage_class, topologies, user, volume
 
 NOTHING = Plan()
 CONTROLLED = [OwnerReference("Job", "j", "j-uid", "batch.volcano.sh/v1alpha1", controller=True)]
@@ -214,6 +215,37 @@ def test_claims_are_bound_as_their_pod_starts_and_stay_so() -> None:
     state.apply(Changed(claim("other")))
     state.apply(Changed(user("q", "other")))
     assert plan_in(state, PLAIN).pending[0].message.endswith("didn't find available persistent volumes to bind.")
+
+
+@pytest.mark.parametrize(
+    ("keys", "allowed", "reach"),
+    [
+        ([], [], ["n1", "n2", "n3"]),
+        ([ZONE], [], ["n1", "n2"]),
+        ([ZONE, HOSTNAME], [], ["n1"]),
+        (["other"], [], ["n1", "n2", "n3"]),
+        ([], topologies({ZONE: ["a", "b"]}), ["n1", "n2"]),
+        ([HOSTNAME], topologies({ZONE: ["a", "b"]}), ["n1"]),
+    ],
+)
+def test_a_volume_that_is_made_is_reached_from_the_topology_of_its_node(
+    keys: list[str], allowed: list[Any], reach: list[str]
+) -> None:
+    zones = {"n1": "a", "n2": "a", "n3": "b"}
+    objects: list[Object] = [node(name, labels={HOSTNAME: name, ZONE: zone}) for name, zone in zones.items()]
+    driver = {"name": "csi.example.com", "topologyKeys": keys}
+    objects.append(build({"kind": "CSINode", "metadata": {"name": "n1"}, "spec": {"drivers": [driver]}}))
+    objects += [group(), storage_class("csi", "csi.example.com", allowedTopologies=allowed), claim("data", of="csi")]
+    cluster = SimulatedCluster([*objects, user("p", "data", nodeSelector={HOSTNAME: "n1"})], NOW)
+    cluster.carry_out(plan_in(state_of(*cluster.objects), PLAIN))
+    made: Any = next(obj for obj in cluster.objects if obj.kind == "PersistentVolume")
+    assert made.spec.csi.driver == "csi.example.com"
+    cluster.carry_out(evicted("p"))
+    found = []
+    for name in zones:
+        late = user("late", "data", nodeSelector={HOSTNAME: name})
+        found += [b.node for b in plan_in(state_of(*cluster.objects, late), PLAIN).binds if b.pod == "ns/late"]
+    assert found == reach
 
 
 def test_a_pod_that_comes_back_gets_new_claims_for_its_ephemeral_volumes() -> None:

@@ -37,6 +37,12 @@ class CELSelector(Wire):
     expression: str = ""
 
 
+class DeviceToleration(Toleration):
+    """A taint of devices that a request stands, maybe only for some seconds after it was added."""
+
+    toleration_seconds: int | None = None
+
+
 class DeviceSelector(Wire):
     """One selector; all selectors of a request must be true for a device."""
 
@@ -58,7 +64,7 @@ class DeviceSubRequest(Wire):
     allocation_mode: str | None = None
     count: int | None = None
     admin_access: bool | None = None
-    tolerations: list[Toleration] | None = None
+    tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
 
 
@@ -109,7 +115,7 @@ class AllocatedDevice(Wire):
     pool: str = ""
     device: str = ""
     admin_access: bool | None = None
-    tolerations: list[Toleration] | None = None
+    tolerations: list[DeviceToleration] | None = None
     share_id: str | None = msgspec.field(name="shareID", default=None)
     """The share of a device that several claims use."""
     consumed_capacity: ResourceMap | None = None

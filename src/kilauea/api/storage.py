@@ -124,6 +124,8 @@ class CSINodeDriver(Wire):
 
     name: str = ""
     allocatable: VolumeNodeResources | None = None
+    topology_keys: list[str] | None = None
+    """Labels of the node; volumes that are made for it can be reached where they have the same values."""
 
 
 class CSINodeSpec(Wire):

@@ -10,6 +10,7 @@ from kilauea.controllers.colocation import ColocationController
 from kilauea.controllers.cronjobs.controller import CronJobController
 from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.deployments.controller import DeploymentController
+from kilauea.controllers.device_taints import DeviceTaintEvictionController
 from kilauea.controllers.disruption import DisruptionController
 from kilauea.controllers.endpoints import EndpointsController
 from kilauea.controllers.finished import FinishedJobController
@@ -105,6 +106,7 @@ def kubernetes_controllers(since: int = 0, authority: str = "", sign: Sign | Non
         EphemeralVolumeController(),
         DefaultClassController(),
         ResourceClaimController(),
+        DeviceTaintEvictionController(),
         *deletion_controllers(),
     ]
 

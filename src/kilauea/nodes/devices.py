@@ -94,6 +94,12 @@ def asked(container: Obj, names: Sequence[str]) -> list[int]:
     return out
 
 
+def npu_cores(pod: Obj) -> int:
+    """The cores of chips that are split which a pod asks for: those of its first container that asks for any."""
+    wanted = (asked(each, (devices.NPU_CORES,))[0] for each in pod["spec"].get("containers") or ())
+    return next((cores for cores in wanted if cores), 0)
+
+
 def serving(pod: Obj, node: Obj) -> list[Family]:
     """The kinds of cards of a node that a pod asks for."""
     containers = pod["spec"].get("containers") or ()

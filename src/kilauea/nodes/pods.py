@@ -12,6 +12,7 @@ from kilauea.api.devices import ALLOCATING, SUCCESS
 from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
 from kilauea.api.times import SECOND
+from kilauea.nodes import npus
 from kilauea.nodes.annotations import (
     SILENT,
     annotation_errors,
@@ -20,7 +21,7 @@ from kilauea.nodes.annotations import (
     node_state,
 )
 from kilauea.nodes.containers import KILLED
-from kilauea.nodes.devices import REFUSED, Family, comes_first, refusal, serving
+from kilauea.nodes.devices import REFUSED, Family, comes_first, npu_cores, refusal, serving
 from kilauea.nodes.host_ports import MESSAGE as PORTS_TAKEN
 from kilauea.nodes.host_ports import REFUSED as NO_PORT
 from kilauea.nodes.host_ports import are_taken, host_ports
@@ -96,6 +97,11 @@ class Pods:
             message = refusal(pod, node, view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
             if message:
                 return Outcome(_refused(pod, node, asking, message, now))
+        if not started(pod) and (cores := npu_cores(pod)):
+            there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
+            message = npus.refusal(pod, node, cores, [each for each in there if comes_first(each, pod)])
+            if message:
+                return Outcome(_refused(pod, node, (), message, now))
         step = advance(pod, node, now, self._start_delay, self._run_time)
         operations = _told(pod, step)
         if asking and started(pod):

@@ -10,7 +10,8 @@ simply as possible:
 - A deleted pod with a controller comes back: pending, with the same name and a new uid. Other pods do not.
 - Resource claims get their devices as a pod starts, and give them back when it is gone; a pod that comes back gets new
   claims from its templates.
-- Volume claims are bound as a pod starts, and stay so. Volumes that a provisioner makes can be used on all nodes.
+- Volume claims are bound as a pod starts, and stay so. Volumes that a provisioner makes can be used on the nodes that
+  have the same topology as the pod's, by the labels that the driver or the class names; without any on all nodes.
 - Nominations are written to `status.nominatedNodeName`, and cleared for pods that wait without one, as the live
   scheduler does. Pod groups get the phase of the plan.
 
@@ -25,7 +26,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kilauea.api.core import Pod, PodCondition, PodStatus
+from kilauea.api.core import Node, Pod, PodCondition, PodStatus
 from kilauea.api.dynamic import EXTENDED_CLAIM, ResourceClaim, ResourceClaimTemplate
 from kilauea.api.errors import object_label
 from kilauea.api.kinds import KUBERNETES_GROUP
@@ -38,7 +39,7 @@ from kilauea.api.kubernetes_groups import (
 )
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PodGroup, PodGroupStatus
-from kilauea.api.storage import PersistentVolume, PersistentVolumeClaim
+from kilauea.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.model.claims.extended import container_asks
@@ -46,7 +47,7 @@ from kilauea.engine.model.jobs import RUNNING
 from kilauea.engine.model.kubernetes_groups import object_key, was_scheduled
 from kilauea.engine.plan import Bind, Plan
 from kilauea.simulator.claims import allocated, is_owned, made_claims, released, special_claim
-from kilauea.simulator.volumes import bound, ephemeral_claims
+from kilauea.simulator.volumes import Place, bound, ephemeral_claims
 
 CYCLE = SECOND
 """Duration of a cycle in microseconds."""
@@ -183,8 +184,19 @@ class SimulatedCluster:
             volume = self._objects.get(("PersistentVolume", given.volume))
             if isinstance(claim, PersistentVolumeClaim) and not claim.spec.volume_name:
                 known = volume if isinstance(volume, PersistentVolume) else None
-                events += [self._put(obj) for obj in bound(claim, known, given)]
+                place = self._place(bind.node, given.class_name)
+                events += [self._put(obj) for obj in bound(claim, known, given, place)]
         return events
+
+    def _place(self, node: str, class_name: str) -> Place:
+        """The objects that decide which nodes reach a volume that is made."""
+        there, drivers = self._objects.get(("Node", node)), self._objects.get(("CSINode", node))
+        of = self._objects.get(("StorageClass", class_name))
+        return Place(
+            there if isinstance(there, Node) else None,
+            drivers if isinstance(drivers, CSINode) else None,
+            of if isinstance(of, StorageClass) else None,
+        )
 
     # --- resource claims
 

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from kilauea.api import wellknown
-from kilauea.api.core import Pod
-from kilauea.api.meta import Object, ObjectMeta, OwnerReference
+from kilauea.api.core import Node, NodeSelector, NodeSelectorTerm, Pod
+from kilauea.api.meta import Object, ObjectMeta, OwnerReference, SelectorRequirement
 from kilauea.api.storage import (
     ClaimReference,
+    CSINode,
+    CSIVolumeSource,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimStatus,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
+    StorageClass,
+    VolumeNodeAffinity,
 )
 from kilauea.engine.model.volumes import BOUND, ClaimVolume
 
+IN_TREE = "kubernetes.io/"
+"""Provisioners of Kubernetes itself, whose volumes are not those of a driver."""
 ENDED = ("Succeeded", "Failed")
 
 
@@ -55,10 +62,22 @@ def ephemeral_claims(pod: Pod) -> list[PersistentVolumeClaim]:
     return claims
 
 
-def bound(claim: PersistentVolumeClaim, volume: PersistentVolume | None, given: ClaimVolume) -> list[Object]:
-    """Return a claim and its volume, bound to each other; the volume is made if there is none."""
+class Place(NamedTuple):
+    """The node for which a volume is made, and what belongs to it."""
+
+    node: Node | None
+    drivers: CSINode | None
+    """The drivers of the node."""
+    of: StorageClass | None
+    """The class of the volume."""
+
+
+def bound(
+    claim: PersistentVolumeClaim, volume: PersistentVolume | None, given: ClaimVolume, place: Place
+) -> list[Object]:
+    """Return a claim and its volume, bound to each other; the volume is made for a node if there is none."""
     if volume is None:
-        volume = _made(claim, given)
+        volume = _made(claim, given, place)
     ref = ClaimReference(claim.namespace, claim.name, claim.metadata.uid or "")
     spec, marks = replace(volume.spec, claim_ref=ref), {**claim.annotations, wellknown.BIND_COMPLETED: "yes"}
     return [
@@ -72,14 +91,36 @@ def bound(claim: PersistentVolumeClaim, volume: PersistentVolume | None, given: 
     ]
 
 
-def _made(claim: PersistentVolumeClaim, given: ClaimVolume) -> PersistentVolume:
-    """The volume that a provisioner makes for a claim."""
+def _made(claim: PersistentVolumeClaim, given: ClaimVolume, place: Place) -> PersistentVolume:
+    """The volume that a provisioner makes for a claim, where the pod's node reaches it."""
     wants: PersistentVolumeClaimSpec = claim.spec
+    name = f"pvc-{claim.metadata.uid or claim.key.replace('/', '-')}"
+    driver = place.of.provisioner if place.of is not None else ""
     spec = PersistentVolumeSpec(
         capacity=(wants.resources.requests if wants.resources else None) or {},
         access_modes=wants.access_modes,
         storage_class_name=given.class_name,
         volume_mode=wants.volume_mode,
+        node_affinity=_reach(place),
+        csi=CSIVolumeSource(driver, name) if driver and not driver.startswith(IN_TREE) else None,
     )
-    name = f"pvc-{claim.metadata.uid or claim.key.replace('/', '-')}"
     return PersistentVolume("v1", "PersistentVolume", ObjectMeta(name=name), spec)
+
+
+def _reach(place: Place) -> VolumeNodeAffinity | None:
+    """The nodes that reach a volume that is made for a node; None for all.
+
+    They have the same values of the labels that the driver names on the node, or else of those of the class.
+    """
+    if place.node is None or place.of is None:
+        return None
+    named = (place.drivers.spec.drivers or ()) if place.drivers is not None else ()
+    keys = {key for driver in named if driver.name == place.of.provisioner for key in driver.topology_keys or ()}
+    if not keys:
+        terms = place.of.allowed_topologies or ()
+        keys = {each.key for term in terms for each in term.match_label_expressions or ()}
+    labels = place.node.labels
+    wanted = [SelectorRequirement(key, "In", [labels[key]]) for key in sorted(keys) if key in labels]
+    if not wanted:
+        return None
+    return VolumeNodeAffinity(NodeSelector([NodeSelectorTerm(match_expressions=wanted)]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kilauea.api.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -39,6 +41,14 @@ def report(live: Live, **conditions: str) -> None:
     live.patch(RESOURCE_CLAIMS, "c", {"status": {"devices": [device]}}, "status")
 
 
+QUICK = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+    arguments: {dynamicresources.bindingTimeoutSeconds: 30}
+"""
 NOW = "2025-01-01T00:00:00Z"
 
 
@@ -102,6 +112,19 @@ def test_devices_that_are_not_attached_in_ten_minutes_are_given_back(restart: bo
         live.wait(20)
         assert live.get(RESOURCE_CLAIMS, "c")["status"]["allocation"]["allocationTimestamp"] != first
         assert live.node_of("p") == ""
+
+
+def test_the_time_to_attach_a_device_is_an_argument(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text(QUICK)
+    with live_world(str(tmp_path / "conf")) as live:
+        world(live, "a")
+        live.group("g", 1, pods=0)
+        live.pod("p", group="g", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+        live.start()
+        live.wait(25)
+        first = live.get(RESOURCE_CLAIMS, "c")["status"]["allocation"]["allocationTimestamp"]
+        live.wait(15)
+        assert live.get(RESOURCE_CLAIMS, "c")["status"]["allocation"]["allocationTimestamp"] != first
 
 
 def test_pods_that_share_a_claim_wait_for_its_device_together() -> None:

@@ -257,6 +257,8 @@ class WithRules:
         self._list = {"apiVersion": f"resource.k8s.io/{version}", "kind": "DeviceTaintRuleList", "items": [rule]}
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        if "/devicetaintrules" in target and not target.startswith(self._place):
+            return Answer(404, {"content-type": "text/plain"}, b"404 page not found")
         if not target.startswith(self._place):
             return await self._transport.request(method, target, headers, body)
         listed = {**self._list, "metadata": {"resourceVersion": "1"}}

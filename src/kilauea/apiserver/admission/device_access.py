@@ -58,7 +58,7 @@ def _asked(attributes: Attributes, obj: Mapping[str, Any]) -> str:
     if attributes.resource.plural == _TEMPLATES:
         spec = spec.get("spec") or {}
     requests = (spec.get("devices") or {}).get("requests") or ()
-    return _first("spec.devices.requests", ((each.get("exactly") or {}) for each in requests))
+    return _first("spec.devices.requests", ((each.get("exactly") or each) for each in requests))
 
 
 def _granted(obj: Mapping[str, Any]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
 from kilauea.apiserver.resources.autoscaling import FirstAutoscalers
+from kilauea.apiserver.resources.device_versions import BETA_DEVICES, BETAS, STABLE
 from kilauea.apiserver.resources.renaming import EVENTS
 from kilauea.apiserver.resources.types import ResourceType, StoredForm, Subresource
 from kilauea.apiserver.schema import builtin_resources
@@ -23,8 +25,11 @@ SERVED_SUBRESOURCES = frozenset(
 _STORED_ELSEWHERE: Mapping[tuple[str, str, str], tuple[str | None, StoredForm]] = {
     ("events.k8s.io", "v1", "events"): ("", EVENTS),
     ("autoscaling", "v1", "horizontalpodautoscalers"): (None, FirstAutoscalers()),
+    **{("resource.k8s.io", version, plural): (None, BETA_DEVICES) for version in BETAS for plural in STABLE},
 }
 """Kinds that are stored in another form, with the group of that form if it is another."""
+_LIFE = {"v1beta1": ("v1.35", "v1.38"), "v1beta2": ("v1.36", "v1.39")}
+"""Since when a version of a kind that `v1` has as well is deprecated, and when it goes."""
 _ON_LOOPBACK: Mapping[tuple[str, str], Strategy] = {
     ("", "endpoints"): Endpoints(loopback=True),
     ("discovery.k8s.io", "endpointslices"): EndpointSlices(loopback=True),
@@ -43,6 +48,7 @@ def builtin_types(*, loopback: bool = False) -> list[ResourceType]:
 
 def _type_of(facts: Mapping[str, Any], strategies: Mapping[tuple[str, str], Strategy]) -> ResourceType:
     group, version, plural = facts["group"], facts["version"], facts["resource"]
+    strategy = OLDER.get((group, version, plural)) or strategies.get((group, plural)) or Strategy()
     stored_group, form = _STORED_ELSEWHERE.get((group, version, plural), (None, None))
     return ResourceType(
         group=group,
@@ -59,11 +65,20 @@ def _type_of(facts: Mapping[str, Any], strategies: Mapping[tuple[str, str], Stra
             for each in facts.get("subresources", ())
             if each["subresource"] in SERVED_SUBRESOURCES
         ),
-        strategy=OLDER.get((group, version, plural)) or strategies.get((group, plural)) or Strategy(),
+        strategy=_deprecating(strategy, facts) if form is BETA_DEVICES else strategy,
         stored_group=stored_group,
         other_form=form,
         storage_version_hash=facts.get("storageVersionHash", ""),
     )
+
+
+def _deprecating(strategy: Strategy, facts: Mapping[str, Any]) -> Strategy:
+    """The rules of a version that every answer warns of."""
+    since, end = _LIFE[facts["version"]]
+    name = f"{facts['group']}/{facts['version']} {facts['responseKind']['kind']}"
+    older = copy.copy(strategy)
+    older.deprecated = f"{name} is deprecated in {since}+, unavailable in {end}+"
+    return older
 
 
 def _subresource_of(facts: Mapping[str, Any], group: str, version: str) -> Subresource:

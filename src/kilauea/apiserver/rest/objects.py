@@ -152,6 +152,7 @@ def complete(call: Call, obj: Object, old: Object | None = None) -> None:
         same = [key for key, value in obj.items() if key in old and (value is old[key] or value == old[key])]
     apply_defaults(call.resource.schema, obj, same)
     call.resource.strategy.default(obj)
+    call.resource.strategy.note_times(obj, old, call.backend.timestamp())
 
 
 def fill_status(call: Call, obj: Object) -> None:
@@ -215,8 +216,11 @@ def check_metadata(call: Call, obj: Object) -> list[Cause]:
         causes += check_name("metadata.name", name, call.resource.strategy.name_problems(name))
     causes += check_labels("metadata.labels", metadata.get("labels") or {})
     causes += check_annotations("metadata.annotations", metadata.get("annotations") or {})
-    causes += _check_owners(metadata.get("ownerReferences") or [])
-    return causes + _check_finalizers(call, metadata.get("finalizers") or [])
+    if metadata.get("ownerReferences"):
+        causes += _check_owners(metadata["ownerReferences"])
+    if metadata.get("finalizers"):
+        causes += _check_finalizers(call, metadata["finalizers"])
+    return causes
 
 
 def _check_prefix(call: Call, prefix: str) -> list[Cause]:
@@ -243,7 +247,7 @@ def _check_owners(owners: list[Object]) -> list[Cause]:
     path = "metadata.ownerReferences"
     for owner in owners:
         version = owner.get("apiVersion", "")
-        if not version.partition("/")[2 if "/" in version else 0] or version.count("/") > 1:
+        if not version or version[-1] == "/" or version.count("/") > 1:
             causes.append(invalid_value(f"{path}.apiVersion", version, "version must not be empty"))
         for field in ("kind", "name", "uid"):
             if not owner.get(field):
@@ -251,6 +255,8 @@ def _check_owners(owners: list[Object]) -> list[Cause]:
         if (version, owner.get("kind")) == ("v1", "Event"):
             message = "/v1, Kind=Event is disallowed from being an owner"
             causes.append(invalid_value(path, _told(owner), message))
+    if len(owners) < 2:
+        return causes
     controllers = [f"{each.get('kind', '')}/{each.get('name', '')}" for each in owners if each.get("controller")]
     for name in controllers[1:]:
         detail = (

@@ -154,6 +154,12 @@ def _device_request(obj: Object) -> None:
         obj["count"] = 1
 
 
+def _flat_device_request(obj: Object) -> None:
+    """Of `v1beta1`: a request without a class has alternatives."""
+    if obj.get("deviceClassName"):
+        _device_request(obj)
+
+
 _SCALING: Mapping[str, Object] = {
     "scaleUp": {
         "stabilizationWindowSeconds": 0,
@@ -192,6 +198,10 @@ CODED_RULES: Mapping[str, Rule] = {
     "io.k8s.api.networking.v1.NetworkPolicySpec": _network_policy_spec,
     "io.k8s.api.rbac.v1.Subject": _subject,
     "io.k8s.api.resource.v1.DeviceSubRequest": _device_request,
+    "io.k8s.api.resource.v1beta1.DeviceRequest": _flat_device_request,
+    "io.k8s.api.resource.v1beta1.DeviceSubRequest": _device_request,
+    "io.k8s.api.resource.v1beta2.DeviceSubRequest": _device_request,
+    "io.k8s.api.resource.v1beta2.ExactDeviceRequest": _device_request,
     "io.k8s.api.resource.v1.ExactDeviceRequest": _device_request,
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition": _custom_resource_definition,
 }

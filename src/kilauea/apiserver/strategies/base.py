@@ -61,6 +61,9 @@ class Strategy:
     def default(self, obj: Object) -> None:
         """Fill in what the caller left out."""
 
+    def note_times(self, obj: Object, old: Object | None, now: str) -> None:
+        """Fill in times that the caller left out; `old` is the object before, None for a new one."""
+
     def prepare_create(self, obj: Object) -> None:
         """Remove fields that a new object may not set."""
         if self.has_status:

@@ -206,7 +206,7 @@ _NEEDED_KEYS = {
 
 
 def _check_needed(obj: Object, data: Object) -> list[Cause]:
-    """What a secret of a type of Kubernetes itself must have."""
+    """The data that a secret of a type of Kubernetes itself must have."""
     kind = obj.get("type", "")
     causes = [required(f"data[{key}]") for key in _NEEDED_KEYS.get(kind, ()) if key not in data]
     if kind in _DOCKER and _DOCKER[kind] in data:
@@ -226,9 +226,10 @@ def _json_problem(coded: str) -> str:
     """Return the error in JSON that is coded in base64; empty if there is none."""
     try:
         text = base64.b64decode(coded or "")
-        json.loads(text)
     except binascii.Error:
         return ""
+    try:
+        json.loads(text)
     except ValueError as error:
         return json_syntax_error(text, str(error))
     return ""
@@ -329,7 +330,7 @@ class NewEvents(Events):
 
 
 def _check_series(series: Object | None) -> list[Cause]:
-    """How often an event was seen: more than once, and when last."""
+    """The repetitions of an event: more than one, and the time of the last."""
     if series is None:
         return []
     causes = [] if series.get("count", 0) >= 2 else [invalid_value("series.count", "", "should be at least 2")]

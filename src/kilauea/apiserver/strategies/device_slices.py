@@ -122,7 +122,7 @@ def _check_device(path: str, device: Object, *, own: bool) -> list[Cause]:
         if amount.get("requestPolicy") is not None and not device.get("allowMultipleAllocations"):
             place = f"{path}.capacity[{name}].requestPolicy"
             causes.append(forbidden_field(place, "allowMultipleAllocations must be true"))
-    causes += check_items(f"{path}.taints", device.get("taints"), MOST_TAINTS, _check_taint)
+    causes += check_items(f"{path}.taints", device.get("taints"), MOST_TAINTS, check_taint)
     causes += check_items(
         f"{path}.consumesCounters",
         device.get("consumesCounters"),
@@ -175,7 +175,8 @@ def _check_attribute(path: str, attribute: Object) -> list[Cause]:
     return causes
 
 
-def _check_taint(path: str, taint: Object) -> list[Cause]:
+def check_taint(path: str, taint: Object) -> list[Cause]:
+    """A taint of a device."""
     value, effect = taint.get("value") or "", taint.get("effect") or ""
     causes = check_key(f"{path}.key", taint.get("key") or "")
     causes += check_name(f"{path}.value", value, label_value_problems(value))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from kilauea.apiserver.fields import invalid_value
+from kilauea.apiserver.resources.device_versions import BETA_DEVICES
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, count_generation, spec_of
 from kilauea.apiserver.strategies.device_claims import (
@@ -16,6 +19,7 @@ from kilauea.apiserver.strategies.device_claims import (
     check_selectors,
 )
 from kilauea.apiserver.strategies.device_slices import check_slice
+from kilauea.apiserver.strategies.device_taints import check_conditions, check_taint_rule
 
 IMMUTABLE = "field is immutable"
 _EXTENDED = re.compile(
@@ -27,9 +31,13 @@ class ResourceClaims(Strategy):
     """Claims: what they ask never changes, and what they got is status."""
 
     has_generation = False
+    answers_deleted_object = True
 
     def validate(self, obj: Object) -> list[Cause]:
         return check_claim("spec", spec_of(obj))
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        return []  # what it asks is as before, or refused as a whole
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return _unchanged(obj, old)
@@ -43,9 +51,13 @@ class ClaimTemplates(Strategy):
 
     has_status = False
     has_generation = False
+    answers_deleted_object = True
 
     def validate(self, obj: Object) -> list[Cause]:
         return check_claim("spec.spec", spec_of(spec_of(obj)))
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        return []
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return _unchanged(obj, old)
@@ -55,6 +67,7 @@ class DeviceClasses(Strategy):
     """Classes of devices."""
 
     has_status = False
+    answers_deleted_object = True
 
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {})
@@ -76,7 +89,12 @@ class ResourceSlices(Strategy):
     """Devices that a driver offers."""
 
     has_status = False
+    answers_deleted_object = True
     selectable = ("spec.nodeName", "spec.driver")
+
+    def note_times(self, obj: Object, old: Object | None, now: str) -> None:
+        for device in spec_of(obj).get("devices") or ():
+            _note_times((device.get("basic") or device).get("taints") or (), now)
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         count_generation(obj, old)
@@ -95,6 +113,68 @@ class ResourceSlices(Strategy):
         if (spec.get("pool") or {}).get("name") != (before.get("pool") or {}).get("name"):
             causes.append(invalid_value("spec.pool.name", (spec.get("pool") or {}).get("name"), IMMUTABLE))
         return causes
+
+
+class OlderClaims(ResourceClaims):
+    """Claims of a beta version: checked in the form in which they are stored, which error messages name."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        return super().validate(BETA_DEVICES.stored(obj))
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        return super().validate_update(BETA_DEVICES.stored(obj), BETA_DEVICES.stored(old))
+
+
+class OlderTemplates(ClaimTemplates):
+    """Templates of a beta version, checked likewise."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        return super().validate(BETA_DEVICES.stored(obj))
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        return super().validate_update(BETA_DEVICES.stored(obj), BETA_DEVICES.stored(old))
+
+
+class OlderSlices(ResourceSlices):
+    """Slices of a beta version, checked likewise."""
+
+    def default(self, obj: Object) -> None:
+        for device in spec_of(obj).get("devices") or ():
+            device.setdefault("basic", {})
+
+    def validate(self, obj: Object) -> list[Cause]:
+        return super().validate(BETA_DEVICES.stored(obj))
+
+
+class TaintRules(Strategy):
+    """Taints that administrators put on devices."""
+
+    answers_deleted_object = True
+
+    def note_times(self, obj: Object, old: Object | None, now: str) -> None:
+        taint, before = _taint_of(obj), _taint_of(old or {})
+        kept = taint.get("timeAdded") == before.get("timeAdded")
+        if before and kept and taint.get("effect") != before.get("effect"):
+            taint["timeAdded"] = now
+        _note_times([taint] if taint else (), now)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        return check_taint_rule("spec", spec_of(obj))
+
+    def validate_status(self, obj: Object, old: Object) -> list[Cause]:
+        return check_conditions("status.conditions", (obj.get("status") or {}).get("conditions") or ())
+
+
+def _taint_of(rule: Object) -> Object:
+    taint = spec_of(rule).get("taint")
+    return taint if isinstance(taint, dict) else {}
+
+
+def _note_times(taints: Iterable[dict[str, Any]], now: str) -> None:
+    """Give taints without a time the time of the write."""
+    for taint in taints:
+        if not taint.get("timeAdded"):
+            taint["timeAdded"] = now
 
 
 def _unchanged(obj: Object, old: Object) -> list[Cause]:

@@ -159,7 +159,7 @@ class IngressClasses(Strategy):
 
 
 def check_controller(path: str, controller: str) -> list[Cause]:
-    """Who takes care of an object: a name below a domain."""
+    """The name of the controller of an object, below a domain."""
     if not controller:
         return [required(path)]
     domain, slash, rest = controller.partition("/")

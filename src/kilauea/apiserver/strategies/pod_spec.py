@@ -21,6 +21,7 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.placement import check_affinity
+from kilauea.apiserver.strategies.pod_volumes import CHECKED, check_pod_source
 from kilauea.apiserver.strategies.quantities import check_resources
 
 Object = dict[str, Any]
@@ -28,7 +29,7 @@ Object = dict[str, Any]
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
 _ENVIRONMENT = re.compile(r"[ -<>-~]+")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute", "")
 _SPREAD = ("DoNotSchedule", "ScheduleAnyway")
@@ -109,6 +110,8 @@ def _check_volumes(path: str, volumes: list[Object]) -> tuple[list[Cause], set[s
         kinds = [key for key in volume if key != "name"]
         if not kinds:
             found.append(required(where, "must specify a volume type"))
+        elif kinds[0] in CHECKED:
+            found += check_pod_source(f"{where}.{kinds[0]}", kinds[0], volume[kinds[0]])
         found += [forbidden_field(f"{where}.{key}", "may not specify more than 1 volume type") for key in kinds[1:]]
     return found, names
 

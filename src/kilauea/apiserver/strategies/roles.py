@@ -26,7 +26,7 @@ class Roles(Plain):
 
     name_problems = staticmethod(path_segment_problems)
     of_namespace = True
-    """True if their rules cannot be about paths that are no resources."""
+    """True if their rules cannot be about other paths than those of resources."""
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in the rules of a role."""

@@ -79,8 +79,9 @@ def check_daemon_update(path: str, strategy: Object) -> Iterator[Cause]:
     if kind not in (_ROLLING, "OnDelete"):
         told = None if rolling is None else _capital(rolling, "maxUnavailable", "maxSurge")
         yield not_supported(path, {"Type": kind, "RollingUpdate": told}, (_ROLLING, "OnDelete"))
-    elif kind == _ROLLING and rolling is None:
-        yield required(where)
+    elif rolling is None:
+        if kind == _ROLLING:
+            yield required(where)
     elif kind == _ROLLING:
         missing, more = rolling.get("maxUnavailable"), rolling.get("maxSurge")
         for field, value in (("maxUnavailable", missing), ("maxSurge", more)):

@@ -97,7 +97,7 @@ def _check_topology(each: Object, path: str, found: dict[str, frozenset[str]]) -
 
 
 class Capacities(Plain):
-    """How much storage of a class there is, and where."""
+    """Capacities: the amount of storage of a class that a part of the cluster has."""
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a capacity."""

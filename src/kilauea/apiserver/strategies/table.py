@@ -24,7 +24,16 @@ from kilauea.apiserver.strategies.core import (
     Plain,
     Secrets,
 )
-from kilauea.apiserver.strategies.devices import ClaimTemplates, DeviceClasses, ResourceClaims, ResourceSlices
+from kilauea.apiserver.strategies.devices import (
+    ClaimTemplates,
+    DeviceClasses,
+    OlderClaims,
+    OlderSlices,
+    OlderTemplates,
+    ResourceClaims,
+    ResourceSlices,
+    TaintRules,
+)
 from kilauea.apiserver.strategies.endpoints import Endpoints, EndpointSlices
 from kilauea.apiserver.strategies.flow_control import FlowSchemas, PriorityLevels
 from kilauea.apiserver.strategies.ingresses import IngressClasses, Ingresses
@@ -110,6 +119,7 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_RBAC, "rolebindings"): RoleBindings(),
     (_RBAC, "roles"): Roles(),
     (_DEVICES, "deviceclasses"): DeviceClasses(),
+    (_DEVICES, "devicetaintrules"): TaintRules(),
     (_DEVICES, "resourceclaims"): ResourceClaims(),
     (_DEVICES, "resourceclaimtemplates"): ClaimTemplates(),
     (_DEVICES, "resourceslices"): ResourceSlices(),
@@ -133,5 +143,8 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
 
 OLDER: Mapping[tuple[str, str, str], Strategy] = {
     ("autoscaling", "v1", "horizontalpodautoscalers"): OlderAutoscalers(),
+    (_DEVICES, "v1beta1", "resourceclaims"): OlderClaims(),
+    (_DEVICES, "v1beta1", "resourceclaimtemplates"): OlderTemplates(),
+    (_DEVICES, "v1beta1", "resourceslices"): OlderSlices(),
 }
 """By group, version and plural: versions whose objects look different from those of the newest."""

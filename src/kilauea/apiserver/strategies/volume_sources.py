@@ -71,7 +71,7 @@ def _no_way_up(source: Object, path: str) -> Iterator[Cause]:
 
 def _host_path(source: Object, path: str) -> Iterator[Cause]:
     yield from _no_way_up(source, path)
-    if (source.get("type") or "") not in _HOST_PATHS:
+    if source.get("path") and (source.get("type") or "") not in _HOST_PATHS:
         yield not_supported(f"{path}.type", source["type"], _HOST_PATHS)
 
 

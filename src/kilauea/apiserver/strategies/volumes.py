@@ -30,7 +30,7 @@ _RECYCLED = (
 )
 _CLAIM = "PersistentVolumeClaim"
 _EMPTY = {"apiGroup": None, "kind": "", "name": ""}
-"""What a source of a claim says, if it says nothing."""
+"""The fields of a source of a claim, and their values when they are left out."""
 _SHARED_PARTS = frozenset(
     "capacity accessModes claimRef persistentVolumeReclaimPolicy storageClassName mountOptions volumeMode nodeAffinity "
     "volumeAttributesClassName".split()
@@ -100,7 +100,7 @@ def _check_capacity(spec: Object) -> Iterator[Cause]:
 
 
 def _check_volume_source(spec: Object) -> Iterator[Cause]:
-    """What is behind a volume: exactly one kind of storage."""
+    """The storage behind a volume, of exactly one kind."""
     kinds = [key for key in VOLUME_KINDS if spec.get(key) is not None]
     if not kinds:
         if not [key for key in spec if key not in _SHARED_PARTS]:
@@ -180,7 +180,7 @@ def check_claim(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def _check_data_sources(path: str, spec: Object) -> Iterator[Cause]:
-    """What a claim is filled with: the older field, and the newer one that says the same."""
+    """The source of the data of a claim: the older field, and the newer one that says the same."""
     old, new = spec.get("dataSource"), spec.get("dataSourceRef")
     for field, source in (("dataSource", old), ("dataSourceRef", new)):
         if source is None:

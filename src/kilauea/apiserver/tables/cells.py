@@ -164,6 +164,14 @@ def pod_group(obj: Object, now: int) -> list[Any]:
     return [policy, workload, state, age(obj, now)]
 
 
+def taint_rule(obj: Object, now: int) -> list[Any]:
+    """The taint of a rule, and since when it is there."""
+    taint = part(obj, "spec", "taint") or {}
+    added = taint.get("timeAdded")
+    cells = [taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")]
+    return [*cells, since(added, now) if added else "", age(obj, now)]
+
+
 def resource_slice(obj: Object, now: int) -> list[Any]:
     """Node, driver and pool of a slice."""
     spec = obj.get("spec") or {}

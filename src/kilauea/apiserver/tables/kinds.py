@@ -62,6 +62,7 @@ _CELLS: Mapping[tuple[str, str], Cells] = {
     ("rbac.authorization.k8s.io", "clusterrolebindings"): cells.role_binding,
     ("rbac.authorization.k8s.io", "rolebindings"): cells.role_binding,
     ("resource.k8s.io", "deviceclasses"): cells.only_age,
+    ("resource.k8s.io", "devicetaintrules"): cells.taint_rule,
     ("resource.k8s.io", "resourceclaims"): cells.resource_claim,
     ("resource.k8s.io", "resourceclaimtemplates"): cells.only_age,
     ("resource.k8s.io", "resourceslices"): cells.resource_slice,

@@ -20,23 +20,33 @@ def stay_left(pod: Obj, taints: Sequence[Any], now: int) -> float | None:
     """Seconds that a pod may stay on a node with taints that drive away; None if it may stay for ever."""
     left: float | None = None
     for taint in taints:
-        retry_delay = _patience(pod, taint)
-        if retry_delay is None:
+        patience = _patience(pod, taint)
+        if patience is None:
             continue
-        added = taint.get("timeAdded")
-        until = max(0.0, (parse_time(added) - now) / SECOND + retry_delay) if added and retry_delay > 0 else 0.0
+        until = time_left(taint, patience, now)
         left = until if left is None else min(left, until)
     return left
 
 
+def time_left(taint: Obj, patience: float, now: int) -> float:
+    """Seconds that are left of those for which a taint is tolerated after it was added."""
+    added = taint.get("timeAdded")
+    return max(0.0, (parse_time(added) - now) / SECOND + patience) if added and patience > 0 else 0.0
+
+
 def _patience(pod: Obj, taint: Any) -> float | None:
     """Seconds that a pod tolerates a taint; None for ever, 0 not at all."""
-    key = TaintKey(taint["key"], taint.get("value") or "", taint["effect"])
-    matching = [each for each in spec_of(pod).get("tolerations") or () if tolerates(_toleration(each), key)]
+    matching = matching_tolerations(spec_of(pod).get("tolerations") or (), taint)
     if not matching:
         return 0.0
     seconds = [each["tolerationSeconds"] for each in matching if each.get("tolerationSeconds") is not None]
     return max(0.0, float(min(seconds))) if seconds else None
+
+
+def matching_tolerations(tolerations: Sequence[Obj], taint: Obj) -> list[Obj]:
+    """The tolerations that cover a taint."""
+    key = TaintKey(taint["key"], taint.get("value") or "", taint["effect"])
+    return [each for each in tolerations if tolerates(_toleration(each), key)]
 
 
 def _toleration(toleration: Any) -> TolerationKey:
@@ -47,12 +57,25 @@ def _toleration(toleration: Any) -> TolerationKey:
 
 def taint_eviction(pod: Obj, now: int) -> list[Operation]:
     """Deletes a pod because of a taint."""
-    key = key_of(pod)
     message = "Taint manager: deleting due to NoExecute taint"
+    event = "TaintManagerEviction", f"Marking for deletion Pod {key_of(pod)}"
+    return eviction(pod, now, ("DeletionByTaintManager", message), event)
+
+
+def eviction(pod: Obj, now: int, disrupted: tuple[str, str], event: tuple[str, str]) -> list[Operation]:
+    """Deletes a pod that a controller drives away.
+
+    Args:
+        pod: the pod.
+        now: microseconds since 1970.
+        disrupted: reason and message of its condition DisruptionTarget.
+        event: reason and message of the event about it.
+    """
+    reason, message = disrupted
     return [
-        Record(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}"),
-        _condition(pod, now, type="DisruptionTarget", status="True", reason="DeletionByTaintManager", message=message),
-        Delete(PODS, key, uid_of(pod)),
+        Record(pod, "Normal", *event),
+        _condition(pod, now, type="DisruptionTarget", status="True", reason=reason, message=message),
+        Delete(PODS, key_of(pod), uid_of(pod)),
     ]
 
 

@@ -13,16 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.api.devices import LONGEST, NPU_CORES
+from kilauea.api.devices import NPU_CORES
+from kilauea.api.npus import CHIP_IMAGES, CHIP_PROCESSORS, SERVER, SPLITS, Split, chip_count, read_given
 from kilauea.engine.model import status
 from kilauea.engine.model.devices import DYNAMIC, UNIT, DeviceWish
 from kilauea.engine.model.nodes import NodeFacts, NodeRows, NodeTable
 from kilauea.engine.model.tasks import Task
 
-SERVER = "servertype"
-"""Label of nodes: the kind of chip and its cores, such as `Ascend310P-8`."""
-MOST_CHIPS = 128
-CHIP_PROCESSORS, CHIP_IMAGES = 7, 8
 MOST_KNOWN = 65536
 """Choices and changes that are remembered."""
 
@@ -30,30 +27,6 @@ IntArray = NDArray[np.int64]
 NO_CHIPS, NO_TEMPLATE, TOO_FEW = 1, 2, 3
 Question = tuple[int, str, str]
 """Cores, level and image units that a pod asks for: all that decides which chips it may have."""
-
-
-class Split(NamedTuple):
-    """A template: the name by which the device plugin knows it, and what it takes of a chip."""
-
-    name: str
-    cores: int
-    processors: int
-    images: int
-    """Units that decode and scale images (dvpp); in eighths of the chip's."""
-
-
-SPLITS = {
-    split.name: split
-    for split in (
-        Split("vir01", 1, 1, 1),
-        Split("vir02", 2, 2, 2),
-        Split("vir02_1c", 2, 1, 2),
-        Split("vir04", 4, 4, 4),
-        Split("vir04_3c", 4, 3, 4),
-        Split("vir04_3c_ndvpp", 4, 3, 0),
-        Split("vir04_4c_dvpp", 4, 4, CHIP_IMAGES),
-    )
-}
 
 
 def splits_for(cores: int, level: str, images: str) -> tuple[Split, ...]:
@@ -119,9 +92,7 @@ class Chips(NamedTuple):
 
 def chips_of(facts: NodeFacts) -> tuple[int, int]:
     """Return the number of chips of a node and the cores of each; zeros if it has none that can be split."""
-    parts, cores = facts.labels.get(SERVER, "").split("-"), facts.allocatable.get(NPU_CORES, 0) // UNIT
-    each = int(parts[1]) if len(parts) > 1 and parts[1] in ("8", "10") else 0
-    return (min(cores // each, MOST_CHIPS), each) if each and parts[0].startswith("Ascend310P") else (0, 0)
+    return chip_count(facts.labels.get(SERVER, ""), facts.allocatable.get(NPU_CORES, 0) // UNIT)
 
 
 class NodeChips(NamedTuple):
@@ -229,13 +200,8 @@ class ChipLedger:
             self._enter(task.key, known._replace(leaving=task.status == status.RELEASING))
 
     def _recorded(self, text: str, row: int) -> Chips | None:
-        numbers, _, name = text[:LONGEST].partition("-")
-        split = SPLITS.get(name)
-        parts = numbers.split(",")
-        if (name and split is None) or not all(p.isascii() and p.isdigit() and len(p) < 4 for p in parts):
-            return None
-        columns = tuple(sorted({int(part) for part in parts}))
-        return Chips(row, columns, split) if columns[-1] < self.count[row] else None
+        known = read_given(text, self.count[row])
+        return None if known is None else Chips(row, *known)
 
     def placed(self, task: Task, row: int) -> bool:
         """A task came to a node and gets its chips; return False if it has none left for it."""

@@ -15,6 +15,7 @@ from kilauea.api.device_config import VgpuNames
 from kilauea.api.devices import Card, DeviceTextError, Slice
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.times import parse_time
+from kilauea.engine.model.resources import MOST, within
 
 SHARE, VGPU, ASCEND = "gpu", "vgpu", "ascend:"
 """Kinds: GPUs shared by memory or taken whole; vGPUs; with the name of a chip behind it, Ascend vNPUs."""
@@ -67,6 +68,31 @@ def devices_of_node(annotations: Mapping[str, str], allocatable: Mapping[str, in
         except DeviceTextError as error:
             out.append(DeviceSet(kind, (), fault=f"{key}: {error}"))
     return tuple(out)
+
+
+def unregistered(sets: Iterable[DeviceSet], allocatable: Mapping[str, int]) -> dict[str, int]:
+    """Amounts of cards by which pods ask for parts of them, and that the node does not offer as resources.
+
+    Device plugins offer the number of their cards; memory, cores and percentages are often in the annotation alone.
+    """
+    out: dict[str, int] = {}
+    for each in sets:
+        healthy = [card for card in each.cards if card.healthy]
+        memory, cores = sum(card.memory for card in healthy), sum(card.cores for card in healthy)
+        if each.kind == VGPU:
+            percent = 100 * len(healthy)
+            amounts = {devices.VGPU_MEMORY: memory, devices.VGPU_CORES: cores, devices.VGPU_PERCENTAGE: percent}
+        elif each.kind.startswith(ASCEND):
+            resource = f"huawei.com/{each.kind.removeprefix(ASCEND)}"
+            amounts = {f"{resource}-memory": memory, f"{resource}-core": cores}
+        else:
+            continue
+        out |= {
+            name: within(amount * UNIT, 0, MOST)
+            for name, amount in amounts.items()
+            if amount and name not in allocatable
+        }
+    return out
 
 
 def _sharing(annotations: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ from kilauea.api.core import Node
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.selectors import TaintKey, taint_of
 from kilauea.engine.model.cards import WITHOUT_CARDS, NodeCards, cards_of_node
-from kilauea.engine.model.devices import DeviceSet, devices_of_node
+from kilauea.engine.model.devices import DeviceSet, devices_of_node, unregistered
 from kilauea.engine.model.resources import CPU, MEMORY, MOST, ResourceAxis, order_of
 
 LONGEST_NUMBER = 16
@@ -80,6 +80,7 @@ def facts_of(node: Node) -> NodeFacts:
     unschedulable = bool(spec and spec.unschedulable)
     cards = cards_of_node(node.name, node.labels, allocatable)
     devices = devices_of_node(node.annotations, allocatable)
+    allocatable |= unregistered(devices, allocatable) if devices else {}
     evicts_offline = node.annotations.get(wellknown.OFFLINE_EVICTING) == "true"
     return NodeFacts(
         node.name,

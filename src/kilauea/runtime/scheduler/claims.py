@@ -23,8 +23,6 @@ OF_ALLOCATION = ("allocation", "reservedFor", "devices")
 """Fields of the status that a claim without devices does not have."""
 NOT_BOUND = "DevicesNotBound"
 """Reason of an error: the binding conditions of devices failed, or were not true in time."""
-BINDING_TIMEOUT = 600
-"""Seconds that binding conditions have to become true, as in Kubernetes' own scheduler."""
 TRIES = 5
 """Attempts to write a claim that others write at the same time."""
 
@@ -183,8 +181,8 @@ def is_prepared(claim: ResourceClaim) -> bool:
     return prepared
 
 
-def deadline(claim: ResourceClaim, now: int) -> int:
-    """The time until which the binding conditions of a claim must be true: some minutes from its allocation on."""
+def deadline(claim: ResourceClaim, now: int, timeout: int) -> int:
+    """The time until which the binding conditions of a claim must be true: `timeout` seconds from its allocation on."""
     allocation = claim.status.allocation if claim.status else None
     start = now
     if allocation is not None and allocation.allocation_timestamp:
@@ -192,12 +190,13 @@ def deadline(claim: ResourceClaim, now: int) -> int:
             start = parse_time(allocation.allocation_timestamp)
         except ValueError:
             start = now
-    return start + BINDING_TIMEOUT * SECOND
+    return start + timeout * SECOND
 
 
 async def all_prepared(
     shown: Mapping[str, ResourceClaim],
     waiting: Mapping[str, ResourceClaim],
+    timeout: int,
     now: Callable[[], int],
     more_time: Callable[[], Awaitable[bool]],
 ) -> None:
@@ -206,13 +205,14 @@ async def all_prepared(
     Args:
         shown: the claims that the watch shows.
         waiting: the claims as they were reserved, by key.
+        timeout: seconds that conditions have from the allocation on to become true.
         now: the time.
         more_time: waits a little; False if the pod is not to be bound any more.
 
     Raises:
         ApiError: a device cannot be prepared, or time is up.
     """
-    ends = {key: deadline(claim, now()) for key, claim in waiting.items()}
+    ends = {key: deadline(claim, now(), timeout) for key, claim in waiting.items()}
     left = dict(waiting)
     while left:
         if not await more_time():

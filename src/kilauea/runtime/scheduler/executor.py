@@ -24,7 +24,7 @@ from kilauea.api.kinds import RESOURCE_CLAIMS
 from kilauea.api.ports import Api, ApiError, Clock, Key, Record
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.backoff import pause
-from kilauea.engine.model.claims.table import ClaimAllocation
+from kilauea.engine.model.claims.table import BINDING_TIMEOUT, ClaimAllocation
 from kilauea.engine.model.volumes import ClaimVolume
 from kilauea.engine.plan import Bind, Eviction, Release
 from kilauea.history.recording import Evicted
@@ -355,7 +355,8 @@ class Executor:
             return self._is_assumed(operation)
 
         try:
-            await all_prepared(self._feed.claims, waiting, self._clock.now, more_time)
+            timeout = min((claim.timeout for claim in operation.claims), default=BINDING_TIMEOUT)
+            await all_prepared(self._feed.claims, waiting, timeout, self._clock.now, more_time)
         except ApiError as error:
             await self._give_up(operation, error)
             return

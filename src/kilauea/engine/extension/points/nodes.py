@@ -78,9 +78,13 @@ class NodePoints(Registry):
     def add_batch_node_score(self, plugin: str, score: NodeScore, *, applies: Applies | None = None) -> None:
         """As `add_node_score`, for scores that depend on the other candidates or on other nodes; asked at each choice.
 
-        `applies` says cheaply whether the score can matter for a shape now.
+        `applies` says cheaply whether the score can matter for a shape now. Several scores of a plugin add up.
         """
+        known = self._registered["batch_node_score"].get(plugin)
         self._add_scorer("batch_node_score", plugin, score, applies)
+        if known is not None:
+            both = _added(known, self._registered["batch_node_score"][plugin])
+            self._put("batch_node_score", plugin, both)
 
     def _add_scorer(
         self,
@@ -170,8 +174,15 @@ class NodePoints(Registry):
         self.on_deallocate.append((plugin, self.guarded("on_deallocate", plugin, on_deallocate)))
 
     def add_bind_annotations(self, plugin: str, annotations: BindAnnotations) -> None:
-        """Annotations that a pod gets in the same request that binds it, such as the devices that it is given."""
+        """Annotations that a pod gets in the same request that binds it, such as the devices that it is given.
+
+        What several functions of a plugin say counts together; of equal keys the first one decides.
+        """
+        known: BindAnnotations | None = self._registered["bind_annotations"].get(plugin)
         self.add("bind_annotations", plugin, annotations)
+        if known is not None:
+            first, more = known, self._registered["bind_annotations"][plugin]
+            self._put("bind_annotations", plugin, lambda task: {**more(task), **first(task)})
 
     def bind_annotations(self, task: Task) -> tuple[tuple[str, str], ...]:
         """All annotations for a task that starts, by key; of equal keys the first plugin decides."""
@@ -210,3 +221,18 @@ class NodePoints(Registry):
         self.objections.pop(task.key, None)
         for plugin, handler in self.on_deallocate:
             self.ask("event handler", plugin, handler, task, row)
+
+
+def _added(one: NodeScorer, other: NodeScorer) -> NodeScorer:
+    """The sum of two scores of a plugin, each where it applies."""
+    scorers = (one, other)
+
+    def applies(shape: TaskShape) -> bool:
+        return any(each.applies is None or each.applies(shape) for each in scorers)
+
+    def score(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
+        asked = [each for each in scorers if each.applies is None or each.applies(shape)]
+        found = [part for each in asked if (part := each.function(shape, nodes)) is not None]
+        return sum(found[1:], found[0]) if found else None
+
+    return NodeScorer(one.plugin, score, applies, one.scope, None)

@@ -48,6 +48,8 @@ class Ask(NamedTuple):
     """The least that a device must have, in thousandths."""
     problem: str
     """The reason why it can never be satisfied; empty for most."""
+    patience: tuple[int | None, ...] = ()
+    """For each toleration, the seconds for which it holds; None for ever."""
 
 
 class Request(NamedTuple):
@@ -153,6 +155,7 @@ def _ask(name: str, of: wire.DeviceSubRequest) -> Ask:
         tuple(toleration_of(each) for each in of.tolerations or ()),
         tuple(wanted),
         problem,
+        tuple(each.toleration_seconds for each in of.tolerations or ()),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from kilauea.api import dynamic as wire
-from kilauea.api.core import NodeSelector, NodeSelectorTerm, Pod, Toleration
+from kilauea.api.core import NodeSelector, NodeSelectorTerm, Pod
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, SelectorRequirement
 from kilauea.api.quantity import format_amount
@@ -65,6 +65,10 @@ class Wish(NamedTuple):
     """Of a special claim: its content if devices serve all resources; on single nodes it may be less."""
 
 
+BINDING_TIMEOUT = 600
+"""Seconds that binding conditions of devices have to become true, as in Kubernetes' own scheduler."""
+
+
 class Decision(NamedTuple):
     """Devices that a session gives to a claim that has none."""
 
@@ -86,6 +90,8 @@ class ClaimAllocation(NamedTuple):
     """The devices that it gets, as its status says it; None if it has devices already."""
     special: SpecialDemand | None = None
     """Its content, if it is the claim for the extended resources of the pod; it is made if there is none."""
+    timeout: int = BINDING_TIMEOUT
+    """Seconds that binding conditions of its devices have to become true."""
 
 
 def claims_of_pod(pod: Pod) -> tuple[ClaimRef, ...]:
@@ -113,6 +119,8 @@ class ResourceClaimTable:
         self.classes: dict[str, Class] = {}
         self.slices: dict[str, Slice] = {}
         self.taint_rules: dict[str, TaintRule | None] = {}
+        self.binding_timeout = BINDING_TIMEOUT
+        """As the session that was opened last has it."""
         self.templates: dict[str, bool] = {}
         """Templates that there are."""
         self.decided: dict[str, Decision] = {}
@@ -303,7 +311,7 @@ class ResourceClaimTable:
                 if content is not None:
                     grants = claim.grants if decision is None else decision.grants
                     content = content.of_requests({grant.request for grant in grants})
-                out.append(ClaimAllocation(claim.key, claim.uid, allocation, content))
+                out.append(ClaimAllocation(claim.key, claim.uid, allocation, content, self.binding_timeout))
         return tuple(out)
 
     def _written(self, claim: Claim, decision: Decision) -> wire.Allocation:
@@ -337,7 +345,8 @@ class ResourceClaimTable:
             out.consumed_capacity = {shared[name].name: _quantity(amount) for name, amount in grant.consumed}
         if way.tolerations:
             out.tolerations = [
-                Toleration(t.key or None, t.operator, t.value or None, t.effect or None) for t in way.tolerations
+                wire.DeviceToleration(t.key or None, t.operator, t.value or None, t.effect or None, seconds)
+                for t, seconds in zip(way.tolerations, way.patience, strict=True)
             ]
         if device is not None and device.binding is not None:
             out.binding_conditions = list(device.binding.conditions) or None

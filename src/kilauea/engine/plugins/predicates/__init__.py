@@ -30,8 +30,12 @@ Arguments:
     predicate.VolumeZoneEnable (true): zones of volumes.
     predicate.VolumeBindingEnable (true): volume claims, bound and unbound.
     predicate.DynamicResourceAllocationEnable (true): resource claims, and extended resources by them.
+    dynamicresources.bindingTimeoutSeconds (600): seconds that binding conditions of devices have to become true.
     dynamicresources.filterTimeoutSeconds (10): accepted; the search for devices on a node ends after a number of steps.
-    volumebinding.weight (1): accepted. Volcano scores volumes only behind a feature gate that is off.
+    volumebinding.shape (list of maps, none): how good a node is by how full its storage gets. Each point has a
+    `utilization` (percent of the capacity that a driver reports, or of the volumes that are found) and a `score` (0 to
+    10); between two points the score is on the line. Without it, storage is not scored.
+    volumebinding.weight (1): weight of that score, of at most 100 points.
     volumebinding.bindTimeoutSeconds (600): seconds for which a pod that is placed waits until its claims are bound;
     then it is placed again, on another node.
     predicate.CacheEnable (false): accepted; equal pods are judged once anyway.
@@ -67,9 +71,10 @@ from numpy.typing import NDArray
 
 from kilauea.api.selectors import TaintKey, tolerates
 from kilauea.api.wellknown import UNSCHEDULABLE_TAINT
-from kilauea.engine.conf import argument
+from kilauea.engine.conf import Finding, argument
 from kilauea.engine.evaluation import matching
 from kilauea.engine.extension import Refusal, Rejection, Scope
+from kilauea.engine.model.claims.table import BINDING_TIMEOUT
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -78,6 +83,7 @@ from kilauea.engine.plugins.predicates.claims import ClaimFilter
 from kilauea.engine.plugins.predicates.pod_affinity import PodAffinityFilter
 from kilauea.engine.plugins.predicates.ports import PortFilter
 from kilauea.engine.plugins.predicates.topology_spread import TopologySpreadFilter
+from kilauea.engine.plugins.predicates.volume_score import curve_of
 from kilauea.engine.plugins.predicates.volumes import VolumeFilters
 from kilauea.engine.session import Session
 
@@ -102,11 +108,20 @@ class PredicatesArguments:
     volume_limits: bool = argument("predicate.NodeVolumeLimitsEnable", True, "Volumes of a CSI driver on a node.")
     volume_zone: bool = argument("predicate.VolumeZoneEnable", True, "Zones of volumes.")
     volume_binding: bool = argument("predicate.VolumeBindingEnable", True, "Volume claims, bound and unbound.")
-    volume_weight: int = argument("volumebinding.weight", 1, "Accepted; volumes are not scored.")
+    volume_weight: int = argument("volumebinding.weight", 1, "Weight of the score of storage.", minimum=0)
+    volume_shape: tuple[object, ...] = argument(
+        "volumebinding.shape", (), "Score of storage by how much of it is used.", values=object
+    )
     volume_timeout: int = argument(
         "volumebinding.bindTimeoutSeconds", 600, "Seconds in which the volumes of a pod should be bound."
     )
     dynamic_resources: bool = argument("predicate.DynamicResourceAllocationEnable", True, "Resource claims.")
+    binding_timeout: int = argument(
+        "dynamicresources.bindingTimeoutSeconds",
+        BINDING_TIMEOUT,
+        "Seconds that binding conditions of devices have to become true.",
+        minimum=1,
+    )
     filter_timeout: int = argument("dynamicresources.filterTimeoutSeconds", 10, "Accepted; the work is bounded.")
     cache: bool = argument("predicate.CacheEnable", False, "Accepted; equal pods are judged once anyway.")
 
@@ -135,7 +150,10 @@ class Predicates(Plugin):
             zone=given.volume_zone,
             limits=given.volume_limits,
             timeout=given.volume_timeout,
+            curve=self._curve(session, given.volume_shape),
+            weight=float(given.volume_weight),
         )
+        session.state.resource_claims.binding_timeout = given.binding_timeout
         claims = ClaimFilter(session) if given.dynamic_resources else None
         self._claims = claims
         session.add_pre_predicate(self.name, lambda task: _refused_claims(claims, task) or volumes.refusal(task))
@@ -149,6 +167,17 @@ class Predicates(Plugin):
         if claims is not None:
             session.serve_claims(self.name)
             claims.register(self.name)
+
+    def _curve(self, session: Session, shape: tuple[object, ...]) -> NDArray[np.int64] | None:
+        """The score of storage by use; None for none, or for one that cannot be read, which is said."""
+        if not shape:
+            return None
+        try:
+            return curve_of(shape)
+        except ValueError as error:
+            where = f"plugin {self.name}: volumebinding.shape"
+            session.findings.append(Finding(where, f"{error}; storage is not scored"))
+            return None
 
     def on_session_close(self, session: Session) -> None:
         if self._claims is not None:

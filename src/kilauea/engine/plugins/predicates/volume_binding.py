@@ -26,6 +26,7 @@ from kilauea.engine.model.volumes import ONE_POD, Claim, Decision, Volume
 from kilauea.engine.plugins.predicates.volume_pools import Pools, order_of
 from kilauea.engine.plugins.predicates.volume_provision import ELSEWHERE, FITS, NO_ROOM, Provision
 from kilauea.engine.plugins.predicates.volume_reach import Reach
+from kilauea.engine.plugins.predicates.volume_score import mean_of, share_scores
 from kilauea.engine.session import Session
 
 NODE_AFFINITY = Rejection("VolumeNodeAffinity", "node(s) didn't match PersistentVolume's node affinity", hopeless=True)
@@ -71,9 +72,13 @@ class VolumeChoice(NamedTuple):
 class VolumeBindingFilter:
     """Judges nodes by claims, and holds volumes for claims."""
 
-    def __init__(self, session: Session, timeout: int) -> None:
+    def __init__(
+        self, session: Session, timeout: int, curve: NDArray[np.int64] | None = None, weight: float = 1.0
+    ) -> None:
         self._session = session
         self._timeout = timeout
+        self._curve, self._weight = curve, weight
+        """The score of storage by how full it gets, and its weight; None for no score."""
         self._storage = session.state.storage
         self._size = len(session.nodes)
         self._reach = Reach(session.nodes, self._storage.drivers)
@@ -97,6 +102,8 @@ class VolumeBindingFilter:
         """By private claim: pods in the view of any node."""
         self._judged: dict[tuple[ClaimUse, ...], Codes] = {}
         """Verdicts since the last change."""
+        self._scored: dict[tuple[ClaimUse, ...], NDArray[np.float64]] = {}
+        """Scores since the last change."""
 
     def register(self, plugin: str) -> None:
         """Take part in the session."""
@@ -118,6 +125,8 @@ class VolumeBindingFilter:
         add(plugin, self._bound, [NODE_AFFINITY, GONE], scope=Scope.STATIC, applies=self._has_bound)
         add(plugin, self._alone, [IN_USE], scope=Scope.CLUSTER, applies=self._has_private)
         add(plugin, self._finds, [NO_VOLUME, NO_SPACE, FAILED], scope=Scope.CLUSTER, applies=self._has_unbound)
+        if self._curve is not None:
+            self._session.add_batch_node_score(plugin, self._score, applies=self._has_unbound)
         self._session.add_event_handler(plugin, self._placed, self._gone)
 
     # --- claims
@@ -236,6 +245,33 @@ class VolumeBindingFilter:
                 out.setdefault(claim.class_name, []).append(claim)
         return out
 
+    # --- scores
+
+    def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        uses = shape.spec.claims
+        if uses not in self._scored:
+            loose = [c for c in self._unbound_claims(uses) if c.key not in self.holds and not c.selected_node]
+            self._scored[uses] = self._weight * self._storage_scores(loose)
+        return nodes.take(self._scored[uses])
+
+    def _storage_scores(self, claims: Sequence[Claim]) -> NDArray[np.float64]:
+        """(N,) the score of the storage that claims get on each node; 0 where it is not counted."""
+        assert self._curve is not None
+        found: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
+        any_found = np.zeros(self._size, dtype=bool)
+        for class_name, several in self._by_class(claims).items():
+            pools = self._pools_of(class_name)
+            asked, held = (by_kind[pools.kinds] for by_kind in pools.sizes([claim.wish for claim in several]))
+            found.append((share_scores(self._curve, asked, held), held > 0))
+            any_found |= held > 0
+        made = []
+        for several in self._by_class(claims).values():
+            left = self._provision.left(several[0])
+            if left is not None:
+                asked = np.full(self._size, float(sum(claim.wish.size for claim in several)))
+                made.append((share_scores(self._curve, asked, left), ~any_found))
+        return mean_of([*found, *made], self._size)
+
     # --- what is held
 
     def _placed(self, task: Task, row: int) -> None:
@@ -279,6 +315,7 @@ class VolumeBindingFilter:
         if volume is None:
             segment = self._provision.book(self._unbound[choice.claim], choice.row)
         self._judged.clear()
+        self._scored.clear()
         hold = self.holds[choice.claim] = Hold(volume, choice.row, taken, segment)
         return hold
 
@@ -291,6 +328,7 @@ class VolumeBindingFilter:
         elif hold.volume is None:
             self._provision.give_back(self._unbound[key], hold.segment)
         self._judged.clear()
+        self._scored.clear()
 
     def _gone(self, task: Task, row: int) -> None:
         if not self._concerns(task):

@@ -105,6 +105,16 @@ class Pools:
         self._found[wishes] = (len(self._changed), out)
         return out
 
+    def sizes(self, wishes: Sequence[Wish]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(K,) bytes that those of the wishes ask for that find a volume, by kind of node; and what these hold."""
+        asked, held = np.zeros(len(self._pools_at)), np.zeros(len(self._pools_at))
+        for kind in range(len(self._pools_at)):
+            for wish, volume in zip(wishes, self._assign(kind, wishes), strict=True):
+                if volume is not None:
+                    asked[kind] += wish.size
+                    held[kind] += volume.size
+        return asked, held
+
     def assign(self, row: int, wishes: Sequence[Wish]) -> list[Volume | None]:
         """The volume that each of the wishes (ascending by size) of one pod gets on a node."""
         return self._assign(int(self.kinds[row]), wishes)

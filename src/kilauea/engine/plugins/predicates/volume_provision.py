@@ -54,6 +54,11 @@ class Provision:
             out = full if out is None else out | full
         return out
 
+    def left(self, claim: Claim) -> NDArray[np.float64] | None:
+        """(N,) bytes that are left for volumes of the class of a claim; None if that is not counted."""
+        rooms = self._rooms_for(claim)
+        return None if rooms is None else rooms.left()
+
     def book(self, claim: Claim, row: int) -> int:
         """Promise room on a node to a claim; returns what `give_back` needs, or -1 if no room is counted."""
         rooms = self._rooms_for(claim)

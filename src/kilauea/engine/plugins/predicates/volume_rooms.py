@@ -87,6 +87,18 @@ class Rooms:
             self.change(number, size)
         return number
 
+    def left(self) -> NDArray[np.float64]:
+        """(N,) bytes that are left of the roomiest segment that each node reaches; 0 where it reaches none.
+
+        A segment that does not tell its capacity has room for the largest volume that it makes.
+        """
+        out = np.zeros(self._size)
+        for number, of in enumerate(self._segments):
+            room = max(0.0, float(of.largest if of.capacity is None else self._left[number]))
+            rows = self._rows[number]
+            out[rows] = np.maximum(out[rows], room)
+        return out
+
     def change(self, number: int, by: int) -> None:
         """Promise more or less of a segment."""
         self._booked[number] += by

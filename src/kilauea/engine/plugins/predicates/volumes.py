@@ -5,6 +5,9 @@ A cluster in which no pod that waits has a claim pays for none of this.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.task_specs import ClaimUse
 from kilauea.engine.model.tasks import Task
@@ -27,9 +30,22 @@ class VolumeFilters:
         zone: zones of volumes are respected.
         limits: limits of drivers are respected.
         timeout: seconds in which a claim should be bound.
+        curve: (101,) the score of storage by how much of it is used, in percent; None for no score.
+        weight: of that score.
     """
 
-    def __init__(self, session: Session, *, binding: bool, zone: bool, limits: bool, timeout: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        binding: bool,
+        zone: bool,
+        limits: bool,
+        timeout: int,
+        curve: NDArray[np.int64] | None = None,
+        weight: float = 1.0,
+    ) -> None:
+        self._curve, self._weight = curve, weight
         self._session = session
         self._storage = session.state.storage
         self._binding, self._zone, self._limits, self._timeout = binding, zone, limits, timeout
@@ -49,7 +65,7 @@ class VolumeFilters:
         if self._zone:
             VolumeZoneFilter(self._session).register(plugin)
         if self._binding:
-            VolumeBindingFilter(self._session, self._timeout).register(plugin)
+            VolumeBindingFilter(self._session, self._timeout, self._curve, self._weight).register(plugin)
 
     def refusal(self, task: Task) -> Refusal | None:
         """Return the reason why a pod waits for its claims, whatever the node."""

@@ -118,12 +118,12 @@ def _containers(call: Call, pods: list[Object], now: int) -> Iterator[_Container
     usage = call.backend.usage
     for pod in pods if usage is not None else ():
         meta = pod["metadata"]
-        begun = _starts(pod)
-        for found in usage.pods(meta["namespace"], meta["name"], now) if usage is not None and begun else ():
+        starts = _starts(pod)
+        for found in usage.pods(meta["namespace"], meta["name"], now) if usage is not None and starts else ():
             for each in found["containers"]:
-                if each["name"] not in begun:
+                if each["name"] not in starts:
                     continue
-                started = parse_time(begun[each["name"]])
+                started = parse_time(starts[each["name"]])
                 used = _amounts(each["usage"])
                 seconds = used["cpu"] / 1000 * max(now - started, 0) / SECOND
                 labels = (each["name"], meta["namespace"], meta["name"])
@@ -133,8 +133,8 @@ def _containers(call: Call, pods: list[Object], now: int) -> Iterator[_Container
 def _starts(pod: Object) -> dict[str, str]:
     """The times at which the running containers of a pod started, by their names."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    begun = {each["name"]: ((each.get("state") or {}).get("running") or {}).get("startedAt") for each in statuses}
-    return {name: text for name, text in begun.items() if text}
+    starts = {each["name"]: ((each.get("state") or {}).get("running") or {}).get("startedAt") for each in statuses}
+    return {name: text for name, text in starts.items() if text}
 
 
 def _amounts(usage: Mapping[str, str]) -> dict[str, int]:

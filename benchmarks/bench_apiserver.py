@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,8 @@ class Client:
         cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
         self._host, port = cluster["server"].removeprefix("https://").split(":")
         self._port = int(port)
-        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        coded = cluster.get("certificate-authority-data")
+        authority = base64.b64decode(coded).decode() if coded else Path(cluster["certificate-authority"]).read_text()
         self._tls = ssl.create_default_context(cadata=authority)
         self._head = f"Host: {self._host}\r\nAuthorization: Bearer {user['token']}\r\nUser-Agent: bench/1\r\n"
 
@@ -75,23 +76,33 @@ class Client:
         self._reader, self._writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls, limit=1 << 24)
         return self
 
-    async def send(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+    async def send(
+        self, method: str, path: str, body: bytes = b"", content: str = "application/json"
+    ) -> tuple[int, bytes]:
         """A request; returns the code and the head of the answer."""
-        length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+        length = f"Content-Type: {content}\r\nContent-Length: {len(body)}\r\n" if body else ""
         self._writer.write(f"{method} {path} HTTP/1.1\r\n{self._head}{length}\r\n".encode() + body)
         head = await self._reader.readuntil(b"\r\n\r\n")
         return int(head[9:12]), head
 
-    async def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        """A request with an answer of known length."""
-        code, head = await self.send(method, path, body)
-        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
-        return code, await self._reader.readexactly(length)
+    async def ask(
+        self, method: str, path: str, body: bytes = b"", content: str = "application/json"
+    ) -> tuple[int, bytes]:
+        """A request and its whole answer."""
+        code, head = await self.send(method, path, body, content)
+        length = head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0]
+        if not length:
+            return code, b"".join([chunk async for chunk in self._chunks()])
+        return code, await self._reader.readexactly(int(length))
 
-    async def chunks(self, path: str) -> Any:
+    async def chunks(self, path: str) -> AsyncIterator[bytes]:
         """The chunks of an answer in parts."""
         code, head = await self.send("GET", path)
         assert code == 200, head
+        async for chunk in self._chunks():
+            yield chunk
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
         while True:
             size = int(await self._reader.readuntil(b"\r\n"), 16)
             data = await self._reader.readexactly(size + 2)

@@ -294,13 +294,30 @@ class Replay:
         # What has ended needs no scheduler; the objects of a real cluster are cleaned up, too.
         return [*gone, *cluster.remove("PodGroup", f"ns/{name}")] if pod.name.endswith("-0") else list(gone)
 
+    def _running(self, cluster: SimulatedCluster) -> Iterator[tuple[JobRecord, list[PodRecord]]]:
+        """The pods that run, as a history has them."""
+        for pod in cluster.objects:
+            if isinstance(pod, Pod) and pod.spec.node_name:
+                name = pod.name.rpartition("-")[0]
+                bound = self.started[name]
+                record = PodRecord(
+                    uid=pod.key,
+                    namespace="ns",
+                    name=pod.name,
+                    job=name,
+                    resources=_size(pod),
+                    bound=bound,
+                    state="Running",
+                )
+                yield JobRecord(uid=name, namespace="ns", name="job", kind="Job"), [record]
+
     def _tell(self, cluster: SimulatedCluster, waiting: Sequence[Job]) -> None:
         for job in waiting:
             self._waited += 1
             if self._waited % self.every:
                 continue
             scenario = Scenario(cluster.objects, self.conf, cluster.now)
-            past = RunTimes.of(self._past[-2000:])
+            past = RunTimes.of([*self._past[-2000:], *self._running(cluster)], cluster.now)
 
             def true(pod: Pod, elapsed: int | None) -> Forecast | None:
                 time = self.jobs[pod.name.rpartition("-")[0]].run_time
@@ -308,7 +325,7 @@ class Replay:
 
             def like(pod: Pod, elapsed: int | None, past: RunTimes = past) -> Forecast | None:
                 found = past.estimate("ns", "job", "", "", "", _size(pod), elapsed or 0)
-                return Forecast(found.low, found.middle, found.high, "like") if found is not None else None
+                return Forecast(*found[:3], "like", found.times) if found is not None else None
 
             for name, forecasts in (("true run times", true), ("earlier jobs", like)):
                 found = expected_start(scenario, f"ns/{job.name}", forecasts)

@@ -38,15 +38,16 @@ def job(pods: int) -> dict[str, Any]:
 
 def supervisor() -> int:
     """The number of the process that supervises processes of pods: the one that was started last."""
-    found = []
+    found: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
+            parent = int((path.parent / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:  # it has ended meanwhile
             continue
         if any(word.endswith(b"supervisor/__main__.py") for word in words):
-            found.append(int(path.parent.name))
-    return max(found)
+            found[int(path.parent.name)] = parent
+    return max(pid for pid, parent in found.items() if parent not in found)  # others are the supervisor's own children
 
 
 async def ended(client: Client) -> dict[str, Any]:

@@ -23,7 +23,7 @@ OBJECTS = 60
 
 
 def any_value(schema: Schema, rng: Random, depth: int = 0) -> Any:
-    """A value of the type that a schema describes; fields are there or not by chance."""
+    """A value of the type that a schema describes; fields are there or not at random."""
     if schema.int_or_string:
         return rng.choice([1, "50%"])
     if schema.name.endswith(("Time", "MicroTime")):

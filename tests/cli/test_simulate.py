@@ -101,6 +101,10 @@ def test_the_page_is_complete_in_itself_and_shows_markup_as_text(folder: Path) -
     assert page.links == []
     assert "&lt;b&gt;x&lt;/b&gt;" in text
     assert page.tags.count("svg") >= 7
+    # Without colour, the second configuration differs by its dashes and its hatching, also in the legend.
+    assert text.count('class="line s1" stroke-dasharray="6 3"') >= 2 * text.count("time since the start") - 2
+    assert 'class="bar s1"' in text
+    assert 'fill="url(#hatch-1)"' in text
     assert "default-src 'none'" in text
 
 

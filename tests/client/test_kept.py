@@ -58,6 +58,33 @@ def test_objects_that_are_not_kept_as_dicts_are_found_as_they_came(way: str) -> 
     assert [indexer.get(Key("default", f"pod-{number:04}")) for number in range(10)] == pods
 
 
+def test_objects_of_an_index_are_counted_without_a_look_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    indexer = Indexer(PODS)
+    indexer.add_indexes((), {"node": lambda obj: str(obj["spec"].get("nodeName", ""))})
+    indexer.on_events([Seen("ADDED", stored(pod(number, nodeName=f"node-{number % 3}")), "1") for number in range(10)])
+    monkeypatch.setattr(indexer, "_at", None)
+    assert [indexer.count_indexed("node", name) for name in ("node-0", "node-1", "node-7")] == [4, 3, 0]
+    with pytest.raises(KeyError, match="pods have no index by the index zone"):
+        indexer.count_indexed("zone", "a")
+
+
+def test_an_index_that_an_object_comes_into_later_adds_no_key() -> None:
+    indexer = Indexer(PODS)
+    indexer.add_indexes((), {"node": lambda obj: str(obj["spec"].get("nodeName", ""))})
+    count = 4 * kept.DECODED
+    indexer.on_events([Seen("ADDED", stored(pod(number)), "1") for number in range(count)])
+    bound = [Held(stored(pod(number, 2, nodeName="node"))) for number in range(count)]
+    events = [Seen("MODIFIED", each.value, "2", each) for each in bound]
+    tracemalloc.start()
+    try:
+        indexer.on_events(events)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert indexer.count_indexed("node", "node") == count
+    assert taken / count < 290
+
+
 @pytest.mark.usefixtures("few_decoded")
 def test_listeners_hear_the_state_before_of_objects_that_are_not_kept_as_dicts() -> None:
     indexer = Indexer(PODS)

@@ -170,6 +170,33 @@ def test_the_start_of_ten_thousand_pods_loses_no_event_although_none_is_written_
         world.run(test())
 
 
+def test_pods_that_start_faster_than_events_are_written_a_few_at_a_time_lose_none() -> None:
+    """A server with commits of 20 ms writes 8 at a time 400 a second; 1,000 pods start a second."""
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            written = 0
+
+            class Slow:
+                async def create(self, resource: object, namespace: str, body: Obj) -> None:
+                    nonlocal written
+                    await world.clock.sleep(0.02)
+                    written += 1
+
+            recorder = Recorder(Slow(), world.clock)  # type: ignore[arg-type]  # events are only created here
+            recorder.busy = lambda: True
+            world.start(recorder.run())
+            for number in range(30_000):
+                recorder.record("scheduler", Record(pod(f"run{number}"), "Normal", "Scheduled", "x"))
+                if number % 10 == 0:
+                    await world.clock.sleep(0.01)
+            assert recorder.dropped == 0
+            assert REST // 4 < recorder.waiting < REST * 3 // 4
+            assert written == 30_000 - recorder.waiting
+
+        world.run(test())
+
+
 def test_a_server_that_is_slow_gets_a_few_events_at_once_and_each_of_them_once() -> None:
     with virtual_api(1) as world:
 

@@ -78,6 +78,7 @@ def test_the_page_of_a_job_explains_shows_events_and_the_log(server: Server, tmp
             await page.until("document.querySelector('#logs button') !== null")
             await page.value("document.querySelector('#logs button').click()")
             await page.until("document.querySelector('#logs pre') !== null")
+            await page.until("/^Log of .*: shown$/.test(document.getElementById('said').textContent)")
             assert page.problems == []
 
     asyncio.run(look())

@@ -139,6 +139,16 @@ def test_run_says_why_a_job_waits_and_ctrl_c_ends_the_job(server: Server, object
     assert phase(objects, "waits") == "Terminated"
 
 
+def test_a_signal_that_comes_twice_at_once_ends_the_job_as_one_does(server: Server, objects: Objects) -> None:
+    with started(server, "run", "-J", "twice", "--", "sh", "-c", "echo at work; sleep 1000") as running:
+        assert running.out.next() == "at work"
+        for _ in range(2):  # as `timeout` sends it: to the process, and to its group
+            running.process.terminate()
+        code, _, err = running.end()
+    assert (code, "Left at once" in "\n".join(err)) == (143, False)
+    assert phase(objects, "twice") == "Terminated"
+
+
 def test_sigterm_ends_a_job_that_runs_and_what_it_has_written_is_shown(server: Server, objects: Objects) -> None:
     with started(server, "run", "-J", "termed", "--", "sh", "-c", "echo at work; sleep 1000") as running:
         assert running.out.next() == "at work"

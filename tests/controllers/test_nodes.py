@@ -152,6 +152,30 @@ def test_a_lease_that_is_renewed_keeps_a_node(cluster: Cluster) -> None:
     assert taints(cluster) == []
 
 
+def test_a_node_whose_lease_was_just_renewed_is_not_read_and_is_still_missed_later(cluster: Cluster) -> None:
+    spec = {"holderIdentity": "n", "leaseDurationSeconds": 40, "renewTime": format_time(cluster.api.now + 1)}
+    cluster.create(LEASES, {"metadata": {"name": "n"}, "spec": spec}, "kube-node-lease")
+    cluster.settle()
+    key = next(iter(NodeLifecycleController.interests[0].keys(cluster.get(NODES, "n"))))
+
+    class Unread:
+        """A view that is asked for no node."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cluster.cache, name)
+
+        def get(self, resource: Any, key: Key) -> Any:
+            assert resource != NODES
+            return cluster.cache.get(resource, key)
+
+    outcome = NodeLifecycleController().reconcile(key, Unread(), cluster.api.now + 20_000_000)
+    assert (list(outcome.operations), outcome.again) == ([], 30.000001)
+    cluster.wait(49)
+    assert taints(cluster) == []
+    cluster.wait(2)
+    assert taints(cluster) == [("unreachable", "NoSchedule"), ("unreachable", "NoExecute")]
+
+
 def test_nodes_are_not_blamed_for_silence_before_anybody_listened(cluster_of: Callable[..., Cluster]) -> None:
     cluster = cluster_of()
     node(cluster)

@@ -159,6 +159,43 @@ def test_nodes_are_in_their_lowest_domain_or_their_zone() -> None:
     assert [line.node.name for line in node_list(picture, ["cpu"], domain="leaf")[0]] == ["n0", "n1", "n2"]
 
 
+def test_a_domain_says_what_it_is_in_and_its_parent_leads_to_all_of_its_nodes() -> None:
+    picture = Picture()
+
+    def hypernode(name: str, tier: int, *members: tuple[str, str]) -> dict[str, object]:
+        found = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for kind, member in members]
+        return {"metadata": {"name": name}, "spec": {"tier": tier, "members": found}}
+
+    tell(picture.hypernodes, hypernode("leaf-0", 1, ("Node", "n0")), hypernode("leaf-1", 1, ("Node", "n1")))
+    tell(picture.hypernodes, hypernode("leaf-2", 1, ("Node", "n2")), hypernode("zz", 2, ("HyperNode", "leaf-0")))
+    tell(picture.hypernodes, hypernode("aa", 2, ("HyperNode", "leaf-1"), ("HyperNode", "leaf-2")))
+    tell(picture.hypernodes, hypernode("top", 3, ("HyperNode", "zz"), ("HyperNode", "aa")))
+    tell(picture.nodes, *(node(f"n{n}") for n in range(4)))
+    drawn, _ = maps(picture, "cpu", ["cpu"])
+    assert [(each.name, list(each.above)) for each in drawn] == [
+        ("leaf-1", ["top", "aa"]),
+        ("leaf-2", ["top", "aa"]),
+        ("leaf-0", ["top", "zz"]),
+        ("", []),
+    ]
+    assert [line.node.name for line in node_list(picture, ["cpu"], domain="aa")[0]] == ["n1", "n2"]
+    assert [line.node.name for line in node_list(picture, ["cpu"], domain="top")[0]] == ["n0", "n1", "n2"]
+
+
+def test_domains_that_contain_each_other_are_shown_once() -> None:
+    picture = Picture()
+    for name, child in (("a", "b"), ("b", "a")):
+        members = [
+            {"type": "HyperNode", "selector": {"exactMatch": {"name": child}}},
+            {"type": "Node", "selector": {"exactMatch": {"name": f"n-{name}"}}},
+        ]
+        tell(picture.hypernodes, {"metadata": {"name": name}, "spec": {"tier": 1, "members": members}})
+    tell(picture.nodes, node("n-a"), node("n-b"))
+    drawn, _ = maps(picture, "cpu", ["cpu"])
+    assert {each.name: each.nodes for each in drawn} == {"a": 1, "b": 1}
+    assert all(len(each.above) <= 2 for each in drawn)
+
+
 def test_a_square_stands_for_several_nodes_of_a_large_cluster_and_shows_the_worst_of_them() -> None:
     picture = Picture()
     texts = [text(node(f"n{n}", ready=n != 7)) for n in range(MOST_CELLS * 3)]

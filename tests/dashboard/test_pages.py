@@ -142,3 +142,24 @@ def test_no_text_of_an_object_can_end_a_message_of_the_stream(ending: str) -> No
     message = change("jobs", f"<p>a{ending}{ending}data: b</p>")
     assert not re.search(r"(\r\n|\r|\n)(\r\n|\r|\n)", message.removesuffix("\n\n"))
     assert all(line.startswith("data: ") for line in re.split(r"\r\n|\r|\n", message.removesuffix("\n\n")))
+
+
+def test_what_is_read_later_is_not_read_out_aloud_but_announced() -> None:
+    """A region that is live would be read from top to end as soon as it is there."""
+    html = html_of(hostile(), DETAILS[0])
+    assert "aria-live" not in html
+    assert 'id="said" class="hidden" role="status"' in html
+
+
+def test_an_ended_job_says_what_became_of_its_pods_and_is_not_explained() -> None:
+    picture = Picture()
+    ended = job("train", phase="Completed")
+    ended["status"] |= {"succeeded": 2, "taskStatusCount": {"worker": {"phase": {"Succeeded": 2}}}}
+    tell(picture.jobs, ended)
+    html = html_of(cluster_of(picture), job_path("Job", Key("team", "train")))
+    assert "2 succeeded of 2" in html
+    assert "needed at once" not in html
+    assert '<th scope="col" class="number">Succeeded</th>' in html
+    assert "The pods are gone." in html
+    assert 'id="explain"' not in html
+    assert 'id="logs"' not in html

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.dashboard.usage_chart import HEIGHT, MOST_NAMES, OTHERS, usage_chart
+from kilauea.dashboard.usage_chart import HEIGHT, MOST_NAMES, OTHERS, ranks, usage_chart
 
 
 def test_the_largest_queue_is_the_lowest_bar_and_the_first_line() -> None:
@@ -43,3 +43,18 @@ def test_bars_stand_on_each_other_within_the_chart(parts: list[dict[str, float]]
             assert bar.y + bar.height == pytest.approx(edge, abs=0.02)
             edge = bar.y
         assert edge >= -0.1
+
+
+def test_a_queue_has_the_same_colour_in_all_charts() -> None:
+    cpu, gpu = [{"a": 9.0, "b": 1.0, "c": 2.0}], [{"b": 50.0, "a": 5.0}]
+    colours = ranks([cpu, gpu])
+    assert colours == {"b": 0, "a": 1, "c": 2}
+    shown = [{line.name: line.rank for line in usage_chart(each, colours).lines} for each in (cpu, gpu)]
+    assert shown == [{"a": 1, "c": 2, "b": 0}, {"b": 0, "a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("amount", "edge"), [(4.0, 4.0), (4.1, 5.0), (0.0123, 0.015), (960.0, 1000.0), (1000.0, 1000.0), (0.0, 0.0)]
+)
+def test_the_upper_edge_is_a_short_number(amount: float, edge: float) -> None:
+    assert usage_chart([{"a": amount}]).top == pytest.approx(edge)

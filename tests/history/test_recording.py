@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -412,3 +413,33 @@ def test_a_clock_that_jumps_back_makes_no_span_below_zero() -> None:
     (found,) = pods(recording.take(NO_CHANGES, NO_CHANGES, seen(pod(0, 50, 50, 20)), (), T0 + 20 * SECOND))
     assert found.bound is not None
     assert found.ended == found.bound
+
+
+class Large:
+    """A large pod that something else keeps, in a form that takes no memory."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    @property
+    def value(self) -> bytes:
+        return json.dumps({**pod(self._number, bound=2), "about": "x" * 10_000}).encode()
+
+
+@pytest.mark.parametrize("way", ["list", "events"])
+def test_many_pods_that_something_else_keeps_are_not_in_memory_together(way: str) -> None:
+    count = 500
+    large = [Large(number) for number in range(count)]
+    events = [Seen("MODIFIED", b"", "1", each) for each in large]
+    changes = Changes(large, ()) if way == "list" else Changes(None, events)
+    recording = Recording()
+    tracemalloc.start()
+    try:
+        out = recording.take(NO_CHANGES, NO_CHANGES, changes, (), T0)
+        for _ in range(3):  # they are held until their group is seen
+            out += recording.take(NO_CHANGES, NO_CHANGES, NO_CHANGES, (), T0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(isinstance(each, PodRecord) for each in out) == count
+    assert peak / count < 9000

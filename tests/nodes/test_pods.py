@@ -86,7 +86,7 @@ def test_a_delay_of_less_than_a_second_costs_no_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("probes", "begun", "ready_after"),
+    ("probes", "is_started", "ready_after"),
     [
         pytest.param({"readinessProbe": {"initialDelaySeconds": 20}}, True, 20, id="readiness"),
         pytest.param({"startupProbe": {"initialDelaySeconds": 30}}, False, 30, id="startup"),
@@ -100,14 +100,19 @@ def test_a_delay_of_less_than_a_second_costs_no_write() -> None:
         pytest.param({"livenessProbe": {"initialDelaySeconds": 7}}, True, 0, id="liveness delays nothing"),
     ],
 )
-def test_a_pod_is_ready_after_the_delays_of_its_probes(probes: dict[str, Any], begun: bool, ready_after: int) -> None:
+def test_a_pod_is_ready_after_the_delays_of_its_probes(
+    probes: dict[str, Any], is_started: bool, ready_after: int
+) -> None:
     made = pod(command="sleep 100", restart="Never")
     made["spec"]["containers"][0] |= probes
     w = world(made)
     w.run()
     for _ in range(ready_after):
         assert conditions(w.pod())["Ready"] == "False"
-        assert (w.pod()["status"]["containerStatuses"][0]["started"], w.pod()["status"]["phase"]) == (begun, "Running")
+        assert (w.pod()["status"]["containerStatuses"][0]["started"], w.pod()["status"]["phase"]) == (
+            is_started,
+            "Running",
+        )
         w.run(1)
     assert conditions(w.pod())["Ready"] == "True"
     assert w.pod()["status"]["containerStatuses"][0]["started"] is True

@@ -83,6 +83,9 @@ class JobWorld:
         assert (resource, index) == (COMMANDS, "job")
         return [each for each in self.list(COMMANDS) if commanded_job(each) == value]
 
+    def count_indexed(self, resource: Resource, index: str, value: str) -> int:
+        return len(self.indexed(resource, index, value))
+
     # --- objects
 
     def put(self, resource: Resource, obj: Obj) -> None:

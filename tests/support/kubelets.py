@@ -33,6 +33,9 @@ _RESOURCES = {resource.kind: resource for resource in (PODS, CONFIG_MAPS, SECRET
 class AnyImage:
     """Every image but `absent` is the file system of this machine."""
 
+    async def pull(self, name: str, policy: str) -> None:
+        pass
+
     def find(self, name: str) -> Image:
         return Image(None, {"PATH": "/bin"})
 

@@ -64,6 +64,9 @@ class World:
         assert index == "spec.nodeName"
         return [obj for obj in self.list(resource) if obj["spec"].get("nodeName") == value]
 
+    def count_indexed(self, resource: Resource, index: str, value: str) -> int:
+        return len(self.indexed(resource, index, value))
+
     # --- what users do
 
     def put(self, resource: Resource, obj: Obj) -> None:

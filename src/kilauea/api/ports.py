@@ -229,6 +229,10 @@ class View(Protocol):
         """Objects of a kind for which an index that a controller has given says this value, in order of their keys."""
         ...
 
+    def count_indexed(self, resource: Resource, index: str, value: str) -> int:
+        """Return the number of these objects, none of which is looked at."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Create:

@@ -44,9 +44,10 @@ def advise(
 ) -> None:
     """Try changes on a trace, and show those that shorten the mean waiting time, with the queues that lose by them.
 
-    The command tries larger weights and deserved amounts for the queues that wait longest, the action backfill, and
-    the plugin binpack. It changes nothing. With --seeds 10 or more, it says which differences are more than random
-    variation. A change that is better for a trace of the past need not be better for the future.
+    The command tries larger weights for the queues that wait longest, or larger deserved amounts where the plugin
+    capacity counts these, the action backfill, and the plugin binpack. It changes nothing. With --seeds 10 or more, it
+    says which differences are more than random variation. A change that is better for a trace of the past need not be
+    better for the future.
     """
     from kilauea.cli.simulation.comparison import compared
     from kilauea.runtime.inputs.files import SourceError

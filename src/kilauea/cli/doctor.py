@@ -99,7 +99,7 @@ def _as_data(server: str, checks: Sequence[Check]) -> dict[str, Any]:
 def _lines(checks: Sequence[Check]) -> list[str]:
     """One line for each check, and what to do."""
     lines = table(("CHECK", "STATUS", "SUMMARY"), [(check.name, check.status, check.summary) for check in checks])
-    findings = [finding for check in checks for finding in check.findings]
+    findings = list(dict.fromkeys(finding for check in checks for finding in check.findings))
     if findings:
         lines += ["", "What to do:"]
         for finding in sorted(findings, key=lambda each: ("error", "warning", "skipped").index(each.severity)):

@@ -48,7 +48,7 @@ def simulate(
     month takes seconds to minutes.
 
     The trace is a CSV table with the columns submit and duration, a log in the Standard Workload Format, one of the
-    published traces openb, Philly and Muri, or what `kilauea history export` has written. It may be gzipped.
+    published traces openb, Philly, Muri and DLRM, or what `kilauea history export` has written. It may be gzipped.
 
     With several --conf or --variant, the command tries each of them with the same jobs. With --seeds, it also draws
     other traces from the given one, so that `kilauea compare` can say what is more than random variation.
@@ -68,9 +68,10 @@ def simulate(
     except SourceError as error:
         raise Usage(str(error)) from error
     seconds = time.perf_counter() - started
-    count = len(given.candidates) * options.seeds
+    count, jobs = len(given.candidates) * options.seeds, len(given.trace.jobs)
     echo(
-        f"{count} simulation{'s' if count > 1 else ''} of {len(given.trace.jobs):,} jobs in {seconds:.1f} s\n", err=True
+        f"{count} simulation{'s' if count > 1 else ''} of {jobs:,} job{'s' * (jobs != 1)} in {seconds:.1f} s\n",
+        err=True,
     )
     if page is not None:
         _write_page(report, page)

@@ -48,21 +48,21 @@ def default_folder() -> Path:
 @click.option(
     "--nodes",
     type=click.IntRange(0, 5000),
-    help="Number of nodes: simulated ones, or parts of this machine. [default: 10, or 1 with --runtime process]",
+    help="Number of nodes: simulated ones, or parts of this machine. [default: 10, or 1 if pods run]",
 )
 @click.option(
     "--runtime",
-    type=click.Choice(["simulated", "process"]),
+    type=click.Choice(["simulated", "process", "containers"]),
     default="simulated",
     show_default=True,
-    help="What pods are: simulated, or processes of this machine.",
+    help="What pods are: simulated, processes of this machine, or containers of podman.",
 )
 @click.option(
     "--simulated-nodes",
     type=click.IntRange(0, 5000),
     default=0,
     show_default=True,
-    help="Number of simulated nodes beside this machine, with --runtime process.",
+    help="Number of simulated nodes beside this machine, if pods run.",
 )
 @click.option(
     "--image",
@@ -70,12 +70,13 @@ def default_folder() -> Path:
     multiple=True,
     metavar="NAME=PATH|host",
     help="What stands for images of a name, with --runtime process: a folder with a file system, a Python environment, "
-    "a program, or host, the files of this machine. NAME may have * and ?. Repeatable. [default: *=host]",
+    "a program, or host, the files of this machine. NAME may have * and ?. Repeatable. [default: *=host] With "
+    "--runtime containers: a folder for an image instead of podman's.",
 )
 @click.option(
     "--allow-remote-processes",
     is_flag=True,
-    help="With --runtime process, permit --listen at an address that other machines reach.",
+    help="If pods run, permit --listen at an address that other machines reach.",
 )
 @node_size(cpu="32", memory="128Gi")
 @click.option(
@@ -132,8 +133,8 @@ def up(
     """Run a complete batch cluster in this process: API server, scheduler, controllers and nodes.
 
     Pods run on simulated nodes for as long as their `sleep` says; with --runtime process, they are processes of this
-    machine, and keep running while the cluster is stopped. The cluster is stored in one folder, from which a restart
-    continues. Stop it with Ctrl-C or SIGTERM.
+    machine, with --runtime containers, those of podman. Both keep running while the cluster is stopped. The cluster is
+    stored in one folder, from which a restart continues. Stop it with Ctrl-C or SIGTERM.
     """
     from kilauea.cli.remedy import advice
     from kilauea.nodes.machine import Machine
@@ -157,10 +158,12 @@ def _machine(
     Raises:
         click.UsageError: options contradict each other.
     """
-    if runtime != "process":
+    if runtime == "simulated":
         if images:
             raise click.UsageError("--image needs --runtime process: simulated pods run nothing")
         return None
+    if runtime == "containers" and (mapped := next((each for each in images if each.endswith("=host")), "")):
+        raise click.UsageError(f'--image "{mapped}": containers do not see the files of this machine; name a folder')
     if not is_loopback(host) and not remote:
         raise click.UsageError(
             f"--listen {host} lets other machines reach a cluster whose pods are processes of yours: any client with "
@@ -168,7 +171,7 @@ def _machine(
         )
     from kilauea.runtime.cluster.machine_pods import MachineOptions
 
-    return MachineOptions(1 if nodes is None else nodes, _images(images))
+    return MachineOptions(1 if nodes is None else nodes, _images(images), runtime == "containers")
 
 
 def is_loopback(host: str) -> bool:

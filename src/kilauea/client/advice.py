@@ -5,7 +5,10 @@ from __future__ import annotations
 from kilauea.api.ports import ApiError, Resource
 from kilauea.client.access import AccessError
 
-NO_ANSWER, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 0, 401, 403, 404
+NO_ANSWER, BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 0, 400, 401, 403, 404
+PLAIN_TO_TLS = "HTTP request to an HTTPS server"
+"""Words of servers in Go that speak TLS, to a request without."""
+NO_API_SERVER = "set clusters[].cluster.server of the kubeconfig to the address of an API server of Kubernetes"
 CUSTOM = ".volcano.sh"
 """End of the groups of Volcano's kinds."""
 NAMES = ("IP address mismatch", "Hostname mismatch", "is not valid for")
@@ -27,8 +30,10 @@ def advice(error: ApiError, resource: Resource | None = None) -> str:
             "the server does not accept the credentials: renew users[].user of the kubeconfig, "
             "or the token of the service account"
         )
+    if error.code == BAD_REQUEST and PLAIN_TO_TLS in error.message:
+        return "the server speaks TLS: use https:// in clusters[].cluster.server of the kubeconfig"
     if resource is None:
-        return ""
+        return NO_API_SERVER if error.code in (BAD_REQUEST, NOT_FOUND) else ""
     name = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
     if error.code == FORBIDDEN:
         return f"grant this user get, list and watch on {name}"

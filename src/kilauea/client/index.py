@@ -26,8 +26,15 @@ class Index:
         """Keys of the objects that say this."""
         return self._keys.get(value, ())
 
-    def move(self, key: Key, old: Obj | None, new: Obj | None) -> None:
-        """Bring the index from an object's old state to its new one; None if there is no object."""
+    def move(self, key: Key, old: Obj | None, new: Obj | None, kept: Callable[[Key], Key] = lambda key: key) -> None:
+        """Bring the index from an object's old state to its new one; None if there is no object.
+
+        Args:
+            key: of the object.
+            old: as it was.
+            new: as it is.
+            kept: returns the key to keep in place of an equal one, if there is an object.
+        """
         try:
             before = () if old is None else self._values(old)
             after = () if new is None else self._values(new)
@@ -40,7 +47,7 @@ class Index:
                 self._drop(value, key)
         for value in after:
             if value not in before:
-                insort(self._keys.setdefault(value, []), key)
+                insort(self._keys.setdefault(value, []), kept(key))
 
     def _values_of(self, obj: Obj | None) -> Sequence[str]:
         """Values of an object; an object for which they cannot be computed is not in the index."""

@@ -82,10 +82,21 @@ class Indexer:
         """
         return self._found(_text_index(index), value)
 
+    def count_indexed(self, index: str, value: str) -> int:
+        """Return the number of objects for which an index says this value; none of them is decoded.
+
+        Raises:
+            KeyError: there is no such index.
+        """
+        return len(self._keys(_text_index(index), value))
+
     def _found(self, name: str, value: str) -> Sequence[Obj]:
+        return self._at(self._keys(name, value))
+
+    def _keys(self, name: str, value: str) -> Sequence[Key]:
         if name not in self._indexes:
             raise KeyError(f"{self.resource.plural} have no index by {name}: name it in the interest")
-        return self._at(self._indexes[name].find(value))
+        return self._indexes[name].find(value)
 
     def _at(self, keys: Sequence[Key]) -> Sequence[Obj]:
         return self._objects.several(keys)
@@ -199,9 +210,13 @@ class Indexer:
 
     def _changed(self, key: Key, old: Obj | None, new: Obj | None) -> None:
         for index in self._indexes.values():
-            index.move(key, old, new)
+            index.move(key, old, new, self._first_of)
         for listener in self.listeners:
             listener(old, new)
+
+    def _first_of(self, key: Key) -> Key:
+        """The equal key that is kept for as long as its object, so that all indexes hold the same."""
+        return self._order[bisect_left(self._order, key)]
 
     def _come_to(self, version: str) -> None:
         self.version = int(version)

@@ -7,8 +7,9 @@
 Equal events are one with a count. After many that differ only in their message, the rest of them are one too. An object
 of which too much is told is told of less often, its warnings apart from the rest. What waits is bounded: warnings and
 whatever is told of anything but pods goes first and has much room; if it backs up, only the newest of a reason is kept
-of each object. Of what goes well with pods (`Scheduled`, `Started`) the latest are dropped in a rush, and it is written
-slowly while the process is busy. What cannot be written for long is dropped too: events are best effort.
+of each object. What goes well with pods (`Scheduled`, `Started`) is written slowly while the process is busy, until
+half of its room is taken; from then on more is written at once, and the latest is dropped only if that is not enough.
+What cannot be written for long is dropped too: events are best effort.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ REMEMBERED = 4096
 """Of events, reasons and objects, those that are counted on."""
 TOGETHER = 8
 """Events that are written at once, so that they share the wait for the server and its disk."""
+CROWDED = 64
+"""The same while more than half of the room for good news of pods is taken, so that they leave as fast as they come."""
 RUSH = 10
 """Events a second that tell that all is well with a pod, while the process has more urgent work: each costs a bind."""
 TRIES, RETRY_SECONDS = 5, 2.0
@@ -211,7 +214,8 @@ class Recorder:
     def _taken(self) -> list[_Reported]:
         """The next events, as many as are written together; the limit allows the first of them."""
         taken = [self._pending.take()]
-        while self._pending and len(taken) < TOGETHER and not self._may_wait():
+        most = TOGETHER if len(self._pending) < REST // 2 else CROWDED
+        while self._pending and len(taken) < most and not self._may_wait():
             if self._limit is not None and not self._limit.take():
                 break
             taken.append(self._pending.take())

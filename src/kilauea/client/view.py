@@ -163,3 +163,7 @@ class Cache:
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
         """Objects of a kind for which an index says this value, in order of their keys."""
         return self._indexers[resource].indexed(index, value)
+
+    def count_indexed(self, resource: Resource, index: str, value: str) -> int:
+        """Return the number of these objects, none of which is decoded."""
+        return self._indexers[resource].count_indexed(index, value)

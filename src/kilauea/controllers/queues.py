@@ -31,6 +31,7 @@ OPEN, CLOSE = "OpenQueue", "CloseQueue"
 SHUT = frozenset({"Closed", "Closing"})
 STATES = SHUT | {"Open", "Unknown"}
 PHASES = ("Pending", "Running", "Inqueue", "Unknown", "Completed")
+QUEUE_AND_PHASE = "queue and phase"
 COUNTING_SECONDS = 0.2
 """Seconds for which changes of groups are collected before their queue counts them."""
 PARENT_SECONDS = 5.0
@@ -42,6 +43,16 @@ FIRST = {ROOT_QUEUE: {"reclaimable": False, "weight": 1}, DEFAULT_QUEUE: {"recla
 def queue_of(group: Obj) -> str:
     """The queue of a pod group."""
     return str(spec_of(group).get("queue") or DEFAULT_QUEUE)
+
+
+def _queue_and_phase(group: Obj) -> str:
+    """An index: the queue of a group, and its phase; a group without a phase is pending."""
+    phase = status_of(group).get("phase") or "Pending"
+    return _place(queue_of(group), phase if phase in PHASES else "Unknown")
+
+
+def _place(queue: str, phase: str) -> str:
+    return f"{queue}/{phase}"
 
 
 def parent_of(queue: Obj) -> str:
@@ -81,7 +92,7 @@ class QueueController:
         Interest(
             POD_GROUPS,
             lambda group: (Key("", queue_of(group)),),
-            indexes={"queue": queue_of},
+            indexes={"queue": queue_of, QUEUE_AND_PHASE: _queue_and_phase},
             delay=COUNTING_SECONDS,
         ),
         Interest(COMMANDS, _keys_of_command, indexes={"queue": commanded_queue}),
@@ -181,7 +192,7 @@ class Tree:
 
     def _shut_state(self, queue: Obj) -> str:
         """The state of a queue that is not open: it is closed after its groups are gone and its children closed."""
-        has_groups = self._view.indexed(POD_GROUPS, "queue", name_of(queue))
+        has_groups = self._view.count_indexed(POD_GROUPS, "queue", name_of(queue))
         return "Closing" if has_groups or self._has_children_to_close(queue) else "Closed"
 
     def _has_children_to_close(self, queue: Obj) -> bool:
@@ -229,25 +240,21 @@ class Tree:
 
     def count(self, queue: Obj) -> list[Patch]:
         """The status that says the state and how many groups are in each phase."""
-        groups = self._view.indexed(POD_GROUPS, "queue", name_of(queue))
         state = self.state(queue)
         if state == "Closing":
             state = self._shut_state(queue)
         elif state == "Closed" and self._has_children_to_close(queue):
             state = "Closing"
         status = status_of(queue)
-        wanted = {**_tally(groups), "state": state}
+        wanted = {**self._tally(name_of(queue)), "state": state}
         if self._states.get(name_of(queue)) == state:
             del wanted["state"]  # it is being written already
         changed = {field: value for field, value in wanted.items() if status.get(field) != value}
         return [Patch(QUEUES, key_of(queue), {"status": changed}, subresource="status")] if changed else []
 
-
-def _tally(groups: Iterable[Obj]) -> dict[str, int]:
-    """Numbers of groups by phase, in small letters; one without a phase is pending."""
-    counts = dict.fromkeys((phase.lower() for phase in PHASES), 0)
-    for group in groups:
-        phase = status_of(group).get("phase") or "Pending"
-        field = (phase if phase in PHASES else "Unknown").lower()
-        counts[field] += 1
-    return counts
+    def _tally(self, queue: str) -> dict[str, int]:
+        """Numbers of a queue's groups by phase, in small letters; a queue can have many, so none of them is read."""
+        return {
+            phase.lower(): self._view.count_indexed(POD_GROUPS, QUEUE_AND_PHASE, _place(queue, phase))
+            for phase in PHASES
+        }

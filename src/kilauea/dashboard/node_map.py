@@ -21,6 +21,7 @@ COLUMNS = 32
 SIZE, GAP = 14, 3
 """Width of a square and the space after it, in units of the picture."""
 _NO_USE = NodeUse()
+_KINDS = ("hypernode", "zone", "")
 
 
 class Cell(NamedTuple):
@@ -54,7 +55,7 @@ class DomainMap(NamedTuple):
         cells: the squares.
         per_cell: nodes that a square stands for.
         width, height: size of the picture.
-        fault: why the domain cannot be shown.
+        above: the hypernodes that contain it, the highest first.
     """
 
     name: str
@@ -67,7 +68,7 @@ class DomainMap(NamedTuple):
     per_cell: int
     width: int
     height: int
-    fault: str = ""
+    above: Sequence[str] = ()
 
 
 class NodeLine(NamedTuple):
@@ -101,6 +102,25 @@ def domains(picture: Picture) -> list[tuple[str, str, int, list[Node]]]:
     return out
 
 
+def parents(picture: Picture) -> dict[str, str]:
+    """The hypernode that each hypernode is in; the first by tier and name if there are several."""
+    known = [each.domain for each in picture.hypernodes if each.domain is not None]
+    out: dict[str, str] = {}
+    for domain in sorted(known, key=lambda each: (each.tier, natural(each.name))):
+        for child in domain.children:
+            if child != domain.name:
+                out.setdefault(child, domain.name)
+    return out
+
+
+def above(name: str, parents: Mapping[str, str]) -> list[str]:
+    """The hypernodes that contain one, the highest first; of a cycle, each once."""
+    out: list[str] = []
+    while (name := parents.get(name, "")) and name not in out:
+        out.append(name)
+    return out[::-1]
+
+
 def maps(picture: Picture, resource: str, resources: Sequence[str], page: int = 1) -> tuple[list[DomainMap], Paging]:
     """The maps of a page of domains.
 
@@ -110,12 +130,21 @@ def maps(picture: Picture, resource: str, resources: Sequence[str], page: int = 
         resources: those that have a meter.
         page: number of the page, from 1.
     """
-    all_ = domains(picture)
+    inside = parents(picture)
+    all_ = [
+        (above(name, inside) if kind == "hypernode" else [], name, kind, tier, nodes)
+        for name, kind, tier, nodes in domains(picture)
+    ]
+    all_.sort(key=lambda each: (_KINDS.index(each[2]), [natural(name) for name in each[0]]))  # stable
     place = paging(len(all_), page, MOST_DOMAINS)
     chosen = all_[max(0, place.first - 1) : place.last]
     total = sum(len(nodes) for *_, nodes in chosen)
     per_cell = max(1, -(-total // MOST_CELLS))
-    return [_map(picture.on_node, resource, resources, per_cell, *each) for each in chosen], place
+    drawn = [
+        _map(picture.on_node, resource, resources, per_cell, name, kind, tier, nodes)._replace(above=over)
+        for over, name, kind, tier, nodes in chosen
+    ]
+    return drawn, place
 
 
 def _map(
@@ -170,13 +199,23 @@ def _cell(on_node: Mapping[str, NodeUse], resource: str, number: int, nodes: Seq
 def node_list(
     picture: Picture, resources: Sequence[str], search: str = "", domain: str = "", state: str = "", page: int = 1
 ) -> tuple[list[NodeLine], Paging]:
-    """A page of the nodes whose names contain a text, of a domain or zone, in a state."""
-    among = next((nodes for name, _, _, nodes in domains(picture) if name == domain), []) if domain else picture.nodes
+    """A page of the nodes whose names contain a text, of a zone or a domain with those below it, in a state."""
+    among = _nodes_in(picture, domain) if domain else picture.nodes
     needle = search.lower()
     found = [node for node in among if needle in node.name.lower() and (not state or node.state == state)]
     found.sort(key=lambda node: natural(node.name))
     place = paging(len(found), page)
     return [line_of(picture, node, resources) for node in found[max(0, place.first - 1) : place.last]], place
+
+
+def _nodes_in(picture: Picture, domain: str) -> list[Node]:
+    inside = parents(picture)
+    return [
+        node
+        for name, kind, _, nodes in domains(picture)
+        if name == domain or (kind == "hypernode" and domain in above(name, inside))
+        for node in nodes
+    ]
 
 
 def line_of(picture: Picture, node: Node, resources: Sequence[str]) -> NodeLine:

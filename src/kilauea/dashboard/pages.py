@@ -19,7 +19,7 @@ from kilauea.dashboard.eviction_list import newest, together
 from kilauea.dashboard.job_list import MOST_REASONS, Filter, causes, job_list
 from kilauea.dashboard.listing import paging
 from kilauea.dashboard.node_map import line_of, maps, node_list
-from kilauea.dashboard.picture import FAILED, RUNNING, WAITING, Entry, Figures, Picture, main_resources
+from kilauea.dashboard.picture import DONE, FAILED, RUNNING, WAITING, Entry, Figures, Picture, main_resources
 from kilauea.dashboard.queue_tree import MOST_LINES, Forest, tree
 from kilauea.dashboard.rows import Amounts, Pod
 from kilauea.dashboard.series import Series
@@ -45,6 +45,8 @@ PLAN_SECONDS = 30
 """Seconds that a plan or an explanation may take."""
 SPANS = ("day", "week", "month")
 """Spans of time of the usage."""
+FEW_CELLS, LARGE = 400, 1.6
+"""Up to so many squares are drawn larger, by this factor."""
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Terminating")
 HOUR = 3600 * SECOND
 LONGEST_TEXT = 200
@@ -324,6 +326,8 @@ def _job(kind: str, namespace: str, name: str, query: Query, cluster: Cluster) -
     pods = picture.pods_of(entry) if entry is not None else []
     place = paging(len(pods), _number(query))
     by_task = Counter((pod.task, pod.phase) for pod in pods)
+    if job is not None and not pods:  # they are gone, but the job's status has counted them
+        by_task.update({(task.name, phase): count for task in job.tasks for phase, count in task.phases.items()})
     phases = [phase for phase in PHASES if any(at[1] == phase for at in by_task)] or ["Pending", "Running"]
     begin = min([pod.created for pod in pods], default=cluster.now)
     end = max([*(pod.ended for pod in pods), begin]) if pods and all(pod.ended for pod in pods) else cluster.now
@@ -344,8 +348,12 @@ def _job(kind: str, namespace: str, name: str, query: Query, cluster: Cluster) -
         return Page(_title(kind, name), "/jobs", [head, past], [("/jobs", "Jobs")], frozenset({"past"}))
     pod = query.get("pod", "") or next((pod.key.name for pod in pods if pod.node), "")
     explanation, *details = _details(path, entry, pod)
-    waits = entry is not None and entry.state == WAITING
-    parts = [head, explanation, table, past, *details] if waits else [head, table, past, explanation, *details]
+    if entry is not None and entry.state == WAITING:
+        parts = [head, explanation, table, past, *details]
+    elif entry is not None and entry.state in (DONE, FAILED):
+        parts = [head, table, past, *details]
+    else:
+        parts = [head, table, past, explanation, *details]
     still = frozenset({"explain", "events", "logs", "past"})
     return Page(_title(kind, name), "/jobs", parts, [("/jobs", "Jobs")], still)
 
@@ -377,21 +385,17 @@ def _history(query: Query) -> Page:
 
 
 def _details(path: str, entry: Entry | None, pod: str) -> list[Part]:
-    """The parts that are read on demand: explanation, events and logs."""
+    """The parts that are read on demand: explanation, events, and the log of a pod; empty for none."""
     words = "the reason in full, with numbers and the smallest change that would let it start"
     waits = entry is not None and entry.state == WAITING
-    return [
+    parts = [
         _lazy("explain", "Explanation", f"{path}/explain", "Explain", words, waits),
         _lazy("events", "Events", f"{path}/events", "Show again", "reading", True),
-        _lazy(
-            "logs",
-            f"Log of {pod}" if pod else "Log",
-            f"{path}/logs?pod={quote(pod, safe='')}",
-            "Show the last lines",
-            "the last 200 lines of the pod's first container" if pod else "no pod has started yet",
-            False,
-        ),
     ]
+    if pod:
+        source, words = f"{path}/logs?pod={quote(pod, safe='')}", "the last 200 lines of the pod's first container"
+        parts.append(_lazy("logs", f"Log of {pod}", source, "Show the last lines", words, False))
+    return parts
 
 
 def _lazy(id: str, title: str, source: str, button: str, words: str, at_once: bool) -> Part:
@@ -439,6 +443,7 @@ def _nodes(query: Query, cluster: Cluster) -> Page:
             "maps": drawn,
             "paging": at,
             "per_cell": max((each.per_cell for each in drawn), default=1),
+            "scale": LARGE if sum(len(each.cells) for each in drawn) <= FEW_CELLS else 1,
             "faults": faults,
         }
         parts = [Part("maps", "maps.html", shown)]

@@ -405,7 +405,7 @@ class QueueFigures(NamedTuple):
 
     Attributes:
         deserved: amounts that it deserves; None if no plugin says so.
-        allocated: amounts that its own pods hold; None if that is not known.
+        allocated: amounts that its pods and those of the queues below it hold; None if that is not known.
     """
 
     deserved: Amounts | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import floor, log10
 from typing import NamedTuple
 
 MOST_NAMES = 6
@@ -50,23 +51,50 @@ class Chart(NamedTuple):
     width: int
 
 
-def usage_chart(parts: Sequence[Mapping[str, float]]) -> Chart:
-    """The chart of amounts by queue, for parts of equal length, the oldest first."""
+_TOPS = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
+"""Upper edges of charts, times a power of ten: half of each is a short number, too."""
+
+
+def ranks(charts: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, int]:
+    """The colours of queues, the same in several charts: the largest first, by their mean part of each chart."""
+    parts: dict[str, float] = {}
+    for chart in charts:
+        totals = _totals(chart)
+        whole = sum(totals.values()) or 1.0
+        for name, total in totals.items():
+            parts[name] = parts.get(name, 0.0) + total / whole
+    order = sorted((name for name in parts if parts[name] > 0), key=lambda name: (-parts[name], name))
+    return {name: rank for rank, name in enumerate(order[:MOST_NAMES])}
+
+
+def _totals(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     totals: dict[str, float] = {}
     for part in parts:
         for name, amount in part.items():
             totals[name] = totals.get(name, 0.0) + amount
+    return totals
+
+
+def usage_chart(parts: Sequence[Mapping[str, float]], colours: Mapping[str, int] | None = None) -> Chart:
+    """The chart of amounts by queue, for parts of equal length, the oldest first.
+
+    Args:
+        parts: the amounts of each part, by queue.
+        colours: the queues that are shown by name, with their ranks; None for the largest of this chart.
+    """
+    totals = _totals(parts)
+    ranks_ = ranks([parts]) if colours is None else colours
     order = sorted((name for name in totals if totals[name] > 0), key=lambda name: (-totals[name], name))
-    shown, others = order[:MOST_NAMES], order[MOST_NAMES:]
-    lines = [Line(rank, name, totals[name]) for rank, name in enumerate(shown)]
+    shown, others = [name for name in order if name in ranks_], [name for name in order if name not in ranks_]
+    lines = [Line(ranks_[name], name, totals[name]) for name in shown]
     if others:
         lines.append(Line(MOST_NAMES, OTHERS, sum(totals[name] for name in others)))
-    top = max((sum(part.values()) for part in parts), default=0.0)
+    top = _edge(max((sum(part.values()) for part in parts), default=0.0))
     bars = []
     for x, part in enumerate(parts):
         y = HEIGHT
         for rank, amount in [
-            *((rank, part.get(name, 0.0)) for rank, name in enumerate(shown)),
+            *((ranks_[name], part.get(name, 0.0)) for name in shown),
             (MOST_NAMES, sum(part.get(name, 0.0) for name in others)),
         ]:
             if amount > 0:
@@ -74,3 +102,11 @@ def usage_chart(parts: Sequence[Mapping[str, float]]) -> Chart:
                 y -= height
                 bars.append(Bar(x, round(y, 2), height, rank))
     return Chart(bars, lines, top, len(parts))
+
+
+def _edge(amount: float) -> float:
+    """The upper edge of a chart that has room for an amount."""
+    if amount <= 0:
+        return 0.0
+    power = 10.0 ** floor(log10(amount))
+    return next((top * power for top in _TOPS if top * power >= amount), amount)

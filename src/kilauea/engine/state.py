@@ -27,6 +27,7 @@ from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
 from kilauea.engine.events import Advanced, Changed, Event, Gone, Listed, Measured, Relisted
 from kilauea.engine.model import status
+from kilauea.engine.model.asked import AskedTable
 from kilauea.engine.model.claims.table import ResourceClaimTable
 from kilauea.engine.model.devices import record_of
 from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, domain_of
@@ -141,6 +142,7 @@ class ClusterState:
         self._nodes_stale = False
         self._tree: HyperNodeTree | None = None
         self._specs = SpecTable()
+        self._asked = AskedTable(self._specs)
         self._versions: dict[tuple[str, str], int] = {}
         self._dirty: set[int] = set()
         self._queues_stale = True
@@ -309,7 +311,7 @@ class ClusterState:
     # --- pods
 
     def _set_pod(self, pod: core.Pod) -> None:
-        task = task_of(pod, self._specs)
+        task = task_of(pod, self._asked)
         self._drop_pod(task.key)
         ours = (pod.spec.scheduler_name or wellknown.SCHEDULER_NAMES[0]) in self.scheduler_names
         if not ours and not task.node:

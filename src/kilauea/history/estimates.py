@@ -16,13 +16,33 @@ MOST = 200
 _VARIABLE = re.compile(r"(?:[-_.]|^)(?=[a-z]*[0-9])[0-9a-z]{1,16}(?=$|[-_.])|[0-9]+")
 
 
+STEPS = 20
+"""Run times in an estimate."""
+
+
 class Estimate(NamedTuple):
-    """Quantiles of whole run times, in microseconds, and of how many runs they are."""
+    """The run times of pods that are like one, in microseconds.
+
+    Attributes:
+        low: one of ten ends before.
+        middle: half of them end before.
+        high: nine of ten end before.
+        runs: of how many ended runs this is.
+        times: `STEPS` run times that are equally likely, the shortest first.
+    """
 
     low: int
     middle: int
     high: int
     runs: int
+    times: tuple[int, ...] = ()
+
+
+class _Run(NamedTuple):
+    """A run: how long it took, in microseconds, or has taken up to now, and whether it has ended."""
+
+    time: int
+    ended: bool
 
 
 def pattern_of(name: str) -> str:
@@ -32,24 +52,31 @@ def pattern_of(name: str) -> str:
 
 @dataclass
 class RunTimes:
-    """Run times of ended pods, by what their jobs have in common.
+    """Run times of pods, by what their jobs have in common.
 
     A pod is like those of the same user, name pattern, task and size; else like those of the same name pattern; else
-    like those of the same queue, user and size.
+    like those of the same queue, user and size. Pods that still run count as well, as ones that take longer than they
+    have up to now: without them, long runs would be missing until they end.
     """
 
-    _times: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+    _runs: dict[tuple[str, ...], list[_Run]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, jobs: Iterable[tuple[JobRecord, Sequence[PodRecord]]]) -> RunTimes:
-        """The run times of jobs, in the order of their submission."""
+    def of(cls, jobs: Iterable[tuple[JobRecord, Sequence[PodRecord]]], now: int | None = None) -> RunTimes:
+        """The run times of jobs, in the order of their submission.
+
+        Args:
+            jobs: the jobs and their pods.
+            now: the time, in microseconds since 1970; None to leave out pods that still run.
+        """
         found = cls()
         for job, pods in jobs:
             for pod in pods:
-                if pod.bound is None or pod.ended is None or pod.state not in (SUCCEEDED, FAILED):
+                run = _run(pod, now)
+                if run is None:
                     continue
                 for key in _keys(job.namespace, job.title or job.name, job.user, pod.queue, pod.task, pod.resources):
-                    found._times.setdefault(key, []).append(pod.ended - pod.bound)
+                    found._runs.setdefault(key, []).append(run)
         return found
 
     def estimate(
@@ -62,7 +89,7 @@ class RunTimes:
         resources: dict[str, int],
         elapsed: int = 0,
     ) -> Estimate | None:
-        """Quartiles of how long pods like this one run; None if too few are known.
+        """The run times of pods like this one; None if too few are known.
 
         Args:
             namespace: of the job.
@@ -74,10 +101,21 @@ class RunTimes:
             elapsed: microseconds that it has run; only runs that took longer count.
         """
         for key in _keys(namespace, name, user, queue, task, resources):
-            times = sorted(time for time in self._times.get(key, ())[-MOST:] if time > elapsed)
-            if len(times) >= LEAST:
-                return Estimate(_quantile(times, 0.1), _quantile(times, 0.5), _quantile(times, 0.9), len(times))
+            runs = [run for run in self._runs.get(key, ()) if run.time > elapsed][-MOST:]
+            ended = sum(run.ended for run in runs)
+            if ended >= LEAST:
+                low, middle, high = _quantiles(runs, (0.1, 0.5, 0.9))
+                times = _quantiles(runs, [(step + 0.5) / STEPS for step in range(STEPS)])
+                return Estimate(low, middle, high, ended, times)
         return None
+
+
+def _run(pod: PodRecord, now: int | None) -> _Run | None:
+    if pod.bound is None:
+        return None
+    if pod.ended is not None:
+        return _Run(pod.ended - pod.bound, True) if pod.state in (SUCCEEDED, FAILED) else None
+    return _Run(now - pod.bound, False) if now is not None else None
 
 
 def _keys(
@@ -93,6 +131,29 @@ def _keys(
     )
 
 
-def _quantile(times: Sequence[int], part: float) -> int:
-    """A quantile of sorted times: the value at the nearest rank."""
-    return times[min(len(times) - 1, int(part * len(times)))]
+def _quantiles(runs: Sequence[_Run], parts: Sequence[float]) -> tuple[int, ...]:
+    """Run times within which these parts of the runs end, after Kaplan and Meier (1958).
+
+    Runs that have not ended say only that they take longer. If the longest run is one of those, it is unknown when the
+    last ones end: each doubling of their time is taken to end half of them.
+
+    Args:
+        runs: at least one of them has ended.
+        parts: between 0 and 1, the smallest first.
+    """
+    left, lasting = len(runs), 1.0
+    steps: list[tuple[float, int]] = []
+    """The part that has ended, and when."""
+    for run in sorted(runs, key=lambda each: (each.time, not each.ended)):
+        if run.ended:
+            lasting *= (left - 1) / left
+            steps.append((1 - lasting, run.time))
+        left -= 1
+    last = max(run.time for run in runs)
+    found: list[int] = []
+    at = 0
+    for part in parts:
+        while at < len(steps) and steps[at][0] <= part:
+            at += 1
+        found.append(steps[at][1] if at < len(steps) else int(last * max(1.0, lasting / (1 - part))))
+    return tuple(found)

@@ -8,7 +8,7 @@ restart or a lost watch, adds what was missed and nothing else: known records co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import NamedTuple, TypeVar
@@ -18,6 +18,7 @@ import msgspec
 from kilauea.api.ports import Seen, Text, bytes_of
 from kilauea.api.wellknown import DEFAULT_QUEUE, GROUP_NAME, QUEUE_NAME
 from kilauea.history.facts import Runs, amounts_of, condition, declared_time, duration, last_states, why_waits
+from kilauea.history.packed import PackedPods
 from kilauea.history.records import (
     DELETED,
     EVICTED,
@@ -99,7 +100,7 @@ class Changes(NamedTuple):
 
     Attributes:
         listed: all objects that there are; None if nothing was listed.
-        seen: changes after that.
+        seen: changes after that; one without a text has a holder.
     """
 
     listed: Sequence[Text] | None
@@ -163,7 +164,7 @@ class Recording:
     kept: Kept = field(default_factory=Kept)
     seen: int = 0
     jobs: dict[str, JobRecord] = field(default_factory=dict)
-    pods: dict[str, PodRecord] = field(default_factory=dict)
+    pods: MutableMapping[str, PodRecord] = field(default_factory=dict)
     creators: dict[tuple[str, str, str], tuple[str, Sequence[str]]] = field(default_factory=dict)
     unreadable: int = 0
     """Objects that could not be read."""
@@ -189,6 +190,7 @@ class Recording:
         """Count the pods of jobs, and set apart the jobs that were deleted before their last pod."""
         self._deleted_jobs.update({uid: job for uid, job in self.jobs.items() if job.deleted is not None})
         self.jobs = {uid: job for uid, job in self.jobs.items() if job.deleted is None}
+        self.pods = PackedPods(self.pods)
         for pod in self.pods.values():
             self._running[pod.job] = self._running.get(pod.job, 0) + 1
 
@@ -207,22 +209,19 @@ class Recording:
         self._out = []
         evictions = [*self._untold, *evictions]
         self._evicted.update((each.uid, each) for each in evictions)
-        found = self._read(jobs, read_job)
-        for job, gone in found:
+        present = set()
+        for job, gone in self._read(jobs, read_job):
+            present.add(job.metadata.uid)
             self._job(job, gone, now, listed=jobs.listed is not None)
         if jobs.listed is not None:
-            self._missing_jobs({job.metadata.uid for job, _ in found}, now)
-        grouped = self._read(groups, read_group)
-        for group, gone in grouped:
+            self._missing_jobs(present, now)
+        present = set()
+        for group, gone in self._read(groups, read_group):
+            present.add(group.metadata.uid)
             self._group(group, gone, now, listed=groups.listed is not None)
         if groups.listed is not None:
-            self._missing_groups({group.metadata.uid for group, _ in grouped}, now)
-        shown = self._read(pods, read_pod)
-        for pod, gone, listed in self._with_held(shown, listed=pods.listed is not None):
-            if not self._hold(pod, gone, listed=listed):
-                self._pod(pod, gone, now, listed=listed)
-        if pods.listed is not None:
-            self._missing_pods({pod.metadata.uid for pod, _ in shown}, now)
+            self._missing_groups(present, now)
+        self._take_pods(pods, now)
         self._tell_evictions(evictions)
         self.seen = now
         out, self._out = self._out, []
@@ -420,11 +419,27 @@ class Recording:
         """True if pods are held until their group is seen, so that `take` is to be called again soon."""
         return bool(self._held)
 
-    def _with_held(self, shown: Sequence[tuple[Pod, bool]], *, listed: bool) -> list[tuple[Pod, bool, bool]]:
-        """Pods that were held, and those that are shown now; the newer state of a pod counts."""
-        newer = {pod.metadata.uid for pod, _ in shown}
-        held = [(each.pod, each.gone, each.listed) for uid, each in self._held.items() if uid not in newer]
-        return [*held, *((pod, gone, listed) for pod, gone in shown)]
+    def _take_pods(self, pods: Changes, now: int) -> None:
+        """Take pods that were held, and those that are shown now; the newer state of a pod counts."""
+        held = self._held_but(pods) if self._held else []
+        for pod, gone, listed in held:
+            if not self._hold(pod, gone, listed=listed):
+                self._pod(pod, gone, now, listed=listed)
+        present, listed = set(), pods.listed is not None
+        for pod, gone in self._read(pods, read_pod):
+            if listed:
+                present.add(pod.metadata.uid)
+            if not self._hold(pod, gone, listed=listed):
+                self._pod(pod, gone, now, listed=listed)
+        if listed:
+            self._missing_pods(present, now)
+
+    def _held_but(self, pods: Changes) -> list[tuple[Pod, bool, bool]]:
+        """Pods that were held, without those that are shown now."""
+        before = self.unreadable
+        newer = {pod.metadata.uid for pod, _ in self._read(pods, read_pod)}
+        self.unreadable = before  # they are read again
+        return [(each.pod, each.gone, each.listed) for uid, each in self._held.items() if uid not in newer]
 
     def _hold(self, pod: Pod, gone: bool, *, listed: bool) -> bool:
         """Hold a new pod for a while if its group was not seen yet: the watches of two kinds run apart."""
@@ -672,17 +687,26 @@ class Recording:
 
     # --- reading
 
-    def _read(self, changes: Changes, read: Callable[[bytes], T]) -> list[tuple[T, bool]]:
-        """The last state of each object, and whether it is gone."""
-        texts = [(bytes_of(text), False) for text in changes.listed or ()]
-        texts += [(seen.object, seen.type == "DELETED") for seen in last_states(changes.seen)]
-        out: list[tuple[T, bool]] = []
-        for text, gone in texts:
+    def _read(self, changes: Changes, read: Callable[[bytes], T]) -> Iterator[tuple[T, bool]]:
+        """The last state of each object, and whether it is gone.
+
+        One after another: a list may have a hundred thousand, which together would take hundreds of megabytes.
+        """
+        for text, gone in _texts(changes):
             try:
-                out.append((read(text), gone))
+                found = read(text)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 self.unreadable += 1
-        return out
+            else:
+                yield found, gone
+
+
+def _texts(changes: Changes) -> Iterator[tuple[bytes, bool]]:
+    """The last state of each object as text, and whether it is gone."""
+    for text in changes.listed or ():
+        yield bytes_of(text), False
+    for seen in last_states(changes.seen):
+        yield seen.object or (seen.holder.value if seen.holder is not None else b""), seen.type == "DELETED"
 
 
 def _remember(known: dict[K, T], key: K, value: T) -> None:

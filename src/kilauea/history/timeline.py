@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from kilauea.api.times import SECOND
 from kilauea.history.records import DELETED, EVICTED, FAILED, LOST, Event, JobRecord, PodRecord
 
@@ -30,6 +32,8 @@ _ORDER = (
     "Submitted Admitted Waiting Nominated Resized Bound Started Disturbed Evicted Restarted Succeeded Failed Deleted "
     "Lost Phase"
 ).split()
+APART = 10 * SECOND
+"""Microseconds by which an admission may be seen after the bind that it led to."""
 SHOWN_NODES = 4
 """Names of nodes in an entry."""
 
@@ -41,7 +45,7 @@ def timeline(job: JobRecord, pods: Iterable[PodRecord], events: Iterable[Event])
     found += _together("Bound", [(pod.bound, pod, "") for pod in pods if pod.bound is not None], "got a node")
     started = [(pod.started, pod, "") for pod in pods if pod.started is not None]
     found += _together("Started", started, "started")
-    events = list(events)
+    events = _admitted_before_binds(pods, events)
     told = {event.pod_uid for event in events if event.what == "Evicted"}
     for state, verb in (
         ("Succeeded", "succeeded"),
@@ -61,6 +65,22 @@ def timeline(job: JobRecord, pods: Iterable[PodRecord], events: Iterable[Event])
     if job.deleted is not None:
         found.append(Entry(job.deleted, "Deleted", "the job was deleted"))
     return sorted(found, key=lambda entry: (entry.time // SECOND, _ORDER.index(entry.what), entry.text))
+
+
+def _admitted_before_binds(pods: Sequence[PodRecord], events: Iterable[Event]) -> list[Event]:
+    """Events with the first admission before the binds that it led to.
+
+    The watches of groups and pods run apart from each other, and a pod group does not say when it was admitted: the
+    time of an admission is that at which it was seen, which may be after the bind.
+    """
+    out = list(events)
+    bind = min((pod.bound for pod in pods if pod.bound is not None), default=None)
+    seen = [(event.time, number) for number, event in enumerate(out) if event.what == "Admitted"]
+    if bind is not None and seen:
+        time, number = min(seen)
+        if bind < time < bind + APART:
+            out[number] = replace(out[number], time=bind)
+    return out
 
 
 def end_of(job: JobRecord, pods: Sequence[PodRecord]) -> int | None:

@@ -14,7 +14,7 @@ from kilauea.kubelet.environment import DEFAULTS, ConfigError, Lookup, PodFacts,
 from kilauea.kubelet.gpus import NoDevice
 from kilauea.kubelet.host import Host, Image
 from kilauea.kubelet.members import Member
-from kilauea.kubelet.names import container_id, container_log, pod_folder, pod_logs
+from kilauea.kubelet.names import container_id, container_log, pod_logs
 from kilauea.kubelet.volumes.manager import Prepared
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -31,11 +31,6 @@ def logs_of(data: Path, pod: Obj) -> Path:
     """Return the folder with the logs of a pod."""
     metadata = pod["metadata"]
     return pod_logs(data, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
-
-
-def termination_log(data: Path, uid: str, name: str, attempt: int) -> Path:
-    """Return the file of this machine to which a container writes why it ends."""
-    return pod_folder(data, uid) / "containers" / name / str(attempt)
 
 
 def facts_of(pod: Obj, host: Host) -> PodFacts:
@@ -77,7 +72,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
     devices = host.gpus.variables(pod, spec)
     variables = {**DEFAULTS, **image.environment, "HOSTNAME": name, **given, **devices}
     command, arguments = command_of(spec, given)
-    argv = [*(command or image.command), *arguments]
+    argv = [*command, *arguments] if command else [*image.command, *(arguments or image.arguments)]
     if not argv:
         words = f"Error: no command specified: container {member.name} needs a command, as its image has none"
         raise ConfigError(words)
@@ -91,6 +86,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         argv=argv,
         log=container_log(logs_of(host.data, pod), member.name, attempt),
         root=image.root,
+        image=image.name,
         environment=variables,
         working_dir=spec.get("workingDir") or image.working_dir,
         mounts=[*_own_mounts(pod, spec, attempt, mounts, host), *map(_optional, mounts), *_covers(image, host)],
@@ -176,10 +172,7 @@ def _own_mounts(pod: Obj, container: Obj, attempt: int, mounts: Sequence[Mount],
     path = container.get("terminationMessagePath") or TERMINATION_LOG
     found = []
     if path not in taken:
-        file = termination_log(host.data, pod["metadata"]["uid"], container["name"], attempt)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-        file.chmod(0o666)
+        file = host.terminations.make(pod["metadata"]["uid"], container["name"], attempt)
         found.append(Mount(path, str(file), optional=True))
     if host.network is not None and _HOSTS not in taken:
         found.append(Mount(_HOSTS, str(host.network.hosts_file(pod)), True, optional=True))
@@ -191,15 +184,17 @@ def _covers(image: Image, host: Host) -> list[Mount]:
 
     It comes last, as a volume may contain the folder.
     """
-    return [Mount(str(host.data), read_only=True, size=COVER_SIZE, optional=True)] if image.root is None else []
+    if image.root is not None or image.name:
+        return []
+    return [Mount(str(host.data), read_only=True, size=COVER_SIZE, optional=True)]
 
 
-def termination_message(data: Path, pod: Obj, container: Obj, attempt: int, failed: bool) -> str:
+def termination_message(host: Host, pod: Obj, container: Obj, attempt: int, failed: bool) -> str:
     """Return the message that a container has left: in its file, or else the end of its log if it wants that."""
-    file = termination_log(data, pod["metadata"]["uid"], container["name"], attempt)
+    file = host.terminations.path(pod["metadata"]["uid"], container["name"], attempt)
     text = _read_end(file, LONGEST_MESSAGE, first=True)
     if not text and failed and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-        log = container_log(logs_of(data, pod), container["name"], attempt)
+        log = container_log(logs_of(host.data, pod), container["name"], attempt)
         lines = _read_end(log, 2 * LONGEST_FALLBACK).splitlines()[-FALLBACK_LINES:]
         text = "\n".join(line.split(" ", 3)[-1] for line in lines)[-LONGEST_FALLBACK:]
     return text

@@ -64,7 +64,8 @@ class Container:
         attempt: how often it was restarted before.
         argv: the command and its arguments; the first is looked up in the container's PATH.
         log: file to which it is logged.
-        root: folder that is its file system; None for that of this machine.
+        root: folder that is its file system; None for that of its image, or of this machine if it has none.
+        image: name of its image, for a runtime that has some.
         environment: all its variables.
         working_dir: absolute path; the root folder if empty.
         mounts: what it sees beside its root, parents first.
@@ -85,6 +86,7 @@ class Container:
     argv: Sequence[str]
     log: Path
     root: Path | None = None
+    image: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     working_dir: str = ""
     mounts: Sequence[Mount] = ()
@@ -167,7 +169,7 @@ class ContainerRuntime(Protocol):
 
     @property
     def name(self) -> str:
-        """As nodes report it: `processes`."""
+        """As nodes report it: `processes` or `podman`."""
         ...
 
     @property

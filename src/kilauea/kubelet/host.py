@@ -14,6 +14,7 @@ from kilauea.api.ports import Api, Clock, Key, Obj, Record, View
 from kilauea.kubelet.container_runtime import ContainerError, ContainerRuntime, ContainerState
 from kilauea.kubelet.environment import service_variables
 from kilauea.kubelet.gpus import Gpus
+from kilauea.kubelet.termination_logs import TerminationLogs
 from kilauea.kubelet.volumes import Volumes
 
 COMPONENT = "kubelet"
@@ -24,22 +25,30 @@ class Image(NamedTuple):
     """The file system of an image on this machine, and what its containers have if the pod does not say it.
 
     Attributes:
-        root: folder; None for the file system of this machine.
+        root: folder; None for the file system of this machine, or for one that only the runtime knows.
         environment: variables.
-        command: the command.
+        command: the command; its entry point.
+        arguments: of that command.
         working_dir: where the command runs; empty for the root folder.
         id: as statuses have it.
+        name: as the runtime has it; empty for an image that the runtime does not know.
     """
 
     root: Path | None = None
     environment: Mapping[str, str] = {}
     command: Sequence[str] = ()
+    arguments: Sequence[str] = ()
     working_dir: str = ""
     id: str = ""
+    name: str = ""
 
 
 class Images(Protocol):
     """The images of this machine."""
+
+    async def pull(self, name: str, policy: str) -> None:
+        """Make an image present, by a policy of Kubernetes; `find` tells if that failed."""
+        ...
 
     def find(self, name: str) -> Image:
         """Return an image.
@@ -93,6 +102,7 @@ class Host:
         server: address and port of the API server.
         network: addresses of pods; None if they have that of the node.
         hostname: the name of this machine.
+        terminations: the files to which containers write why they end.
         states: runs of containers that the runtime knows, by their ids.
     """
 
@@ -109,6 +119,11 @@ class Host:
     network: Network | None = None
     hostname: str = field(default_factory=socket.gethostname)
     states: dict[str, ContainerState] = field(default_factory=dict)
+    terminations: TerminationLogs = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the files of earlier processes."""
+        self.terminations = TerminationLogs(self.data / "kubelet" / "termination")
 
     def node(self, pod: Obj) -> Obj:
         """The node of a pod; empty if it has been deleted."""

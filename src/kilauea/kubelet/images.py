@@ -88,6 +88,9 @@ class MappedImages:
         self._mappings = self._mappings or [Mapped("*", HOST)]
         self._host = {name: variables[name] for name in _KEPT if name in variables}
 
+    async def pull(self, name: str, policy: str) -> None:
+        """Nothing is pulled."""
+
     def find(self, name: str) -> Image:
         """Return an image.
 

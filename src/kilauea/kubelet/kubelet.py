@@ -101,6 +101,9 @@ class Kubelet:
         for uid in self._host.volumes.pods():
             if uid not in uids:
                 self._host.volumes.remove(uid)
+        for uid in self._host.terminations.pods():
+            if uid not in uids:
+                self._host.terminations.release(uid)
         every = {pod["metadata"]["uid"] for node in self._nodes for pod in self._cache.indexed(PODS, NODE_NAME, node)}
         for folder in (self._host.data / "pods").glob("*_*_*"):
             if folder.name.rpartition("_")[2] not in every:
@@ -130,7 +133,9 @@ class Kubelet:
             self._remove_logs(pod)
 
     def _remove_logs(self, pod: Obj) -> None:
-        remove_later(logs_of(self._host.data, pod))
+        folder = logs_of(self._host.data, pod)
+        if folder.exists():  # a container that prints nothing has none
+            remove_later(folder)
 
     def _begin(self, pod: Obj, found: list[ContainerState]) -> None:
         """Give a pod a worker."""

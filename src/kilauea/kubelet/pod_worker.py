@@ -220,7 +220,7 @@ class PodWorker:
 
     def _end(self, member: Member, state: ContainerState) -> None:
         failed = state.exit_code != 0
-        message = termination_message(self._host.data, self.pod, member.spec, state.attempt, failed)
+        message = termination_message(self._host, self.pod, member.spec, state.attempt, failed)
         member.end(state, message)
 
     def _check_end(self, now: int) -> None:
@@ -397,6 +397,7 @@ class PodWorker:
         uid = self.pod["metadata"]["uid"]
         self._host.volumes.remove(uid)
         self._host.gpus.release(uid)
+        self._host.terminations.release(uid)
         if self._host.network is not None:
             self._host.network.release(uid)
 

@@ -38,7 +38,9 @@ class Starter:
             volumes: of the pod.
             now: microseconds since 1970.
         """
-        image = self._image(pod, member, now)
+        name = member.spec.get("image") or ""
+        await self._host.images.pull(name, member.spec.get("imagePullPolicy") or "IfNotPresent")
+        image = self._image(pod, member, name, now)
         if image is None:
             return False
         attempt = member.next_attempt()
@@ -59,8 +61,7 @@ class Starter:
         self._host.event(pod, "Started", "Container started")
         return True
 
-    def _image(self, pod: Obj, member: Member, now: int) -> Image | None:
-        name = member.spec.get("image") or ""
+    def _image(self, pod: Obj, member: Member, name: str, now: int) -> Image | None:
         try:
             image = self._host.images.find(name)
         except ContainerError as error:

@@ -181,8 +181,8 @@ class Run:
     def _run(self, now: int, **others: Any) -> None:
         """Begin a run."""
         ready = not self._probe_delay()
-        begun = ready or not self.container.get("startupProbe")
-        self._set({"running": {"startedAt": second_text(now)}}, ready=ready, started=begun, **others)
+        is_started = ready or not self.container.get("startupProbe")
+        self._set({"running": {"startedAt": second_text(now)}}, ready=ready, started=is_started, **others)
 
     def _is_over(self, now: int) -> bool:
         """True if the time that it runs is over."""

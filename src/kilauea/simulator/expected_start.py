@@ -6,6 +6,10 @@ The cluster is that of the scenario. Every second that changes something has a c
 goes on to the next end of a pod. If all run times are known and true and nothing else comes, the group starts then and
 not at any other time: it is the same engine with the same configuration.
 
+Where run times are known as a range only, the engine is played forward several times, each time with other run times
+that are as likely. The start is the middle of those of the plays, and eight of ten lie in the range. That is not the
+start with each run time at its middle: what waits for any of many jobs to end starts when the first one does.
+
 Pods that would be created later (by a Job of Kubernetes that has more completions than pods, by a job flow) are not
 foreseen.
 """
@@ -13,8 +17,12 @@ foreseen.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -30,8 +38,15 @@ from kilauea.simulator.claims import released
 from kilauea.simulator.cluster import SimulatedCluster
 from kilauea.simulator.scenario import ENDED, Scenario
 
+PLAYS = 20
+"""Plays with different run times, besides the one in which each is at its middle."""
+COMMON = 0.5
+"""Part of the variance of run times that is common to all groups of a play."""
 MOST_CYCLES = 3000
 """Cycles after which the start is too far away to be told."""
+ALL_CYCLES = 9000
+"""Cycles of all plays together, after which no further one begins."""
+_NORMAL = NormalDist()
 OVERDUE = SECOND
 """Microseconds in which a pod ends whose time is over."""
 
@@ -44,12 +59,19 @@ class Forecast(NamedTuple):
         likely: when it will probably end.
         latest: it will hardly end after.
         source: where this is from, in words.
+        times: run times that are equally likely, the shortest first; none if only the three above are known.
     """
 
     earliest: int
     likely: int
     latest: int
     source: str
+    times: tuple[int, ...] = ()
+
+    def at(self, part: float) -> int:
+        """The run time within which this part of such pods ends, between 0 and 1."""
+        times = self.times or (self.earliest, self.likely, self.likely, self.latest)
+        return times[min(len(times) - 1, int(part * len(times)))]
 
 
 Forecasts = Callable[[Pod, int | None], Forecast | None]
@@ -103,26 +125,57 @@ def expected_start(
         forecasts: how long pods run.
         enough: returns True when no more time may be spent.
     """
-    likely = _Play(scenario, group, forecasts, 1, enough).run()
-    if likely.time is None or not likely.uncertain:
+    likely = _Play(scenario, group, forecasts, None, enough).run()
+    if not likely.uncertain:
         return likely.result(likely.time, likely.time)
-    early = _Play(scenario, group, forecasts, 0, enough).run()
-    late = _Play(scenario, group, forecasts, 2, enough).run()
-    times = [each for each in (early.time, likely.time, late.time) if each is not None]
-    return likely.result(min(times), max(times) if late.time is not None else None)
+    plays = [likely]
+    cycles = likely.cycles
+    for number in range(PLAYS):
+        play = _Play(scenario, group, forecasts, number, enough).run()
+        cycles += play.cycles
+        if play.cut or cycles > ALL_CYCLES:
+            break
+        plays.append(play)
+    plays.sort(key=lambda play: math.inf if play.time is None else play.time)
+    early, middle, late = (plays[int(part * len(plays))] for part in (0.1, 0.5, 0.9))
+    return middle.result(early.time, late.time)
+
+
+@lru_cache(maxsize=4096)
+def _parts(group: str) -> tuple[float, ...]:
+    """The places of the run times of a group in their range, from 0 to 1, play by play.
+
+    Run times of jobs that run side by side are not independent: many are alike in what no key of the history knows.
+    So a part of the variance is common to all groups of a play (a Gaussian copula), and the rest is each group's own.
+    """
+    both = zip(_normal(""), _normal(group), strict=True)
+    return tuple(_NORMAL.cdf(math.sqrt(COMMON) * shared + math.sqrt(1 - COMMON) * own) for shared, own in both)
+
+
+def _normal(name: str) -> list[float]:
+    """Values of a normal distribution, one for each play: each part of the distribution has its turn once."""
+    return [_NORMAL.inv_cdf((place + 0.5) / PLAYS) for place in _order(name)]
+
+
+def _order(name: str) -> list[int]:
+    """The plays in another order for each name."""
+    return sorted(range(PLAYS), key=lambda play: blake2b(f"{name} {play}".encode(), digest_size=8).digest())
 
 
 @dataclass
 class _Play:
-    """One run of the engine, with the early, likely or late ends of pods."""
+    """One run of the engine: number `which` of those with different run times, or that with the likely ones."""
 
     scenario: Scenario
     group: str
     forecasts: Forecasts
-    which: Literal[0, 1, 2]
+    which: int | None
     enough: Callable[[], bool]
     time: int | None = None
     uncertain: bool = False
+    cut: bool = False
+    """True if no more time might be spent."""
+    cycles: int = 0
     _verdict: Literal["starts", "unknown", "never", "far"] = "far"
     _ends: list[tuple[int, str, str]] = field(default_factory=list)
     """A heap of ends: the time, the pod, its uid."""
@@ -139,9 +192,12 @@ class _Play:
             if isinstance(obj, Pod) and obj.spec.node_name and not _has_ended(obj):
                 bound = _bound(obj, scenario.now)
                 self._expect(obj, bound, scenario.now, state)
-        backoff, cycles = NO_BACKOFF, 0
-        while cycles < MOST_CYCLES and not self.enough():
-            cycles += 1
+        backoff = NO_BACKOFF
+        for _ in range(MOST_CYCLES):
+            if self.enough():
+                self.cut = True
+                return self
+            self.cycles += 1
             now = cluster.now
             plan = scenario.decide(state, now=now, brief=True, backoff=backoff.at(now - scenario.now))
             backoff = plan.backoff or backoff
@@ -193,7 +249,8 @@ class _Play:
         self._unknown.pop(pod.key, None)
         self.uncertain |= found.earliest != found.latest
         self._sources[pod.key] = found.source
-        end = bound + found[self.which]
+        number = self.which
+        end = bound + (found.likely if number is None else found.at(_parts(group)[number]))
         if now is not None:
             end = max(end, now + OVERDUE)
         heapq.heappush(self._ends, (end, pod.key, pod.metadata.uid or ""))

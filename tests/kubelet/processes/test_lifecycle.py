@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,8 @@ def test_a_container_outlives_its_client_and_its_end_is_not_lost(tmp_path: Path,
             stays = await opened.start(container(tmp_path, "sleep", "1000", id="stays"))
             await opened.start(container(tmp_path, "sh", "-c", "sleep 0.1; exit 5", id="ends"))
             await opened.close()
-            record = tmp_path / "processes/containers/ends.json"
-            await until(lambda: '"exited"' in record.read_text())
+            states = tmp_path / "processes/containers/states"
+            await until(lambda: '"exited"' in states.read_text())
             assert is_alive(stays.pid)
             ends, found = await opened.open()
             assert (ends.id, ends.state, ends.exit_code) == ("ends", "exited", 5)
@@ -122,6 +123,37 @@ def test_when_the_supervisor_is_killed_its_containers_end_and_that_is_told(
             await until(lambda: not is_alive(state.pid))
             assert opened.supervisor != old
             assert (await run(opened, container(tmp_path, "true", id="two"))).exit_code == 0
+
+    asyncio.run(story())
+
+
+def test_when_the_supervisor_is_killed_while_no_client_is_there_its_containers_end(
+    tmp_path: Path, isolation: Isolation
+) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            state = await opened.start(container(tmp_path, "sleep", "1000"))
+            supervisor = opened.supervisor
+            await opened.close()
+            os.kill(supervisor, signal.SIGKILL)
+            await until(lambda: not is_alive(state.pid))
+            [found] = await opened.open()
+            assert (found.state, found.reason) == ("exited", "ContainerStatusUnknown")
+
+    asyncio.run(story())
+
+
+def test_a_container_that_prints_nothing_has_no_log(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            silent, speaks = container(tmp_path, "true", id="silent"), container(tmp_path, "echo", "hi", id="speaks")
+            for each in (silent, speaks):
+                assert (await run(opened, each)).exit_code == 0
+            assert (silent.log.exists(), logged(speaks)) == (False, ["hi"])
+            (tmp_path / "file").touch()
+            wanted = replace(container(tmp_path, "true", id="nowhere"), log=tmp_path / "file/0.log")
+            with pytest.raises(ContainerError, match=r"cannot write the log of the container at .*: Not a directory"):
+                await opened.start(wanted)
 
     asyncio.run(story())
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kilauea.kubelet.container_runtime import ContainerError, Mount
-from support.containers import container, logged, run, runtime
+from support.containers import container, logged, run, runtime, until
 
 
 def test_a_container_sees_its_own_processes_and_host_name(tmp_path: Path) -> None:
@@ -22,6 +22,26 @@ def test_a_container_sees_its_own_processes_and_host_name(tmp_path: Path) -> Non
             assert (number, name) == ("1", "worker-0")
             assert int(count) < 5
             assert socket.gethostname() != "worker-0"
+
+    asyncio.run(story())
+
+
+def test_a_folder_is_used_again_only_if_its_container_has_left_it_as_it_was(tmp_path: Path) -> None:
+    scripts = {"a": "true", "b": "chmod 700 /", "c": "touch /kilauea-test", "d": "touch /tmp/x", "e": "chown 1:1 /tmp"}
+
+    async def story() -> None:
+        async with runtime(tmp_path, "namespaces") as opened:
+            if any("read-only" in text for text in opened.limitations) or os.geteuid() != 0:
+                pytest.skip("this machine does not permit overlays, or only those of users")
+            for id, script in scripts.items():
+                await run(opened, container(tmp_path, "sh", "-c", script, id=id))
+                await opened.remove(id)
+            await asyncio.sleep(1.1)  # for which folders rest
+            wanted = container(tmp_path, "sh", "-c", "ls -A /tmp; stat -c %a:%u / /tmp; ls /kilauea-test", id="later")
+            await run(opened, wanted)
+            assert logged(wanted) == ["755:0", "1777:0"]
+            scratch = tmp_path / "processes/scratch"
+            await until(lambda: len(os.listdir(scratch)) == 1)
 
     asyncio.run(story())
 

@@ -11,6 +11,7 @@ import pytest
 
 from kilauea.kubelet.container_runtime import Container, ContainerError
 from kilauea.kubelet.processes.runtime import Isolation
+from kilauea.kubelet.processes.supervisor.executions import told_by
 from support.containers import container, exit_of, logged, output_of, processes_of, read_until, runtime, until
 
 
@@ -125,3 +126,17 @@ def test_one_who_does_not_read_does_not_hold_up_the_container(tmp_path: Path, is
 
 def _with_input(wanted: Container) -> Container:
     return replace(wanted, stdin=True, stdin_once=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "pid", "failure"),
+    [
+        (b"", 0, b""),
+        (b"17\n", 17, b""),
+        (b'{"reason": "x 1"}', 0, b'{"reason": "x 1"}'),
+        (b'17\n{"reason": "x 1"}', 17, b'{"reason": "x 1"}'),
+        (b'{"reason": "x 1"}17\n', 17, b'{"reason": "x 1"}'),
+    ],
+)
+def test_the_failure_of_a_command_may_be_told_before_its_process_id(text: bytes, pid: int, failure: bytes) -> None:
+    assert told_by(text) == (pid, failure)

@@ -191,3 +191,25 @@ def test_events_that_follow_the_first_ones_gather_into_one_batch() -> None:
             return sizes
 
         assert world.run(test()) == [1, 4]
+
+
+def test_a_watch_that_gathers_events_keeps_up_with_many_large_ones() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> int:
+            seen = 0
+
+            async def listen() -> None:
+                nonlocal seen
+                async for batch in DirectClient(world.server, "tester", gather=1.0).watch(MAPS, version):
+                    seen += sum(each.type == "ADDED" for each in batch)
+
+            version = str(world.store.revision)
+            world.start(listen())
+            for number in range(1000):
+                metadata = {"name": f"m{number}", "namespace": "default"}
+                await world.calm.create(MAPS, "default", {"metadata": metadata, "data": {"text": "x" * 3000}})
+            await asyncio.sleep(2.5)
+            return seen
+
+        assert world.run(test()) == 1000

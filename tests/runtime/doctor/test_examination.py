@@ -196,6 +196,9 @@ class Broken(DirectTransport):
             "tls-server-name",
         ),
         (ApiError(401, "Unauthorized", "Unauthorized"), "renew users[].user"),
+        (ApiError(400, "BadRequest", "Client sent an HTTP request to an HTTPS server."), "use https:// in"),
+        (ApiError(404, "NotFound", "404 page not found"), "the address of an API server"),
+        (ApiError(503, "ServiceUnavailable", "etcd is away"), "log of the API server"),
     ],
 )
 def test_without_an_answer_the_reason_and_the_fix_are_all_that_is_said(
@@ -205,6 +208,57 @@ def test_without_an_answer_the_reason_and_the_fix_are_all_that_is_said(
     assert [(each.name, each.status) for each in found] == [("server", "error")]
     assert str(error) in found[0].findings[0].message
     assert fix in found[0].findings[0].fix
+
+
+class Page(DirectTransport):
+    """A server of something else, which answers everything with the same page."""
+
+    def __init__(self, page: bytes) -> None:
+        self._page = page
+
+    async def request(self, *args: Any) -> Answer:
+        """The page."""
+        return Answer(200, {}, self._page)
+
+
+@pytest.mark.parametrize("page", [b"<html>Welcome</html>", b"[]", b'{"status": "up"}', b""])
+def test_a_server_that_is_no_api_server_is_an_error_that_shows_its_answer(patient: Patient, page: bytes) -> None:
+    found = patient.api.run(examine(Page(page), "https://h", 0))
+    assert [(each.name, each.status) for each in found] == [("server", "error")]
+    assert page.decode() in found[0].findings[0].message
+    assert "the address of an API server" in found[0].findings[0].fix
+
+
+class Faulty(DirectTransport):
+    """A server that fails for one kind."""
+
+    def __init__(self, inner: DirectTransport, plural: str) -> None:
+        self._inner, self._plural = inner, plural
+
+    async def request(self, method: str, target: str, *args: Any) -> Answer:
+        """Answer, but for that kind."""
+        if target.partition("?")[0].endswith(f"/{self._plural}"):
+            raise ApiError(500, "InternalError", "its store is broken")
+        return await self._inner.request(method, target, *args)
+
+
+@pytest.mark.parametrize(
+    ("plural", "checks"),
+    [
+        ("deployments", {"components", "installations", "rights"}),
+        ("queues", {"names"}),
+        ("customresourcedefinitions", {"definitions"}),
+    ],
+)
+def test_a_kind_that_the_server_fails_to_give_is_skipped_and_not_called_a_right_that_lacks(
+    patient: Patient, plural: str, checks: set[str]
+) -> None:
+    found = patient.api.run(examine(Faulty(DirectTransport(patient.api.server, "doctor"), plural), "https://h", 0))
+    skipped = {each.name: each.findings for each in found if each.status == "skipped"}
+    assert set(skipped) == checks
+    for findings in skipped.values():
+        assert [(each.object.lower(), each.message) for each in findings] == [(plural, "its store is broken")]
+        assert "grant" not in findings[0].fix
 
 
 # --- definitions
@@ -296,6 +350,7 @@ def test_what_the_user_may_not_read_is_skipped_and_what_is_missing_is_named(pati
     found = patient.checks()
     assert found["definitions"].status == "skipped"
     assert found["webhooks"].status == "skipped"
+    assert {found[name].status for name in ("installations", "rights", "names")} == {"skipped"}
     assert "list on customresourcedefinitions" in found["definitions"].findings[0].fix
     assert "create jobs.batch.volcano.sh" in {each.value for each in found["user"].findings}
     rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]

@@ -63,6 +63,20 @@ def test_a_pod_of_openb_runs_from_when_it_was_scheduled() -> None:
     assert (job.duration, job.queue, job.preemptable, job.tasks[0].models) == (250 * SECOND, "offline", True, ("T4",))
 
 
+def test_instances_of_recommendation_services_last_from_the_start_or_to_the_end_of_the_trace() -> None:
+    found = trace(
+        "instance_sn,app_name,cpu_request,gpu_request,memory_request,creation_time,deletion_time\n"
+        "instance_0,app_0,12,1,120.5,,\n"
+        "instance_1,app_1,8,0,16.0,475.0,500.0\n"
+    )
+    assert found.format == "dlrm"
+    first, second = found.jobs
+    assert (first.submit, first.duration, first.queue) == (0, 31 * 86_400 * SECOND, "app-0")
+    assert first.tasks[0].requests == (("cpu", "12"), ("memory", "123392Mi"), ("nvidia.com/gpu", "1"))
+    assert (second.submit, second.duration, second.preemptable) == (475 * SECOND, 25 * SECOND, False)
+    assert "nvidia.com/gpu" not in dict(second.tasks[0].requests)
+
+
 def test_processors_of_a_log_become_pods_of_the_size_of_a_node() -> None:
     found = trace(SWF)
     [job] = found.jobs
@@ -214,6 +228,11 @@ def test_what_is_strange_is_told(text: str, words: str) -> None:
             b"submit,duratoin\n0,1\n", "no column duration; did you mean 'duratoin'?", id="a column is missing"
         ),
         pytest.param(b"submit,duration,submit\n0,1,2\n", 'column "submit" is there twice', id="a column twice"),
+        pytest.param(
+            b"name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1,1,1,1\n",
+            "it is not known when they came and how long they ran",
+            id="pods without times",
+        ),
         pytest.param(b"\xff\xfe\x00", "not UTF-8 text", id="no text"),
         pytest.param(b"submit,duration\n-5,-5\n", "no line describes a job", id="no line can be used"),
     ],
@@ -234,8 +253,24 @@ def test_virtual_clusters_of_philly_become_nodes_and_queues(tmp_path: Path) -> N
     assert findings == ()
 
 
+def test_nodes_of_spot_instances_have_memory_by_their_cores(tmp_path: Path) -> None:
+    file = tmp_path / "spot.csv"
+    file.write_text("gpu_model,gpu_capacity_num,cpu_num,node_name\nA10,4,192,0\n,0,8,1\n")
+    objects, findings = read_nodes(str(file))
+    nodes = [obj for obj in objects if isinstance(obj, Node)]
+    assert [obj.name for obj in nodes] == ["node-0", "node-1"]
+    assert nodes[0].status is not None
+    assert nodes[0].status.allocatable == {"pods": "110", "cpu": "192", "memory": "1536Gi", "nvidia.com/gpu": "4"}
+    assert "8Gi for a core" in findings[0]
+
+
 def test_the_shared_traces_are_read_as_a_whole(shared: Path) -> None:
-    counts = {"openb_pods_default": 8152, "philly_jobs_2017-10": 47192, "muri_400_jobs": 400}
+    counts = {
+        "openb_pods_default": 8152,
+        "philly_jobs_2017-10": 47192,
+        "muri_400_jobs": 400,
+        "dlrm_2025_instances": 16176,
+    }
     for name, count in counts.items():
         found = read_trace(str(shared / "data" / f"{name}.csv.gz"))
         assert len(found.jobs) + found.left_out == count

@@ -134,6 +134,35 @@ def test_a_gang_runs_whole_and_its_group_says_so(live: Live) -> None:
     assert live.reasons("Pod", "train-0") == ["Scheduled"]
 
 
+@pytest.mark.parametrize(("first", "last"), [(0.3, 1.2), (1.2, 2.5)])
+def test_a_gang_whose_pods_start_within_seconds_costs_two_writes_of_its_group(
+    live: Live, first: float, last: float
+) -> None:
+    live.start()
+    live.wait(3)
+    before = live.wire.count("PATCH", "/podgroups/train")
+    live.group("train", 4, pods=0)
+    live.wait(0.5)
+    for number in range(4):
+        live.pod(f"train-{number}", group="train")
+    live.wait(first)
+    live.phase("train-0", "Running")
+    live.wait(last - first)
+    for number in range(1, 4):
+        live.phase(f"train-{number}", "Running")
+    live.wait(10)
+    assert live.get(GROUPS_OF_PODS, "train")["status"]["running"] == 4
+    assert live.wire.count("PATCH", "/podgroups/train") - before == 2  # admitted, and running with all its pods
+
+
+def test_a_gang_whose_pods_take_long_to_start_says_that_it_is_placed_meanwhile(live: Live) -> None:
+    live.start()
+    live.group("train", 2)
+    live.wait(5)
+    status = live.get(GROUPS_OF_PODS, "train")["status"]
+    assert (status["phase"], status.get("running", 0)) == ("Running", 0)
+
+
 def test_statuses_of_groups_are_written_while_the_binds_of_others_never_stop(live: Live) -> None:
     live.node("large", cpu="400")
     names = [f"train-{number:02}" for number in range(16)]
@@ -359,6 +388,7 @@ def test_a_configuration_that_cannot_be_used_leaves_the_last_good_one(preempting
     live.group("more", 1)
     live.wait(2)
     assert live.node_of("more-0") == "n2", "the last good configuration still places"
+    live.wait(3)  # until its group says so
     Path(live.conf).write_text(PREEMPTING + "# changed\n")
     live.wait(2)
     assert live.figure("kilauea_scheduler_configuration_valid") == 1

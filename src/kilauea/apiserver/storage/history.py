@@ -31,7 +31,7 @@ class Retention:
 
     seconds: float = 300.0
     revisions: int = 1000
-    size: int = 256 << 20
+    size: int = 128 << 20
 
 
 class Ring:

@@ -27,6 +27,8 @@ SIGNALLED = 128
 DEFAULT_GRACE = 30
 GOODBYE_SECONDS = 0.05
 """Time for connections that were in use to close, before the event loop ends."""
+AGAIN_SECONDS = 0.5
+"""Seconds within which the same signal is the first one again."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -70,6 +72,8 @@ async def stream(access: Access, job: Streamed, printer: Printer) -> int:
 class Interrupts:
     """Signals to this command: the first ends the job, the second leaves at once.
 
+    `timeout` sends a signal to a process and then to its group, so that it comes twice: that counts once.
+
     Attributes:
         number: of the signal that ended the job; 0 for none.
     """
@@ -78,6 +82,9 @@ class Interrupts:
         self._printer = printer
         self._came = asyncio.Event()
         self._name = ""
+        self._first = 0.0
+        self._asked = False
+        """True once the cluster knows that the job is to end."""
         self.number = 0
 
     @contextmanager
@@ -94,10 +101,14 @@ class Interrupts:
                 loop.remove_signal_handler(number)
 
     def _take(self, number: int) -> None:
+        now = asyncio.get_running_loop().time()
         if self._came.is_set():
-            os.write(2, f"Left at once; {self._name or 'the job'} may still be ending.\n".encode())
+            if number == self.number and now < self._first + AGAIN_SECONDS:
+                return
+            how = "may still be ending" if self._asked else "was not told to end, scancel does that"
+            os.write(2, f"Left at once; {self._name or 'the job'} {how}.\n".encode())
             os._exit(SIGNALLED + number)  # a writer may wait for a terminal that is stopped
-        self.number = number
+        self.number, self._first = number, now
         self._came.set()
 
     async def end(self, api: Api, job: Obj) -> None:
@@ -112,6 +123,7 @@ class Interrupts:
         self._came.set()
         await self._printer.error(f"{self._name}: {self._words(job)}")
         await end_job(api, job)
+        self._asked = True
 
     def _words(self, job: Obj) -> str:
         pod = job["spec"]["tasks"][0]["template"]["spec"]

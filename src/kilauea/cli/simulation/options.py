@@ -53,7 +53,7 @@ OPTIONS = (
         "--trace",
         required=True,
         metavar="FILE",
-        help="Jobs: CSV, Standard Workload Format, openb, Philly, Muri, exported history; - is standard input.",
+        help="Jobs: CSV, Standard Workload Format, openb, Philly, Muri, DLRM, exported history; - is standard input.",
     ),
     click.option(
         "--nodes",

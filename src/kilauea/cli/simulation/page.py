@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from kilauea.cli.simulation.charts import Bar, Line, bar_chart, line_chart
+from kilauea.cli.simulation.charts import PATTERNS, STYLE, Bar, Line, bar_chart, line_chart
 from kilauea.cli.simulation.figures import Json, duration, mean, number, percent, resources, short
 from kilauea.cli.simulation.tables import report_lines
 
 MOST_QUEUES = 12
 """Queues that are plotted, those with the most jobs first."""
-STYLE = """
+PAGE_STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:1320px;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}
 pre{background:#f5f5f2;padding:1rem;overflow-x:auto;font-size:13px;line-height:1.35}
 main{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));gap:1rem 2rem}
 figure{margin:0}figcaption{font-weight:600;margin-bottom:.3rem}svg{width:100%;height:auto;display:block}
-svg text{font-size:11px;fill:#444}.grid{stroke:#ddd}
+svg text{font-size:11px;fill:#444}.grid{stroke:#ddd}.hatch{stroke:#fff;stroke-width:1.4;fill:none}
 figure ul{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:0;margin:.3rem 0 0;font-size:13px}
-figure li span{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}
+figure li{display:flex;align-items:center;gap:.45em}figure svg.key{width:28px;height:12px;flex:none}
 @media(prefers-color-scheme:dark){body{background:#16181a;color:#e6e6e6}pre{background:#222528}svg text{fill:#bbb}
-.grid{stroke:#3a3d40}}
+.grid{stroke:#3a3d40}.hatch{stroke:#16181a}}
 """
 
 
@@ -37,7 +37,7 @@ def page_of(report: Json) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body><h1>{escape(title)}</h1>\n"
+        f"<title>{escape(title)}</title><style>{PAGE_STYLE}{STYLE}</style></head>\n<body>{PATTERNS}<h1>{escape(title)}</h1>\n"
         f"<main>{''.join(_charts(configurations))}</main>\n<h2>Figures</h2><pre>{text}</pre>\n{notes}</body></html>\n"
     )
 

@@ -38,7 +38,7 @@ def _is_idle(figure: Figure, values: Sequence[float | None]) -> bool:
 
 def _about(report: Json) -> Iterator[str]:
     trace, settings = report["trace"], report["settings"]
-    left = f", {trace['left_out']} lines left out" if trace["left_out"] else ""
+    left = f", {trace['left_out']} line{'s' * (trace['left_out'] != 1)} left out" if trace["left_out"] else ""
     yield printable(
         f"trace {trace['source']} ({trace['format']}): {trace['jobs']:,} jobs, {trace['pods']:,} pods "
         f"over {duration(trace['span'])}{left}"

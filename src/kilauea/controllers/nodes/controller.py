@@ -8,7 +8,7 @@ from kilauea.api.kinds import LEASES, NODES, PODS
 from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, View
 from kilauea.api.times import SECOND
 from kilauea.controllers.nodes.eviction import lost, stay_left, taint_eviction, unready
-from kilauea.controllers.nodes.health import GRACE_SECONDS, last_heartbeat, readiness, taints, unknown
+from kilauea.controllers.nodes.health import GRACE_SECONDS, last_heartbeat, last_renewal, readiness, taints, unknown
 from kilauea.controllers.objects import condition_of, is_going, name_of, no_keys, own_key, spec_of, uid_of
 from kilauea.controllers.pods import is_finished
 
@@ -47,6 +47,16 @@ def _is_well(key: Key, view: View) -> bool:
     return bool(view.indexed(NODES, WELL, key.name))
 
 
+SETTLED = "settled"
+
+
+def _name_if_settled(node: Obj) -> str:
+    """An index: the name of a node about which there is nothing to do for as long as it is heard."""
+    if is_going(node) or not _name_if_well(node):
+        return ""
+    return name_of(node) if taints(node, "True", 0) == (spec_of(node).get("taints") or []) else ""
+
+
 EVERYWHERE = Key("", "")
 """Reconciled at the start: nodes may have been deleted while the controller was down, so that there is no event."""
 
@@ -60,7 +70,7 @@ class NodeLifecycleController:
 
     name = "node-lifecycle-controller"
     interests = (
-        Interest(NODES, own_key, indexes={WELL: _name_if_well}, always=(EVERYWHERE,)),
+        Interest(NODES, own_key, indexes={WELL: _name_if_well, SETTLED: _name_if_settled}, always=(EVERYWHERE,)),
         Interest(PODS, _keys_of_pod, indexes={NODE_NAME: node_of}, delay=ARRIVAL_SECONDS, unless=_is_well),
         Interest(LEASES, no_keys),
     )
@@ -72,12 +82,17 @@ class NodeLifecycleController:
         """Judge a node, and let pods go that have to."""
         if key == EVERYWHERE:
             return _without_any_node(view, now)
+        lease = view.get(LEASES, Key(LEASE_NAMESPACE, key.name))
+        renewed = last_renewal(lease)
+        if renewed and view.count_indexed(NODES, SETTLED, key.name):
+            patience = (renewed - now) / SECOND + GRACE_SECONDS
+            if patience > 0:  # most looks are of this kind: it is only time to see if the Lease was renewed
+                return Outcome(again=patience)
         node = view.get(NODES, key)
         if node is None:
             return _without_node(view, key.name, now)
         if is_going(node):
             return Outcome()
-        lease = view.get(LEASES, Key(LEASE_NAMESPACE, key.name))
         silence = (last_heartbeat(node, lease, self._since) - now) / SECOND + GRACE_SECONDS
         state = readiness(node) if silence > 0 else "Unknown"
         operations: list[Operation] = []

@@ -30,10 +30,13 @@ def last_heartbeat(node: Obj, lease: Obj | None, since: int) -> int:
     ready = condition_of(node, "Ready")
     if ready is not None and ready.get("status") != "Unknown" and ready.get("lastHeartbeatTime"):
         found.append(parse_time(ready["lastHeartbeatTime"]))
+    return max(*found, last_renewal(lease))
+
+
+def last_renewal(lease: Obj | None) -> int:
+    """The time at which a Lease was renewed, in microseconds since 1970; 0 if never."""
     renewed = spec_of(lease).get("renewTime") if lease is not None else None
-    if renewed:
-        found.append(parse_time(renewed))
-    return max(found)
+    return parse_time(renewed) if renewed else 0
 
 
 def readiness(node: Obj) -> str:

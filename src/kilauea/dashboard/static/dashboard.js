@@ -15,6 +15,18 @@ document.addEventListener("htmx:sse:error", () => state("lost", "connection lost
 document.addEventListener("htmx:error", () => state("lost", "connection lost: reload the page"));
 document.addEventListener("htmx:sse:close", () => state("lost", "connection lost: reload the page"));
 
+// What was asked for by a button is announced in a few words: not all of its text is read out.
+let asked = "";
+document.addEventListener("click", (event) => { asked = event.target.closest("button")?.getAttribute("hx-target") || ""; });
+document.addEventListener("htmx:after:swap", () => {
+  const said = document.getElementById("said"), shown = asked ? document.querySelector(asked) : null;
+  if (!said || !shown || !shown.classList.contains("content")) return;
+  const title = shown.closest("section")?.querySelector("h2")?.textContent || "";
+  said.textContent = "";
+  setTimeout(() => { said.textContent = `${title}: shown`; }, 100);
+  asked = "";
+});
+
 // Ages, as the server writes them.
 function age(seconds) {
   seconds = Math.max(0, Math.floor(seconds));
@@ -40,6 +52,12 @@ setInterval(() => {
 
 // Charts: the server's figures with the colours of the page.
 const charts = new Map();
+// Of axes of time: the distance of ticks in seconds, their text, and what is added where the year, day or minute begins.
+const CLOCK = [
+  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [1, ":{ss}", "\n{YYYY}-{MM}-{DD} {HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
+];
 function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -50,9 +68,9 @@ function options(element, unit) {
     height: 190,
     cursor: { y: false },
     scales: { y: { range: (chart, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-    axes: [{ ...axis }, { ...axis, size: 70, values: (chart, ticks) => ticks.map((tick) => text(tick, unit)) }],
+    axes: [{ ...axis, values: CLOCK }, { ...axis, size: 70, values: (chart, ticks) => ticks.map((tick) => text(tick, unit)) }],
     series: [
-      {},
+      { label: "time", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
       { label: "used", stroke: color("--used"), width: 2, points: { show: false }, fill: color("--used") + "22", value: (c, v) => text(v, unit) },
       { label: "deserved", stroke: color("--deserved"), width: 1.5, dash: [6, 4], points: { show: false }, value: (c, v) => text(v, unit) },
     ],

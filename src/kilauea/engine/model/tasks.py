@@ -21,12 +21,13 @@ from kilauea.api.core import (
 from kilauea.api.numa import DECISION, parse_decision
 from kilauea.api.times import parse_time
 from kilauea.engine.model import status
+from kilauea.engine.model.asked import AskedTable
 from kilauea.engine.model.claims.table import ClaimRef, claims_of_pod
 from kilauea.engine.model.devices import Record, record_of
 from kilauea.engine.model.kubernetes_groups import named_group, object_key, queue_in
-from kilauea.engine.model.service_classes import BURSTABLE, limits_of, qos_of
+from kilauea.engine.model.service_classes import BURSTABLE
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.model.task_specs import SpecTable, TaskSpec
+from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.wishes import wants_numa
 
 Shared = TypeVar("Shared", bound=Hashable)
@@ -38,7 +39,6 @@ class Task:
 
     key: str
     """`namespace/name`."""
-    name: str
     namespace: str
     uid: str
     group: str
@@ -97,8 +97,13 @@ class Task:
     version: int = -1
     """The newest version of the pod that was seen; -1 for one without a number."""
 
+    @property
+    def name(self) -> str:
+        """The name of the pod, which its key ends with."""
+        return self.key[len(self.namespace) + 1 :]
 
-def task_of(pod: Pod, specs: SpecTable) -> Task:
+
+def task_of(pod: Pod, table: AskedTable) -> Task:
     """The task of a pod, not yet in any table.
 
     Raises:
@@ -114,16 +119,16 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
     owners = meta.owner_references
     cooldown = pod.labels.get(wellknown.COOLDOWN_TIME) or annotations.get(wellknown.COOLDOWN_TIME, "")
     stage = stage_of(pod, cooldown)
-    spec = specs.spec_of(pod)
+    asked = table.of(pod)
+    spec = asked.spec
     return Task(
         key=pod.key,
-        name=meta.name,
         namespace=namespace,
         uid=uid,
         group=group,
         role=intern(annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, "")),
         spec=spec,
-        images=_shared(_images(pod.spec)),
+        images=_shared(asked.images),
         priority=_priority(pod),
         priority_class=intern(pod.spec.priority_class_name or ""),
         preemptable=_preemptable(annotations, pod.labels),
@@ -140,8 +145,8 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         scheduled=stage.scheduled,
         ends=stage.ends,
         started=stage.started,
-        limits=_shared(limits_of(pod.spec)),
-        qos=qos_of(pod.spec),
+        limits=_shared(asked.limits),
+        qos=asked.qos,
         numa=wants_numa(annotations),
         record=record_of(annotations) if spec.device_source is not None else (),
         containers=_containers(pod.spec) if spec.extended else (),
@@ -222,18 +227,6 @@ def _scheduled(pod: Pod) -> int:
 
 def _containers(spec: PodSpec) -> tuple[str, ...]:
     return tuple(container.name for container in (*(spec.init_containers or ()), *(spec.containers or ())))
-
-
-def _images(spec: PodSpec) -> tuple[int, tuple[str, ...]]:
-    """Number of containers, and the images of containers and image volumes with their tag written out."""
-    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
-    names = [c.image for c in containers if c.image]
-    names += [v.image.reference for v in spec.volumes or () if v.image and v.image.reference]
-    return len(containers), tuple(_with_tag(name) for name in names)
-
-
-def _with_tag(image: str) -> str:
-    return image if ":" in image.rsplit("/", 1)[-1] else image + ":latest"
 
 
 def _priority(pod: Pod) -> int:

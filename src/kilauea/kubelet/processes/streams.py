@@ -11,7 +11,7 @@ import socket
 import struct
 import termios
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from kilauea.api.container_streams import Channel, Output
 from kilauea.kubelet.container_runtime import ContainerError
@@ -23,6 +23,22 @@ _LAST_OUTPUT = 0.5
 hold its output open for ever."""
 
 
+class Link(Protocol):
+    """The connection to whatever runs a process."""
+
+    async def exit_code(self) -> int:
+        """Wait for the end of the process; return its exit code."""
+        ...
+
+    def end_input(self) -> None:
+        """Say that no more input comes."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect; what was started for this connection alone ends."""
+        ...
+
+
 class StreamProcess:
     """A process that is connected to, as `container_streams.Process` says.
 
@@ -30,8 +46,7 @@ class StreamProcess:
         outputs: descriptors to read from, by channel.
         stdin: descriptor to write to; None for none.
         terminal: descriptor of its terminal; None for none.
-        reader: of the connection to the supervisor.
-        writer: of the connection to the supervisor; the process ends with it.
+        link: to whatever runs it; the process ends with it.
     """
 
     def __init__(
@@ -39,14 +54,13 @@ class StreamProcess:
         outputs: Mapping[Channel, int],
         stdin: int | None,
         terminal: int | None,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        link: Link,
     ) -> None:
         self._outputs = dict(outputs)
         self._stdin, self._terminal = stdin, terminal
-        self._writer = writer
+        self._link = link
         self._ready = asyncio.Event()
-        self._exit: asyncio.Task[int] = asyncio.create_task(_exit_code(reader))
+        self._exit: asyncio.Task[int] = asyncio.create_task(link.exit_code())
         self._exit.add_done_callback(lambda _: self._ready.set())
         for descriptor in {*outputs.values(), *(item for item in (stdin, terminal) if item is not None)}:
             os.set_blocking(descriptor, False)
@@ -76,8 +90,7 @@ class StreamProcess:
     async def end_input(self) -> None:
         """Close its standard input; a terminal cannot be closed in one direction."""
         self._drop_input()
-        if not self._writer.is_closing():
-            self._writer.write(b'{"call": "end_input"}\n')
+        self._link.end_input()
 
     async def resize(self, columns: int, rows: int) -> None:
         """Set the size of its terminal; nothing happens without one."""
@@ -94,9 +107,7 @@ class StreamProcess:
         self._exit.cancel()
         with contextlib.suppress(asyncio.CancelledError, ContainerError):
             await self._exit
-        self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+        await self._link.close()
         loop = asyncio.get_running_loop()
         descriptors = {*self._outputs.values(), *(item for item in (self._stdin, self._terminal) if item is not None)}
         for descriptor in descriptors:
@@ -163,12 +174,30 @@ class StreamProcess:
         self._stdin = None
 
 
-async def _exit_code(reader: asyncio.StreamReader) -> int:
-    async for message in messages(reader):
-        if "exit" in message:
-            return int(message["exit"]["exit_code"])
-    # The supervisor was killed, and the process with it.
-    return 137
+class SupervisorLink:
+    """The connection to the supervisor over which a process was started."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def exit_code(self) -> int:
+        """Wait for the end of the process; return its exit code."""
+        async for message in messages(self._reader):
+            if "exit" in message:
+                return int(message["exit"]["exit_code"])
+        # The supervisor was killed, and the process with it.
+        return 137
+
+    def end_input(self) -> None:
+        """Say that no more input comes."""
+        if not self._writer.is_closing():
+            self._writer.write(b'{"call": "end_input"}\n')
+
+    async def close(self) -> None:
+        """Disconnect."""
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
 
 
 async def open_exec(link: socket.socket, id: str, argv: Sequence[str], *, stdin: bool, tty: bool) -> StreamProcess:
@@ -193,7 +222,7 @@ async def open_exec(link: socket.socket, id: str, argv: Sequence[str], *, stdin:
         for descriptor in ours:
             os.close(descriptor)
         raise
-    return StreamProcess(outputs, to_write, terminal, reader, writer)
+    return StreamProcess(outputs, to_write, terminal, SupervisorLink(reader, writer))
 
 
 async def open_attach(link: socket.socket, id: str, *, stdin: bool) -> StreamProcess:
@@ -209,7 +238,9 @@ async def open_attach(link: socket.socket, id: str, *, stdin: bool) -> StreamPro
         raise
     outputs: dict[Channel, int] = {"stdout": output, "stderr": errors}
     terminal = received[0] if result["tty"] and received else None
-    return StreamProcess(outputs, received[0] if received and result["stdin"] else None, terminal, reader, writer)
+    return StreamProcess(
+        outputs, received[0] if received and result["stdin"] else None, terminal, SupervisorLink(reader, writer)
+    )
 
 
 async def _request(

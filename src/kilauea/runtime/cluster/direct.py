@@ -32,6 +32,9 @@ from kilauea.apiserver.request import (
 from kilauea.client.rest import SHORTEST_WATCH, Client, collection_path
 from kilauea.client.transport import Answer, refusal, refusal_of, unreachable
 
+BEHIND = 100
+"""Writes that a watch may be behind the server; from there on it goes on at once."""
+
 
 class DirectTransport:
     """Sends requests to a server as an administrator.
@@ -88,6 +91,10 @@ class DirectTransport:
             raise unreachable(f"{request.path}: the answer is not a watch")
         return answer
 
+    def has_caught_up(self, version: str) -> bool:
+        """Return True if the server is not much further than a version."""
+        return self._server.backend.store.revision - int(version) < BEHIND
+
     async def close(self) -> None:
         """Refuse requests from now on."""
         self._closed = True
@@ -110,7 +117,8 @@ class DirectClient(Client):
         server: the server.
         component: name of the client.
         rng: randomness of the duration of watches.
-        gather: seconds after a batch of events in which more of them gather: many small batches cost more CPU.
+        gather: seconds after a batch of events in which more of them gather: many small batches cost more CPU. A
+            watch that has not reached the server's newest writes yet reads on: batches are of limited size.
     """
 
     def __init__(self, server: ApiServer, component: str, rng: Random | None = None, *, gather: float = 0.0) -> None:
@@ -149,8 +157,9 @@ class DirectClient(Client):
         request.query = [(name, value) for name, value in query.items() if value]
         async with aclosing((await self._direct.watch(request)).batches) as batches:
             async for batch in batches:
-                yield [_seen(frame) for frame in batch]
-                if self._gather:
+                seen = [_seen(frame) for frame in batch]
+                yield seen
+                if self._gather and self._direct.has_caught_up(seen[-1].version):
                     await asyncio.sleep(self._gather)
 
 

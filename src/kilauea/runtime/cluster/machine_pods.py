@@ -1,4 +1,4 @@
-"""The kubelet of `kilauea up --runtime process`: this machine as nodes, and the pods on them as its processes."""
+"""The kubelet of `kilauea up --runtime process` and `--runtime containers`: this machine as nodes, and their pods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import re
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,6 +26,8 @@ from kilauea.kubelet.logs import LogFiles
 from kilauea.kubelet.machine import machine_nodes, node_gpus, read_machine
 from kilauea.kubelet.network import NetworkRanges, PodNetwork, keep_ranges
 from kilauea.kubelet.node import MachineNodes
+from kilauea.kubelet.podman.images import PodmanImages
+from kilauea.kubelet.podman.runtime import PodmanRuntime
 from kilauea.kubelet.processes.runtime import ProcessRuntime
 from kilauea.kubelet.usage import ContainerUsage, UsageOfOthers
 from kilauea.kubelet.volumes import Volumes
@@ -42,11 +44,13 @@ class MachineOptions:
 
     Attributes:
         parts: number of nodes that it is divided into.
-        images: what stands for images; without any, all stand for this machine.
+        images: what stands for images; without any, all stand for this machine, or for themselves in podman.
+        containers: True if containers are those of podman, False if they are processes of this machine.
     """
 
     parts: int = 1
     images: Sequence[Mapped] = ()
+    containers: bool = False
 
 
 class MachinePods:
@@ -78,13 +82,16 @@ class MachinePods:
         self._cache = cache
         self._data = data
         self._address = address
-        self.runtime = ProcessRuntime(data / "kubelet" / "processes")
+        self._containers = options.containers
+        self.runtime = PodmanRuntime(data) if options.containers else ProcessRuntime(data / "kubelet" / "processes")
         machine, names = read_machine(data), node_names(options.parts)
-        self._nodes = {each.name: each for each in machine_nodes(machine, names)}
+        runtime = {"containerRuntimeVersion": f"{self.runtime.name}://{self.runtime.version}"}
+        nodes = [replace(each, info={**each.info, **runtime}) for each in machine_nodes(machine, names)]
+        self._nodes = {each.name: each for each in nodes}
         folder = data / "kubelet" / "pods"
         volumes = Volumes(folder, cache.get, Tokens(api, clock))
         gpus = Gpus(node_gpus(machine, names), folder)
-        images = MappedImages(options.images)
+        images = PodmanImages(options.images) if options.containers else MappedImages(options.images)
         keep_ranges(data, ranges)
         self.network = PodNetwork(cache, ranges, data / "kubelet", clock)
         self._host = Host(
@@ -112,9 +119,10 @@ class MachinePods:
         try:
             self._found = await self.runtime.open()
         except (ContainerError, OSError) as error:
-            raise StartError(f"pods cannot run as processes: {error}") from error
+            kind = "containers" if self._containers else "processes"
+            raise StartError(f"pods cannot run as {kind}: {error}") from error
         for each in (*self.runtime.limitations, *self.network.limitations):
-            log.warning("pods that run as processes of this machine: %s", each)
+            log.warning("pods that run on this machine: %s", each)
 
     def logs(self, otherwise: LogSource) -> LogSource:
         """Return the logs of containers: of this machine, or else those of simulated ones."""

@@ -75,6 +75,10 @@ class StoreView:
         says = self._indexes[resource, index]
         return [obj for obj in self.list(resource) if says(obj) == value]
 
+    def count_indexed(self, resource: Resource, index: str, value: str) -> int:
+        """Return the number of these objects."""
+        return len(self.indexed(resource, index, value))
+
 
 def _owners(obj: Obj) -> Sequence[Obj]:
     return obj["metadata"].get("ownerReferences") or ()

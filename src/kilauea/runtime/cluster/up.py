@@ -67,10 +67,15 @@ from kilauea.telemetry.metrics import SchedulerMetrics
 
 SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)
 """Scheduler names for pods with groups; the scheduler serves pods of `default-scheduler`, too."""
-EVENTS = 500
-"""Events written per second, a few at a time: fewer while the cluster is busy, as each waits for its turn."""
+EVENTS = 1500
+"""Events written per second, a few at a time: fewer while the cluster is busy, as each waits for its turn.
+
+More than pods can start in a second, each of which is told of once: so none of these events is dropped.
+"""
 RENEW_SECONDS = 20
 """Seconds between two heartbeats of a node, which are most of the work of an idle cluster."""
+MANY_NODES, SELDOM_SECONDS = 2000, 30
+"""The seconds if there are so many nodes; still well below those after which a node counts as silent."""
 HISTORY_FOLDER = "history"
 """Folder of the history, in that of the cluster."""
 HISTORY_GATHER_SECONDS = 1.0
@@ -310,7 +315,8 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
 
 
 def _nodes(up: Up, machine: MachinePods | None) -> list[Controller]:
-    simulated = [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods(run_time=up.run_time)]
+    seconds = RENEW_SECONDS if up.nodes < MANY_NODES else SELDOM_SECONDS
+    simulated = [Registration(up.nodes, up.machine), Heartbeats(up.machine, seconds), Pods(run_time=up.run_time)]
     return [*simulated, *(machine.controllers(RENEW_SECONDS) if machine is not None else ())]
 
 

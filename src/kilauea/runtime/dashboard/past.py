@@ -14,7 +14,7 @@ from kilauea.api.times import SECOND, format_time
 from kilauea.client.rest import Client
 from kilauea.dashboard.listing import paging
 from kilauea.dashboard.pages import history_path, job_path
-from kilauea.dashboard.usage_chart import usage_chart
+from kilauea.dashboard.usage_chart import ranks, usage_chart
 from kilauea.history.answers import (
     GROUP,
     JOBS,
@@ -117,8 +117,11 @@ class Past:
             found = await self._local(lambda history: usage_answer(history, self._namespace, query, now))
         else:
             found = await self._ask(_USAGE, query, UsageAnswer)
+        names = [name for name in _resources(found) if any(any(part.values()) for part in _averages(found, name))]
+        colours = ranks([_averages(found, name) for name in names])
         return {
-            "charts": [chart for name in _resources(found) if (chart := _chart(found, name)) is not None],
+            "charts": [_chart(found, name, colours) for name in names],
+            "span": f"{length // (24 * HOUR)} days" if length > 24 * HOUR else f"{length // HOUR} hours",
             "begin": now - length,
             "since": found.since,
             "gaps": found.gaps,
@@ -184,13 +187,15 @@ def _resources(found: UsageAnswer) -> list[str]:
     return ["cpu", *sorted(name for name in names if "/" in name)[:3]]
 
 
-def _chart(found: UsageAnswer, resource: str) -> dict[str, Any] | None:
-    """The average of a resource by queue, in whole ones; None if nothing was used."""
-    parts = [
+def _averages(found: UsageAnswer, resource: str) -> list[dict[str, float]]:
+    """The average of a resource in each part of the time, by queue, in whole ones."""
+    return [
         {row.name or "no queue": row.amounts.get(resource, 0) / 1000 / (part.end - part.begin) for row in part.rows}
         for part in found.parts
     ]
-    if not any(any(part.values()) for part in parts):
-        return None
+
+
+def _chart(found: UsageAnswer, resource: str, colours: Mapping[str, int]) -> dict[str, Any]:
+    """The average of a resource by queue as a chart."""
     hours = sum(part.end - part.begin for part in found.parts) / max(1, len(found.parts)) / HOUR
-    return {"resource": resource, "chart": usage_chart(parts), "hours": hours}
+    return {"resource": resource, "chart": usage_chart(_averages(found, resource), colours), "hours": hours}

@@ -13,6 +13,7 @@ from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.client.reflector import Reflector
 from kilauea.dashboard.pages import Cluster
 from kilauea.dashboard.picture import Figures, QueueFigures, main_resources
+from kilauea.dashboard.rows import Amounts
 from kilauea.dashboard.series import PERIOD_SECONDS, Sample
 from kilauea.dashboard.tables import Table
 from kilauea.engine.plan import QueueOutcome
@@ -134,8 +135,7 @@ class Watching:
                 samples = cluster.forest.samples(offered)
                 cluster.series.add(cluster.now, _resources(main_resources(offered)), samples)
             elif cluster.figures:
-                known = [(name, f) for name, f in cluster.figures.items() if f.allocated is not None]
-                samples = {name: Sample(f.allocated or {}, f.deserved or {}) for name, f in known}
+                samples = {name: Sample(f.allocated or {}, f.deserved or {}) for name, f in cluster.figures.items()}
                 names = {name for each in samples.values() for name in each.used if "/" in name}
                 cluster.series.add(cluster.now, _resources(["cpu", "memory", *sorted(names)]), samples)
 
@@ -149,9 +149,31 @@ MOST_SAMPLED = 5
 
 
 def figures_of(queues: Mapping[str, QueueOutcome]) -> Figures:
-    """The figures of queues after a cycle; plugins differ in whether those of a parent include its children."""
-    parents = {queue.parent or ROOT_QUEUE for name, queue in queues.items() if name != ROOT_QUEUE}
-    return {
-        name: QueueFigures(queue.deserved, queue.allocated if name not in parents else None)
-        for name, queue in queues.items()
-    }
+    """The figures of queues after a cycle.
+
+    Plugins differ in whether the amounts of a parent include those of its children: here they do, also those of a root
+    that no plugin mentions.
+    """
+    children: dict[str, list[str]] = {}
+    for name, queue in sorted(queues.items()):
+        if name != ROOT_QUEUE:
+            children.setdefault(queue.parent or ROOT_QUEUE, []).append(name)
+    held: dict[str, Amounts] = {name: queue.allocated for name, queue in queues.items()}
+    for name in _upwards(children):
+        below: dict[str, float] = {}
+        for child in children[name]:
+            for each, amount in held[child].items():
+                below[each] = below.get(each, 0) + amount
+        own = held.get(name, {})
+        held[name] = {each: max(below.get(each, 0), own.get(each, 0)) for each in (*own, *below)}
+    return {name: QueueFigures(queues[name].deserved if name in queues else None, held[name]) for name in held}
+
+
+def _upwards(children: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """The parents, each after those below it; without those of a cycle."""
+    order, seen = [ROOT_QUEUE], {ROOT_QUEUE}
+    for name in order:
+        below = [each for each in children.get(name, ()) if each in children and each not in seen]
+        order += below
+        seen.update(below)
+    return [name for name in reversed(order) if name in children]

@@ -11,7 +11,7 @@ from kilauea.engine.explain.conf_check import ERROR as CONF_ERROR
 from kilauea.engine.explain.conf_check import WARNING as CONF_WARNING
 from kilauea.engine.explain.conf_check import check_conf
 from kilauea.runtime.doctor.facts import Facts
-from kilauea.runtime.doctor.findings import ERROR, SKIPPED, WARNING, Check, Finding, check_of
+from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of, unread
 from kilauea.runtime.doctor.installation import SCHEDULER, components
 from kilauea.runtime.inputs.conf_file import ConfFile, conf_file
 from kilauea.simulator.extensions import Extensions
@@ -40,8 +40,7 @@ def check_configuration(facts: Facts, extensions: Extensions) -> Check:
         extensions: plugins and actions of the user.
     """
     if CONFIG_MAPS in facts.refused:
-        fix = "grant your user get on configmaps"
-        finding = Finding(SKIPPED, "ConfigMaps", "", "", str(facts.refused[CONFIG_MAPS]), fix)
+        finding = unread("ConfigMaps", facts.refused[CONFIG_MAPS], "grant your user get on configmaps")
         return check_of("configuration", "", [finding])
     found, names = [], []
     for key, (entry, needed) in sorted(maps_to_read(facts).items()):

@@ -10,7 +10,7 @@ from kilauea.api.kinds import DEFINITIONS
 from kilauea.api.ports import Obj
 from kilauea.apiserver.schema import openapi_definitions
 from kilauea.runtime.doctor.facts import Facts
-from kilauea.runtime.doctor.findings import ERROR, SKIPPED, WARNING, Check, Finding, check_of
+from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of, unread
 
 INSTALL = "kubectl apply --server-side --force-conflicts -f deploy/crds/"
 SHOWN = 5
@@ -25,7 +25,7 @@ def check_definitions(facts: Facts) -> Check:
     wanted = definitions(openapi_definitions())
     if error is not None:
         fix = "grant your user list on customresourcedefinitions.apiextensions.k8s.io"
-        return check_of("definitions", "", [Finding(SKIPPED, "CustomResourceDefinitions", "", "", error.message, fix)])
+        return check_of("definitions", "", [unread("CustomResourceDefinitions", error, fix)])
     there = {each["metadata"]["name"]: each for each in facts.all(DEFINITIONS)}
     found = [finding for each in wanted for finding in _findings(each, there.get(each["metadata"]["name"]))]
     return check_of("definitions", f"{len(wanted)} definitions of this version", found)

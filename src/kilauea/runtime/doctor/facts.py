@@ -28,6 +28,7 @@ from kilauea.api.kinds import (
 )
 from kilauea.api.ports import Api, ApiError, Key, Obj, Resource
 from kilauea.api.times import SECOND
+from kilauea.client.advice import NOT_FOUND
 from kilauea.client.rest import Client
 from kilauea.client.transport import Transport, refusal
 
@@ -116,7 +117,7 @@ class Reader:
             await self._read_version()
             await self._api.check_list(PODS)
         except ApiError as error:
-            if error.code in (0, 401) or error.code >= 500:
+            if error.code != 403:
                 self.facts.fault = error
                 return
         await asyncio.gather(*map(self._list, LISTED))
@@ -125,7 +126,7 @@ class Reader:
         answer = await self._transport.request("GET", "/version", {"accept": "application/json"}, b"")
         if answer.status != 200:
             raise refusal(answer)
-        self.facts.version = msgspec.json.decode(answer.body)
+        self.facts.version = _version_in(answer.body)
         if "date" in answer.headers:
             self.facts.now = round(parsedate_to_datetime(answer.headers["date"]).timestamp() * SECOND)
 
@@ -175,6 +176,22 @@ class Reader:
             except ApiError:
                 return None
         return bool((answer.get("status") or {}).get("allowed"))
+
+
+def _version_in(body: bytes) -> Mapping[str, Any]:
+    """Return the answer to `/version`.
+
+    Raises:
+        ApiError: it is not the answer of an API server.
+    """
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("gitVersion"), str):
+        text = body[:80].decode(errors="replace")
+        raise ApiError(NOT_FOUND, "NotFound", f"GET /version: the answer is not that of an API server: {text}")
+    return found
 
 
 def groups_of(user: str) -> list[str]:

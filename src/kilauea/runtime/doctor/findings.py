@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kilauea.api.ports import ApiError
+from kilauea.client.advice import advice
+
 OK, SKIPPED, WARNING, ERROR = STATUSES = ("ok", "skipped", "warning", "error")
 """Status of a check, from the best to the worst; skipped: the user may not read what it is about."""
 
@@ -48,6 +51,18 @@ class Check:
     def status(self) -> str:
         """The worst severity of the findings."""
         return max((each.severity for each in self.findings), key=STATUSES.index, default=OK)
+
+
+def unread(objects: str, error: ApiError, grant: str) -> Finding:
+    """Return what could not be checked, and why.
+
+    Args:
+        objects: what cannot be read.
+        error: the answer of the server.
+        grant: what to do if the user lacks a right.
+    """
+    again = advice(error) or "try again, and look at the log of the API server if it answers the same"
+    return Finding(SKIPPED, objects, "", "", error.message, grant if error.code == 403 else again)
 
 
 def check_of(name: str, good: str, findings: Iterable[Finding]) -> Check:

@@ -11,7 +11,7 @@ from kilauea.api.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, VC_JOB
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND, parse_time
 from kilauea.runtime.doctor.facts import Facts, name_of
-from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of
+from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of, unread
 from kilauea.runtime.doctor.running import scheduler_names
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -24,8 +24,17 @@ SEEN_SECONDS = 15
 
 def check_names(facts: Facts) -> Check:
     """Check the names that pods, pod groups and jobs refer to."""
-    found = [*_schedulers(facts), *_queues(facts), *_classes(facts), *_plugins(facts)]
+    found = [*_schedulers(facts), *_queues(facts), *_classes(facts), *_plugins(facts), *_unread(facts)]
     return check_of("names", "all schedulers, queues, priority classes and job plugins exist", found)
+
+
+def _unread(facts: Facts) -> Iterator[Finding]:
+    """Yield the kinds whose names could not be checked; that one is not served is a matter of its definition."""
+    for kind in (PODS, POD_GROUPS, QUEUES, PRIORITY_CLASSES, VC_JOBS):
+        error = facts.refused.get(kind)
+        if error is not None and error.code != 404:
+            full = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+            yield unread(kind.plural, error, f"grant your user list on {full}")
 
 
 def _schedulers(facts: Facts) -> Iterator[Finding]:

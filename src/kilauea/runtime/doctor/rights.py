@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kilauea.api.kinds import DEPLOYMENTS
 from kilauea.runtime.doctor.facts import Facts, Right
 from kilauea.runtime.doctor.findings import ERROR, SKIPPED, WARNING, Check, Finding, check_of
 from kilauea.runtime.doctor.installation import CONTROLLERS, KILAUEA, SCHEDULER, WEBHOOKS, Component, components
+from kilauea.runtime.doctor.running import unread_deployments
 
 USER = """
 list: pods nodes namespaces podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh jobs.batch.volcano.sh
@@ -96,6 +98,8 @@ def _role(right: Right) -> str:
 
 def check_accounts(facts: Facts) -> Check:
     """Check the rights of the service accounts of components."""
+    if DEPLOYMENTS in facts.refused:
+        return check_of("rights", "", [unread_deployments(facts)])
     asked = accounts_to_ask(facts)
     if not asked:
         return Check("rights", "no Deployment of Kilauea to check")

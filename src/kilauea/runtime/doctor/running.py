@@ -9,7 +9,7 @@ from kilauea.api.kinds import DEPLOYMENTS, LEASES, PODS
 from kilauea.api.ports import Key, Obj
 from kilauea.api.times import SECOND, parse_time
 from kilauea.runtime.doctor.facts import Facts
-from kilauea.runtime.doctor.findings import ERROR, SKIPPED, WARNING, Check, Finding, check_of
+from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of, unread
 from kilauea.runtime.doctor.installation import (
     KILAUEA,
     KUBE_BATCH,
@@ -28,15 +28,15 @@ NONE_FOUND = "no Deployment of a scheduler, controllers or webhooks: they run el
 def check_components(facts: Facts) -> Check:
     """Check that the Deployments of components have ready pods."""
     if DEPLOYMENTS in facts.refused:
-        return check_of("components", "", [_unread(facts, DEPLOYMENTS.plural, "deployments.apps")])
+        return check_of("components", "", [unread_deployments(facts)])
     found = components(facts)
     words = ", ".join(f"{each.product} {each.part} ({each.key})" for each in found) or NONE_FOUND
     return check_of("components", words, _unready(found))
 
 
-def _unread(facts: Facts, plural: str, full: str) -> Finding:
-    message = next(str(error) for kind, error in facts.refused.items() if kind.plural == plural)
-    return Finding(SKIPPED, plural, "", "", message, f"grant your user list on {full}")
+def unread_deployments(facts: Facts) -> Finding:
+    """Return that Deployments cannot be read, without which no component in the cluster is known."""
+    return unread("deployments", facts.refused[DEPLOYMENTS], "grant your user list on deployments.apps")
 
 
 def _unready(found: Sequence[Component]) -> Iterator[Finding]:
@@ -53,7 +53,8 @@ def _unready(found: Sequence[Component]) -> Iterator[Finding]:
 def check_leaders(facts: Facts) -> Check:
     """Check that each lease has a holder that renews it."""
     if LEASES in facts.refused:
-        return check_of("leaders", "", [_unread(facts, LEASES.plural, "leases.coordination.k8s.io")])
+        grant = "grant your user list on leases.coordination.k8s.io"
+        return check_of("leaders", "", [unread("leases", facts.refused[LEASES], grant)])
     there = _leases(facts)
     wanted = {lease: each for each in components(facts) if (lease := each.lease) is not None}
     keys = sorted({*wanted, *(key for key in there if key.name in LEASE_NAMES.values())})
@@ -110,6 +111,8 @@ def alive(facts: Facts) -> list[Key]:
 
 def check_installations(facts: Facts) -> Check:
     """Check that each part is installed once, or that its installations share the work."""
+    if DEPLOYMENTS in facts.refused:
+        return check_of("installations", "", [unread_deployments(facts)])
     found = components(facts)
     pairs = [
         finding

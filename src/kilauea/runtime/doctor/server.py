@@ -18,10 +18,11 @@ def check_server(facts: Facts) -> Check:
     if facts.fault is None:
         return Check("server", f"{facts.server} answers")
     error = facts.fault
+    fix = advice(error) or "try again, and look at the log of the API server if it answers the same"
     return check_of(
         "server",
         "",
-        [Finding(ERROR, f"server {facts.server}", "", "", _problem(facts, str(error)), advice(error))],
+        [Finding(ERROR, f"server {facts.server}", "", "", _problem(facts, str(error)), fix)],
     )
 
 

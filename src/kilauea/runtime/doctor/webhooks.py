@@ -14,7 +14,7 @@ from kilauea.api.ports import Key, Obj
 from kilauea.api.times import SECOND
 from kilauea.pki import outlasts, signed_by
 from kilauea.runtime.doctor.facts import Facts, name_of
-from kilauea.runtime.doctor.findings import ERROR, SKIPPED, WARNING, Check, Finding, check_of
+from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of, unread
 from kilauea.runtime.doctor.installation import WEBHOOKS, components
 
 PREFIX = "volcano-admission-service"
@@ -59,7 +59,7 @@ def check_webhooks(facts: Facts) -> Check:
     refused = [facts.refused[kind] for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS) if kind in facts.refused]
     if refused:
         fix = "grant your user list on mutatingwebhookconfigurations and validatingwebhookconfigurations"
-        return check_of("webhooks", "", [Finding(SKIPPED, "webhook configurations", "", "", str(refused[0]), fix)])
+        return check_of("webhooks", "", [unread("webhook configurations", refused[0], fix)])
     found = configurations(facts)
     findings = [
         finding

@@ -71,7 +71,7 @@ class _Buffer:
 
     def on_events(self, batch: Sequence[Seen]) -> None:
         """Take changes."""
-        self.seen += batch
+        self.seen += map(_held, batch)
         self.version = batch[-1].version if batch else self.version
 
     def take(self) -> Changes:
@@ -79,6 +79,11 @@ class _Buffer:
         taken = Changes(self.listed, self.seen)
         self.listed, self.seen = None, []
         return taken
+
+
+def _held(seen: Seen) -> Seen:
+    """A change without its text if something else keeps it; of a deleted object, nothing does for long."""
+    return seen._replace(object=b"") if seen.holder is not None and seen.type != "DELETED" else seen
 
 
 class _Stored(Kept):

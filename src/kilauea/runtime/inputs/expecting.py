@@ -73,7 +73,7 @@ async def past_of(api: Api) -> RunTimes | None:
     for item in listed.items:
         answer = msgspec.json.decode(item, type=JobAnswer)
         found.append((answer.job, answer.pods))
-    return RunTimes.of(found)
+    return RunTimes.of(found, time.time_ns() // 1000)
 
 
 def past_in(folder: Path) -> RunTimes:
@@ -84,6 +84,7 @@ def past_in(folder: Path) -> RunTimes:
     """
     history = History.read(folder)
     try:
-        return RunTimes.of([(job, history.pods(job=job.uid)) for job in history.jobs(limit=MOST_JOBS)])
+        jobs = [(job, history.pods(job=job.uid)) for job in history.jobs(limit=MOST_JOBS)]
+        return RunTimes.of(jobs, history.seen or None)
     finally:
         history.close()

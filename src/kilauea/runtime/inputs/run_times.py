@@ -13,7 +13,7 @@ from kilauea.api.quantity import QuantityError, resource_amounts
 from kilauea.api.times import SECOND, parse_duration
 from kilauea.api.wellknown import TASK_ROLE
 from kilauea.engine.model.kubernetes_groups import named_group
-from kilauea.history.estimates import RunTimes
+from kilauea.history.estimates import Estimate, RunTimes
 from kilauea.history.facts import declared_time
 from kilauea.history.recording import TITLE, USER
 from kilauea.nodes.program import JOB_RUN_TIME, program_of
@@ -83,14 +83,15 @@ class PodRunTimes:
             return _exact(template.program, "its command")
         limit = template.limit
         if self._past is not None and (found := self._estimate(pod, template, ran)) is not None:
-            low, middle, high, runs = found
-            times = [min(time, limit) if limit else time for time in (low, middle, high)]
-            return Forecast(times[0], times[1], times[2], f"{runs} runs like it")
+            low, middle, high, *times = (
+                min(time, limit) if limit else time for time in (found.low, found.middle, found.high, *found.times)
+            )
+            return Forecast(low, middle, high, f"{found.runs} runs like it", tuple(times))
         if limit:
             return Forecast(max(int(limit * EARLY), ran), limit, limit, "activeDeadlineSeconds, at the latest")
         return None
 
-    def _estimate(self, pod: Pod, template: _Template, ran: int) -> tuple[int, int, int, int] | None:
+    def _estimate(self, pod: Pod, template: _Template, ran: int) -> Estimate | None:
         if self._past is None:
             return None
         name = template.name or (named_group(pod).partition("/")[2] or pod.name)

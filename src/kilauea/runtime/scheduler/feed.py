@@ -450,13 +450,13 @@ class Feed:
         before = _summary(self.state.tasks.get(key))
         if pod.spec.node_name and before is not None and before.node == pod.spec.node_name:
             self._sent.pop(key, None)
-        self.pods[key] = data
         self._decoded[key] = pod
         if len(self._decoded) > DECODED:
             self._decoded.popitem(last=False)
         overlaid = self.assumed.over_pod(pod)
         self._apply(Changed(overlaid) if reread or key in self.assumed.held else Advanced(overlaid))
         after = self.state.tasks.get(key)
+        self.pods[key if after is None else after.key] = data  # the text of the key is in memory once
         if pod.spec.node_name and before is not None and before.node != pod.spec.node_name:
             self._placed_elsewhere(key, pod.spec.node_name, after)
         self._compare(before, after)

@@ -35,6 +35,11 @@ def content_of(found: PodGroupStatus | None) -> Content:
     return Content(found.phase or "", found.running or 0, found.succeeded or 0, found.failed or 0, conditions)
 
 
+def says_unschedulable(found: PodGroupStatus | None) -> bool:
+    """True if a status tells that the group waits for room."""
+    return found is not None and any(c.type == "Unschedulable" and c.status == "True" for c in found.conditions or ())
+
+
 def wanted(group: PodGroup, counts: Sequence[int], phase: str, outcome: GroupOutcome | None) -> Content:
     """The content that a pod group's status should have.
 

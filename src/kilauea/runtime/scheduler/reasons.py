@@ -33,7 +33,7 @@ def _told(outcome: GroupOutcome, reason: Pending | None, state: ClusterState, hi
     elif condition is not None and condition.type == UNSCHEDULABLE and reason is not None:
         message = _with(condition.message, reason, hinted)
         condition = dataclasses.replace(condition, message=message)
-    return dataclasses.replace(outcome, condition=condition)
+    return outcome if condition is outcome.condition else dataclasses.replace(outcome, condition=condition)
 
 
 def _with(sentence: str, reason: Pending, hinted: Hinted) -> str:

@@ -18,6 +18,7 @@ from kilauea.api.ports import Api, Clock, Key, Record
 from kilauea.api.scheduling import PodGroup
 from kilauea.api.times import SECOND, format_time
 from kilauea.engine.explain.group import with_hints
+from kilauea.engine.model import status
 from kilauea.engine.model.jobs import PENDING
 from kilauea.engine.model.kubernetes_groups import was_scheduled
 from kilauea.engine.plan import GroupOutcome, Plan
@@ -35,6 +36,10 @@ from kilauea.runtime.scheduler.workers import Writes
 
 OF_TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPodsOfTask"})
 """Codes of pods whose group lacks pods; they are temporary while the group still gets pods."""
+
+
+STARTING = 3
+"""Full cycles for which the status of a group waits for its placed pods to start, as each start changes it again."""
 
 
 class Said(NamedTuple):
@@ -73,8 +78,8 @@ class Statuses:
         """The version in which PodGroups of Kubernetes are served."""
         self._sizes: dict[str, int] = {}
         """Number of pods of the groups that lacked pods in the previous cycle."""
-        self._changed: set[str] = set()
-        """Groups that were not written in the latest full cycle, as their pods had just been placed."""
+        self._starting: dict[str, int] = {}
+        """Groups whose placed pods start, and for how many full cycles they have not been written."""
         self._cycle = 0
 
     @property
@@ -91,22 +96,37 @@ class Statuses:
         if not all_:
             return
         self._report_waiting(groups)
-        for key in sorted((self._outcomes.keys() | self._feed.touched) - self._changing(plan)):
+        starting = self._note_starting(plan)
+        for key in sorted((self._outcomes.keys() | self._feed.touched) - starting.keys()):
             self._put_group(key)
         for key in sorted(self._feed.kubernetes_groups.keys() & (groups.keys() | self._feed.touched)):
             self._put_kubernetes_group(key)
-        self._feed.touched.clear()
+        self._feed.touched.intersection_update(starting)
         held = held_by_queues(self._feed.state)
         self._say_pods(plan, rooms(self._feed.state, held))
         self._put_queues(held)
 
     # --- pod groups
 
-    def _changing(self, plan: Plan) -> set[str]:
-        """Return groups whose pods this cycle has placed, but not the previous one: the next will say more of them."""
-        tasks = self._feed.state.tasks
-        self._changed = {tasks[bind.pod].group for bind in plan.binds if bind.pod in tasks} - self._changed
-        return self._changed
+    def _note_starting(self, plan: Plan) -> Mapping[str, int]:
+        """Return groups that this cycle has placed pods of, or of which placed pods start, but not for long.
+
+        A group that still says that it waits is corrected at once.
+        """
+        state, earlier = self._feed.state, self._starting
+        placed = {state.tasks[bind.pod].group for bind in plan.binds if bind.pod in state.tasks}
+        bound = (
+            key
+            for key in earlier.keys() | self._feed.touched
+            if key in state.jobs and state.jobs[key].counts[status.BOUND] and not self._says_unschedulable(key)
+        )
+        found = {key: earlier.get(key, 0) + 1 for key in placed.union(bound)}
+        self._starting = {key: rounds for key, rounds in found.items() if rounds <= STARTING}
+        return self._starting
+
+    def _says_unschedulable(self, key: str) -> bool:
+        group = self._feed.groups.get(key)
+        return group is not None and group_status.says_unschedulable(group.status)
 
     def _assume(self, key: str, outcome: GroupOutcome) -> None:
         """Assume that a group is in the phase of the plan."""

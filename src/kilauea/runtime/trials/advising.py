@@ -6,6 +6,7 @@ traces went better with it.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -67,19 +68,19 @@ def _queues(base: Candidate, run: Mapping[str, Any]) -> Iterator[Proposal]:
         spec = queue.spec or QueueSpec()
         weight = spec.weight or 1
         more = max(weight + 1, math.ceil(weight * MORE_WEIGHT))
-        patch = f'{{"spec":{{"weight":{more}}}}}'
-        fix = f"kubectl patch queue {name} --type merge -p '{patch}'"
-        yield _with_queue(
-            base, changed(queue, spec=changed(spec, weight=more)), f"weight of {name}: {weight} to {more}", fix
-        )
-        if spec.deserved:
+        fix = _patch(name, {"weight": more})
+        if "capacity" not in base.conf.plugins:  # which looks at amounts only
+            yield _with_queue(
+                base, changed(queue, spec=changed(spec, weight=more)), f"weight of {name}: {weight} to {more}", fix
+            )
+        elif spec.deserved:
             yield from _deserved(base, objects, name, known)
 
 
 def _deserved(base: Candidate, objects: Mapping[str, Queue], name: str, order: Sequence[str]) -> Iterator[Proposal]:
     """A fifth more for one queue, taken from the queue that waits least and can give it."""
     own = objects[name].spec or QueueSpec()
-    wanted = {key: round(amount(key, value) * (MORE_DESERVED - 1)) for key, value in (own.deserved or {}).items()}
+    wanted = {key: _whole(key, amount(key, value) * (MORE_DESERVED - 1)) for key, value in (own.deserved or {}).items()}
     for giver in reversed(order):
         spec = objects[giver].spec
         have = {key: amount(key, value) for key, value in ((spec.deserved if spec else None) or {}).items()}
@@ -92,10 +93,22 @@ def _deserved(base: Candidate, objects: Mapping[str, Queue], name: str, order: S
             for key, value in wanted.items():
                 after[key] = format_amount(key, amount(key, after.get(key, 0)) + sign * value)
             queues.append(changed(objects[each], spec=changed(before, deserved=after)))
-        shown = ", ".join(f"{format_amount(key, value)} {key.rpartition('/')[2]}" for key, value in wanted.items())
-        fix = f"in the queues {name} and {giver}: move {shown} of spec.deserved from {giver} to {name}"
+        specs = {each.name: each.spec.deserved if each.spec else None for each in reversed(queues)}
+        fix = "; ".join(_patch(each, {"deserved": deserved}) for each, deserved in specs.items())
         yield _with_queues(base, queues, f"deserved of {name} 20% more, from {giver}", fix)
         return
+
+
+def _whole(key: str, value: float) -> int:
+    """An amount without parts that nobody would write: whole cores and devices, at least one; MiB of memory."""
+    unit = 1 << 20 if key == "memory" else 1000 if key == "cpu" or "/" in key else 1
+    return max(unit, round(value / unit) * unit)
+
+
+def _patch(queue: str, spec: Mapping[str, Any]) -> str:
+    """The command that changes fields of a queue."""
+    patch = json.dumps({"spec": spec}, separators=(",", ":"))
+    return f"kubectl patch queue {queue} --type merge -p '{patch}'"
 
 
 def _with_queue(base: Candidate, queue: Queue, words: str, fix: str) -> Proposal:

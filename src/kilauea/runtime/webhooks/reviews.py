@@ -109,7 +109,8 @@ class _Lookups:
     """A view that remembers whether an object was missing."""
 
     def __init__(self, view: View) -> None:
-        self.list, self.owned, self.labelled, self.indexed = view.list, view.owned, view.labelled, view.indexed
+        self.list, self.owned, self.labelled = view.list, view.owned, view.labelled
+        self.indexed, self.count_indexed = view.indexed, view.count_indexed
         self._get = view.get
         self.missing = False
 

@@ -32,7 +32,7 @@ from kilauea.api.times import SECOND, format_time
 from kilauea.simulator.replay.objects import Objects
 
 MOST_LOOKS = 10_000
-"""Looks at keys at one moment after which controllers are taken to be restless."""
+"""Looks at one moment, beside 100 at each key, after which controllers are taken to be restless."""
 
 
 class Restless(RuntimeError):
@@ -83,11 +83,13 @@ class Controlling:
         """
         self.now = now
         looks = 0
+        seen: set[tuple[int, Key]] = set()
         while (due := self.next_due) is not None and due <= now:
             _, number, key = heappop(self._heap)
             del self._due[number, key]
             looks += 1
-            if looks > MOST_LOOKS + 100 * len(self._due):
+            seen.add((number, key))
+            if looks > MOST_LOOKS + 100 * len(seen):
                 raise Restless(f"{self._controllers[number].name} does not come to an end with {key}")
             self._look(number, key)
         self.looks += looks

@@ -160,6 +160,10 @@ class Objects:
         function = self._indexes[resource, index]
         return [obj for obj in self.list(resource) if function(obj) == value]
 
+    def count_indexed(self, resource: Resource, index: str, value: str) -> int:
+        """Return the number of these objects."""
+        return len(self.indexed(resource, index, value))
+
 
 def _owners(obj: Obj) -> list[str]:
     return [owner["uid"] for owner in obj["metadata"].get("ownerReferences") or ()]

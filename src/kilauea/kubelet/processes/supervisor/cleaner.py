@@ -1,7 +1,7 @@
 """A process that removes files of containers: a folder in which something was mounted can take long to remove.
 
-It is a child of the supervisor, which writes paths to a pipe, each ended by a zero. When the supervisor ends, it does
-the rest of its work, and ends, too.
+It is a child of the supervisor, which writes paths to a pipe, each ended by a zero. When the supervisor ends, or is
+killed, it does the rest of its work, ends what is left of the supervisor's containers, and ends, too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
+from collections.abc import Callable
 
 from kilauea.kubelet.processes.supervisor.loop import Loop, would_block
 
@@ -25,10 +26,11 @@ class Cleaner:
 
     Args:
         loop: knows the processes that the supervisor has started itself.
+        at_end: called in the process of the cleaner when the supervisor has ended.
     """
 
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
+    def __init__(self, loop: Loop, at_end: Callable[[], None]) -> None:
+        self._loop, self._at_end = loop, at_end
         self._pipe = -1
         self._waiting = b""
 
@@ -42,8 +44,7 @@ class Cleaner:
             self._write()
 
     def _write(self) -> None:
-        if self._pipe < 0:
-            self._start()
+        self.start()
         try:
             while self._waiting:
                 self._waiting = self._waiting[os.write(self._pipe, self._waiting[:_AT_ONCE]) :]
@@ -54,21 +55,30 @@ class Cleaner:
                 self._pipe = -1
             self._loop.after(_AGAIN, self._write)
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the process, unless it runs."""
+        if self._pipe >= 0:
+            return
         reader, writer = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if not pid:
             try:
-                _serve(reader)
+                _serve(reader, self._at_end)
             finally:
                 os._exit(0)
         os.close(reader)
         os.set_blocking(writer, False)
         self._pipe = writer
-        self._loop.at_exit(pid, lambda status: None)
+        self._loop.at_exit(pid, lambda status: self._ended(writer))
+
+    def _ended(self, writer: int) -> None:
+        if self._pipe == writer:
+            os.close(writer)
+            self._pipe = -1
+            self.start()
 
 
-def _serve(reader: int) -> None:
+def _serve(reader: int, at_end: Callable[[], None]) -> None:
     """Remove what the pipe names, until it ends."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
@@ -77,11 +87,13 @@ def _serve(reader: int) -> None:
     os.closerange(3, reader)
     os.closerange(reader + 1, os.sysconf("SC_OPEN_MAX"))
     rest = b""
+    os.setsid()
     while data := os.read(reader, _AT_ONCE):
         *paths, rest = (rest + data).split(b"\0")
         for path in paths:
             with contextlib.suppress(OSError):
                 _remove(os.fsdecode(path))
+    at_end()
 
 
 def _remove(path: str) -> None:

@@ -18,7 +18,7 @@ from kilauea.kubelet.processes.supervisor.log_files import LogFile
 from kilauea.kubelet.processes.supervisor.loop import Loop
 from kilauea.kubelet.processes.supervisor.outputs import Outputs
 from kilauea.kubelet.processes.supervisor.plain import Plain
-from kilauea.kubelet.processes.supervisor.records import Record, Records, boot_id
+from kilauea.kubelet.processes.supervisor.records import CONTAINERS, Record, Records, boot_id
 from kilauea.kubelet.processes.supervisor.specs import Failure, Spec
 
 Reply = Callable[[Any], None]
@@ -71,7 +71,7 @@ class Containers:
 
     def __init__(self, loop: Loop, folder: Path, mode: Plain, announce: Callable[[Record], None]) -> None:
         self._loop, self._mode, self._announce = loop, mode, announce
-        self._records = Records(folder / "containers")
+        self._records = Records(folder / CONTAINERS)
         self._unsaved: dict[str, Record] = {}
         self._boot = boot_id()
         self.at_idle: Callable[[], None] = lambda: None
@@ -82,12 +82,10 @@ class Containers:
 
     def clean_up(self) -> None:
         """End what an earlier supervisor left running, and record it as exited."""
-        running = self.running()
-        kept = self._table.keys() - {container.record.id for container in running}
-        for container in running:
+        for container in self.running():
             self._mode.kill_leftovers(container.record, self._boot)
             self._end(container, 137, 0, "ContainerStatusUnknown", _UNKNOWN)
-        self._mode.free_others(kept)
+        self._mode.free_others()
 
     def records(self) -> list[Record]:
         """Return the states of all containers, in the order of their ids."""
@@ -124,7 +122,7 @@ class Containers:
         if spec.id in self._table:
             raise Failure("CreateContainerError", f'container "{spec.id}" exists already')
         self._mode.check(spec)
-        record = Record(spec.id, spec.pod, spec.name, spec.attempt, boot=self._boot)
+        record = Record(spec.id, spec.pod, spec.name, spec.attempt, boot=self._boot, supervisor=self._mode.own)
         container = Container(record, spec)
         try:
             log = LogFile(spec.log, spec.log_size, spec.log_files)
@@ -133,15 +131,21 @@ class Containers:
             raise Failure("CreateContainerError", message) from error
         ours, theirs = _make_streams(spec)
         groups: list[int] = []
+        status = -1
         try:
             groups = self._mode.cgroups.create(spec.id, spec.limits)
-            pid, status = launch(self._mode.prepare(spec), theirs, groups)
-        except BaseException:
+            pid = None if groups else self._mode.spawn(spec, theirs)
+            if pid is None:
+                pid, status = launch(self._mode.prepare(spec), theirs, groups)
+        except BaseException as error:
             log.close()
             for descriptor in {*ours.values()}:
                 os.close(descriptor)
             self._mode.release(spec.id)
             self._mode.free(spec.id)
+            if isinstance(error, Failure):
+                self._table[spec.id] = container
+                self._end(container, 128, 0, "StartError", error.message)
             raise
         finally:
             for descriptor in {theirs.stdin, theirs.stdout, theirs.stderr, *groups}:
@@ -153,9 +157,13 @@ class Containers:
         container.stdin = ours.pop("stdin", -1)
         container.terminal = ours["stdout"] if spec.tty else -1
         container.outputs = Outputs(self._loop, log, ours)
+        self._loop.at_exit(pid, lambda status: self._exited(container, status))
+        if status < 0:
+            self._save(record)
+            reply(record)
+            return
         self._starting[spec.id] = status, reply
         self._loop.watch(status, lambda: self._started(container))
-        self._loop.at_exit(pid, lambda status: self._exited(container, status))
 
     def signal(self, id: str, number: int) -> None:
         """Send a signal to the first process."""
@@ -177,11 +185,8 @@ class Containers:
             raise Failure("CreateContainerError", f'container "{id}" runs; kill it before you remove it')
         del self._table[id]
         self._unsaved.pop(id, None)
-        if container.record.reason == "StartError":
-            # Another one may be started with this id, which then has the same files.
-            self._records.remove(id)
-        else:
-            self._mode.cleaner.remove(self._records.path(id), self._mode.folder_of(id))
+        self._records.remove(id)
+        self._mode.discard(id)
 
     def _started(self, container: Container) -> None:
         """The pipe of a new process has something: its command runs, or it failed."""

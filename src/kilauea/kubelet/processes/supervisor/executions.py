@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 
 from kilauea.kubelet.processes.supervisor import process_tree
@@ -14,6 +15,8 @@ from kilauea.kubelet.processes.supervisor.outputs import Subscriber
 from kilauea.kubelet.processes.supervisor.plain import Plain
 from kilauea.kubelet.processes.supervisor.server import Connection, Request
 from kilauea.kubelet.processes.supervisor.specs import Failure, Spec
+
+_PID = re.compile(rb"(\d+)\n")
 
 
 class Execution:
@@ -63,10 +66,9 @@ class Execution:
             return
         self._loop.forget(self._pipe)
         os.close(self._pipe)
-        failure = self._told
-        if self._goes_on_elsewhere and failure[:1].isdigit():
-            pid, _, failure = failure.partition(b"\n")
-            self._is(int(pid))
+        pid, failure = told_by(self._told)
+        if self._goes_on_elsewhere and pid:
+            self._is(pid)
         if failure:
             self._connection.answer(self._request, Failure(**json.loads(failure)))
         elif not self._pid:
@@ -91,6 +93,18 @@ class Execution:
     def _stop(self) -> None:
         if self._pid in self._container.exec_pids:
             process_tree.kill_all([self._pid])
+
+
+def told_by(text: bytes) -> tuple[int, bytes]:
+    """Return the process id and the failure that a new process has told; 0 and nothing if it has told none.
+
+    The process that goes on in the container tells its failure, the one that made it tells its id in a line, and either
+    may be first. JSON has no line breaks.
+    """
+    line = _PID.search(text)
+    if line is None:
+        return 0, text
+    return int(line[1]), text[: line.start()] + text[line.end() :]
 
 
 class Attachment:

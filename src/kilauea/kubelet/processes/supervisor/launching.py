@@ -118,9 +118,8 @@ def _forget_handlers() -> None:
 
 def _connect(descriptors: Descriptors) -> None:
     # The standard descriptors of the supervisor are open, so none of these is one of them.
-    os.dup2(descriptors.stdin, 0)
-    os.dup2(descriptors.stdout, 1)
-    os.dup2(descriptors.stderr, 2)
+    for number, descriptor in enumerate(_standard(descriptors)):
+        os.dup2(descriptor, number)
     if descriptors.tty:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
@@ -169,6 +168,46 @@ def enter_folder(path: str, *, make: bool) -> None:
     except OSError as error:
         message = f'chdir to cwd ("{path}") set in config.json failed: {_words(error)}'
         raise Failure(COMMAND_FAILED, runtime_message(message)) from error
+
+
+def spawn(
+    argv: Sequence[str], environment: Mapping[str, str], descriptors: Descriptors, *, is_first: bool = False
+) -> int:
+    """Start a command in a session of its own, with this process' root and folder; return its id.
+
+    Its failures are worded as those of `execute`.
+
+    Args:
+        argv: the command and its arguments.
+        environment: all its variables.
+        descriptors: its standard input, output and error.
+        is_first: True for the first process of namespaces that this process has just entered. Any other shares the
+            memory of this one until the command runs, so nothing is copied.
+    """
+    name = argv[0] if argv else ""
+    path = find(name, environment.get("PATH", DEFAULT_PATH))
+    standard = _standard(descriptors)
+    resource.setrlimit(resource.RLIMIT_NOFILE, _FILES_LIMIT)
+    try:
+        if is_first:
+            return linux.start_first(path, argv, environment, standard)
+        moves = [(os.POSIX_SPAWN_DUP2, each, number) for number, each in enumerate(standard)]
+        return os.posix_spawn(
+            path, list(argv), environment, file_actions=moves, setsid=True, setsigmask=(), setsigdef=_HANDLED
+        )
+    except OSError as error:
+        if is_first and error.filename != "exec":
+            raise
+        raise Failure(COMMAND_FAILED, runtime_message(f"exec {path}: {_words(error)}")) from error
+    except ValueError as error:
+        message = f'exec: "{name}": invalid argument ({error})'
+        raise Failure(COMMAND_FAILED, runtime_message(message)) from error
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES_LIMIT[1], _FILES_LIMIT[1]))
+
+
+def _standard(descriptors: Descriptors) -> tuple[int, int, int]:
+    return descriptors.stdin, descriptors.stdout, descriptors.stderr
 
 
 def execute(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
@@ -247,6 +286,18 @@ def execute_plain(spec: Spec, supervisor: int, argv: Sequence[str], *, tty: bool
     os.umask(0o022)
     enter_folder(spec.working_dir, make=False)
     execute(argv, {**environment_of(spec, tty=tty), MARK: spec.id})
+
+
+def spawn_plain(spec: Spec, descriptors: Descriptors) -> int:
+    """Start the command of a container without namespaces; return its id."""
+    folder, mask = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), os.umask(0o022)
+    try:
+        enter_folder(spec.working_dir, make=False)
+        return spawn(spec.argv, {**environment_of(spec, tty=False), MARK: spec.id}, descriptors)
+    finally:
+        os.fchdir(folder)
+        os.close(folder)
+        os.umask(mask)
 
 
 def environment_of(spec: Spec, *, tty: bool) -> dict[str, str]:

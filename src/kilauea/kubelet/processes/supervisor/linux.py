@@ -8,8 +8,10 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from collections.abc import Mapping, Sequence
 
 CLONE_PARENT = 0x00008000
+_CLONE_WAITING = 0x00004000  # CLONE_VFORK without CLONE_VM: the parent waits, but its memory is its own
 NEW_MOUNTS, NEW_HOSTNAME, NEW_IPC, NEW_USERS, NEW_PIDS = 0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000
 
 READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
@@ -19,10 +21,14 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s39
 _HERE, _EMPTY_PATH, _SUBTREE = -100, 0x1000, 0x8000
 _CLONE_TREE, _CLOSE_ON_EXEC, _MOVE_FROM_DESCRIPTOR, _SET_READ_ONLY = 1, os.O_CLOEXEC, 4, 1
 _DETACH = 2
+_SIGKILL, _SIGCHLD = 9, 17
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 
 # Keeps the lock of the interpreter during calls: a child after `clone` has one thread, and nothing could return it.
 _libc = ctypes.PyDLL(None, use_errno=True)
+
+_trees: set[int] = set()
+"""Descriptors of copied trees that are not attached yet."""
 
 has_namespaces = _PIVOT_ROOT is not None
 """True if this module knows how to enter a new root on this architecture."""
@@ -47,6 +53,64 @@ def clone(flags: int, signal: int) -> int:
     return _call(_libc.syscall(_CLONE3, buffer, ctypes.c_size_t(len(arguments))), "clone")
 
 
+def start_first(path: str, argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
+    """Start the first process of new namespaces, which mounts their /proc and runs a command; return its id.
+
+    The process is a copy of this one, so each page that it writes to is copied, too. Everything is therefore prepared
+    before, and this process waits until the command runs. Signals that this process ignores stay ignored.
+
+    Args:
+        path: of the command's file.
+        argv: the command and its arguments.
+        environment: all its variables.
+        descriptors: its standard input, output and error; none of them is 0, 1 or 2.
+
+    Raises:
+        OSError: one of the steps failed, which `filename` names.
+    """
+    if any("\0" in word for word in (*argv, *environment, *environment.values())):
+        raise ValueError("embedded null byte")
+    words = _strings([os.fsencode(word) for word in argv])
+    variables = _strings([os.fsencode(f"{name}={value}") for name, value in environment.items()])
+    arguments = struct.pack("8Q", _CLONE_WAITING, 0, 0, 0, _SIGCHLD, 0, 0, 0)
+    buffer, size = ctypes.create_string_buffer(arguments, len(arguments)), ctypes.c_size_t(len(arguments))
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    steps = (
+        (
+            "mount /proc",
+            _libc.mount,
+            (b"proc", b"/proc", b"proc", ctypes.c_ulong(NO_SUID | NO_DEVICES | NO_EXEC), None),
+        ),
+        ("prctl", _libc.prctl, (_SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(_SIGKILL))),
+        ("setsid", _libc.setsid, ()),
+        *(("dup2", _libc.dup2, (descriptor, number)) for number, descriptor in enumerate(descriptors)),
+        ("exec", _libc.execve, (os.fsencode(path), words, variables)),
+    )
+    pid = _libc.syscall(_CLONE3, buffer, size)
+    if pid == 0:
+        try:
+            for number, (_, call, values) in enumerate(steps):
+                if call(*values) < 0:
+                    os.write(writer, b"%d %d" % (number, ctypes.get_errno()))
+                    break
+        finally:
+            os._exit(128)
+    os.close(writer)
+    try:
+        _call(pid, "clone")
+        failed, _, code = os.read(reader, 64).partition(b" ")
+    finally:
+        os.close(reader)
+    if failed:
+        raise OSError(int(code), os.strerror(int(code)), steps[int(failed)][0])
+    return int(pid)
+
+
+def _strings(items: Sequence[bytes]) -> ctypes.Array[ctypes.c_char_p]:
+    """Return an array of strings for C, which ends with none."""
+    return (ctypes.c_char_p * (len(items) + 1))(*items, None)
+
+
 def mount(source: str, target: str, kind: str, flags: int = 0, options: str = "") -> None:
     """Mount a file system."""
     arguments = (os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(options))
@@ -57,6 +121,7 @@ def copy_tree(path: str, *, read_only: bool = False) -> int:
     """Return a descriptor of a copy of what is mounted at a path and below, which is attached nowhere yet."""
     flags = ctypes.c_uint(_CLONE_TREE | _CLOSE_ON_EXEC | _SUBTREE)
     tree = _call(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), flags), path)
+    _trees.add(tree)
     if read_only:
         attributes = struct.pack("4Q", _SET_READ_ONLY, 0, 0, 0)
         buffer = ctypes.create_string_buffer(attributes, len(attributes))
@@ -79,7 +144,14 @@ def attach_tree(tree: int, target: str) -> None:
     """Mount a copied tree at a path, and close its descriptor."""
     result = _libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(target), ctypes.c_uint(_MOVE_FROM_DESCRIPTOR))
     _call(result, f"mount {target}")
+    _trees.discard(tree)
     os.close(tree)
+
+
+def close_trees() -> None:
+    """Let go of copied trees that were attached nowhere."""
+    while _trees:
+        os.close(_trees.pop())
 
 
 def change_root(path: str) -> None:
@@ -88,6 +160,23 @@ def change_root(path: str) -> None:
     _call(_libc.syscall(_PIVOT_ROOT, b".", b"."), "pivot_root")
     _call(_libc.umount2(b".", _DETACH), "detach the old root")
     os.chdir("/")
+
+
+def own_namespaces(kinds: int) -> list[int]:
+    """Return descriptors of the namespaces of this process, to come back to with `return_to`."""
+    names = {NEW_MOUNTS: "mnt", NEW_HOSTNAME: "uts", NEW_IPC: "ipc", NEW_PIDS: "pid"}
+    return [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for bit, name in names.items() if kinds & bit]
+
+
+def leave_namespaces(kinds: int) -> None:
+    """Enter new namespaces; one of processes is for the next children only."""
+    _call(_libc.unshare(kinds), "unshare")
+
+
+def return_to(namespaces: Sequence[int]) -> None:
+    """Enter namespaces again, by their descriptors."""
+    for descriptor in namespaces:
+        _call(_libc.setns(descriptor, 0), "setns")
 
 
 def join_namespaces(pid: int, kinds: int) -> None:

@@ -7,6 +7,7 @@ next. The newest lines are in the file itself, older ones in `FILE.1`, `FILE.2` 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 
@@ -17,12 +18,17 @@ LONGEST = 16 * 1024
 class LogFile:
     """The log of a container.
 
-    A disk that takes no more never stops the container: its output is dropped, and the log says so once there is room.
+    Its file is made when there is something to write: many containers print nothing, and to make a file can take longer
+    than to run them. A disk that takes no more never stops the container: its output is dropped, and the log says so
+    once there is room.
 
     Args:
         path: of the newest file.
         size: bytes at which the next file starts.
         files: number of files that are kept.
+
+    Raises:
+        OSError: it cannot be written there.
     """
 
     def __init__(self, path: str, size: int, files: int) -> None:
@@ -33,8 +39,7 @@ class LogFile:
         self._torn = False
         self._descriptor = -1
         self._size = 0
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        self._open()
+        _check_folder(os.path.dirname(path))
 
     def write(self, stream: str, data: bytes) -> None:
         """Log what a container has written; an unfinished line waits for its rest."""
@@ -63,15 +68,16 @@ class LogFile:
             self._descriptor = -1
 
     def _open(self) -> None:
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
         self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
         self._size = os.fstat(self._descriptor).st_size
 
     def _append(self, text: bytes) -> None:
         try:
-            if self._size >= self._limit:
-                self._rotate()
             if self._descriptor < 0:
                 self._open()
+            if self._size >= self._limit:
+                self._rotate()
             if self._torn:
                 self._put(b"\n")
                 self._torn = False
@@ -103,6 +109,16 @@ class LogFile:
         if self._files == 1:
             os.truncate(self._path, 0)
         self._open()
+
+
+def _check_folder(path: str) -> None:
+    """Raise OSError if a folder is none, or cannot be written or made."""
+    while not os.path.lexists(path) and path != "/":
+        path = os.path.dirname(path)
+    if not os.path.isdir(path):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _stamp() -> bytes:

@@ -29,6 +29,7 @@ class Loop:
         self._numbers = count()
         self._children: dict[int, OnExit] = {}
         self._unclaimed: dict[int, int] = {}
+        self._soon: list[OnReady] = []
         self._stopped = False
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
@@ -76,6 +77,10 @@ class Loop:
         """Call a function once, later."""
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._numbers), call))
 
+    def soon(self, call: OnReady) -> None:
+        """Call a function once, after everything that is ready now."""
+        self._soon.append(call)
+
     def stop(self) -> None:
         """Return from `run`."""
         self._stopped = True
@@ -83,6 +88,9 @@ class Loop:
     def run(self) -> None:
         """Call what is due until `stop`."""
         while not self._stopped:
+            calls, self._soon = self._soon, []
+            for call in calls:
+                _guarded(call)
             wait = max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
             for key, events in self._selector.select(wait):
                 readable, writable = key.data

@@ -11,7 +11,8 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Collection, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -20,6 +21,7 @@ from kilauea.kubelet.processes.supervisor import linux, process_tree
 from kilauea.kubelet.processes.supervisor.cgroups import Cgroups
 from kilauea.kubelet.processes.supervisor.launching import (
     SETUP_FAILED,
+    Descriptors,
     Plan,
     become,
     die_with,
@@ -27,10 +29,12 @@ from kilauea.kubelet.processes.supervisor.launching import (
     environment_of,
     execute,
     limit_resources,
+    spawn,
 )
 from kilauea.kubelet.processes.supervisor.loop import Loop
 from kilauea.kubelet.processes.supervisor.plain import Plain, Usage
 from kilauea.kubelet.processes.supervisor.records import Record
+from kilauea.kubelet.processes.supervisor.scratch import Scratch
 from kilauea.kubelet.processes.supervisor.specs import Failure, Mount, Spec
 
 _OWN = linux.NEW_MOUNTS | linux.NEW_HOSTNAME | linux.NEW_IPC | linux.NEW_PIDS
@@ -59,7 +63,11 @@ class Namespaces(Plain):
         self._has_users = os.geteuid() != 0
         self._kinds = _OWN | (linux.NEW_USERS if self._has_users else 0)
         self._ids = os.geteuid(), os.getegid()
+        self._folders = Scratch(str(scratch), self.cleaner)
         self.has_overlay = True
+        self._home: list[int] = []
+        """Namespaces of the supervisor, for coming back."""
+        self._spawns = False
 
     @property
     def limitations(self) -> list[str]:
@@ -83,15 +91,46 @@ class Namespaces(Plain):
                 message = f'cannot mount "{mount.source}" at "{mount.target}": the source does not exist'
                 raise Failure(SETUP_FAILED, message)
 
+    def spawn(self, spec: Spec, descriptors: Descriptors) -> int | None:
+        """Start the first process of a container from within its namespaces, which the supervisor enters for a moment.
+
+        A child that sets up its namespaces itself costs twice as much, most of it for copies of pages that it touches.
+        Only root can come back from namespaces.
+        """
+        if not self._spawns or not self.can_spawn(spec):
+            return None
+        folder, below = self._folders.take(spec.id), _mounts_below(spec.root or "/")
+        with self._inside():
+            self._set_up(spec, folder, below, has_processes=False)
+            enter_folder(spec.working_dir, make=True)
+            return spawn(spec.argv, environment_of(spec, tty=False), descriptors, is_first=True)
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Be in new namespaces, and come back."""
+        folder, mask = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), os.umask(0o022)
+        try:
+            linux.leave_namespaces(self._kinds)
+            yield
+        except Failure:
+            raise
+        except OSError as error:
+            raise Failure(SETUP_FAILED, f"cannot set up the container: {error.strerror or error}") from error
+        finally:
+            linux.close_trees()
+            try:
+                linux.return_to(self._home)
+                os.fchdir(folder)
+            except OSError as error:
+                # Nothing would be where this program expects it. The next supervisor ends the containers of this one.
+                print(f"cannot return from a container: {error}", file=sys.stderr, flush=True)
+                os._exit(1)
+            os.close(folder)
+            os.umask(mask)
+
     def prepare(self, spec: Spec) -> Plan:
         """Return the steps of the first process of a container."""
-        folder = self.folder_of(spec.id)
-        os.mkdir(folder, 0o700)
-        # Its root folder, which other users see; the supervisor's own files are closed to them.
-        os.mkdir(f"{folder}/upper", 0o755)
-        os.chmod(f"{folder}/upper", 0o755)  # whatever the umask
-        for name in ("work", "tmp", "root"):
-            os.mkdir(f"{folder}/{name}", 0o700)
+        folder = self._folders.take(spec.id)
         below = _mounts_below(spec.root or "/")  # read here, as everything costs more in the child
         return Plan(partial(linux.clone, self._kinds, signal.SIGCHLD), partial(self._run, spec, folder, below))
 
@@ -103,12 +142,11 @@ class Namespaces(Plain):
         """Set up a container without a command; return what failed, empty for nothing."""
         reader, writer = os.pipe2(os.O_CLOEXEC)
         spec = Spec("probe", "", "", 0, [], "")
-        self.free(spec.id)
-        plan = self.prepare(spec)
         try:
-            pid = plan.fork()
+            folder = self._folders.take(spec.id)
+            pid = linux.clone(self._kinds, signal.SIGCHLD)
             if not pid:
-                self._probe(spec, writer)
+                self._probe(spec, folder, writer)
             os.close(writer)
             with os.fdopen(reader, "rb") as file:
                 failure = file.read().decode(errors="replace")
@@ -116,14 +154,30 @@ class Namespaces(Plain):
         except OSError as error:
             failure = str(error.strerror or error)
         self.free(spec.id)
+        self._spawns = not failure and self._can_come_back(spec)
         return failure
 
-    def _probe(self, spec: Spec, writer: int) -> NoReturn:
+    def _can_come_back(self, spec: Spec) -> bool:
+        """Return True if the supervisor can set up a container itself."""
+        if self._has_users:
+            return False
+        self._home = linux.own_namespaces(self._kinds)
+        try:
+            folder, below = self._folders.take(spec.id), _mounts_below("/")
+            with self._inside():
+                self._set_up(spec, folder, below, has_processes=False)
+            return True
+        except Failure:
+            return False
+        finally:
+            self.free(spec.id)
+
+    def _probe(self, spec: Spec, folder: str, writer: int) -> NoReturn:
         try:
             if self._has_users:
                 _be_user(self._ids, spec)
             below = _mounts_below("/")
-            _make_root(spec, self.folder_of(spec.id), below, has_overlay=self.has_overlay, has_users=self._has_users)
+            _make_root(spec, folder, below, has_overlay=self.has_overlay, has_users=self._has_users)
         except BaseException as error:
             os.write(writer, str(error).encode())
         finally:
@@ -148,16 +202,43 @@ class Namespaces(Plain):
         """Return what the processes of a container use."""
         return self.usage_of([record.pid, *exec_pids])
 
+    def release(self, id: str) -> None:
+        """Free what a container needs while it runs."""
+        super().release(id)
+        self._folders.give_back(id)
+
+    def discard(self, id: str) -> None:
+        """Remove the files of a container that has exited, later."""
+        self._folders.remove(id)
+
+    def free(self, id: str) -> None:
+        """Remove the files of a container that was not started."""
+        self._folders.remove(id, later=False)
+
+    def free_others(self) -> None:
+        """Remove the files of containers of earlier supervisors."""
+        self._folders.remove_others()
+
     def _run(self, spec: Spec, folder: str, below: Sequence[str]) -> NoReturn:
         """Set up the namespaces and run the command: the first process of a container."""
         os.umask(0o022)
         limit_resources(self.memory_of_process(spec))
         if self._has_users:
             _be_user(self._ids, spec)
-        _make_root(spec, folder, below, has_overlay=self.has_overlay, has_users=self._has_users)
+        self._set_up(spec, folder, below)
+        _finish(spec, spec.argv, tty=spec.tty, changes_user=not self._has_users)
+
+    def _set_up(self, spec: Spec, folder: str, below: Sequence[str], *, has_processes: bool = True) -> None:
+        _make_root(
+            spec,
+            folder,
+            below,
+            has_overlay=self.has_overlay,
+            has_users=self._has_users,
+            has_processes=has_processes,
+        )
         if spec.hostname:
             socket.sethostname(spec.hostname)
-        _finish(spec, spec.argv, tty=spec.tty, changes_user=not self._has_users)
 
     def _enter(self, pid: int, pipe: int) -> None:
         """Enter the namespaces of a container, and go on in a process that is in all of them."""
@@ -195,8 +276,25 @@ def _be_user(outside: tuple[int, int], spec: Spec) -> None:
             file.write(line)
 
 
-def _make_root(spec: Spec, folder: str, below: Sequence[str], *, has_overlay: bool, has_users: bool) -> None:
-    """Build the file system of a container, and enter it; `below` are the file systems mounted below its root."""
+def _make_root(
+    spec: Spec,
+    folder: str,
+    below: Sequence[str],
+    *,
+    has_overlay: bool,
+    has_users: bool,
+    has_processes: bool = True,
+) -> None:
+    """Build the file system of a container, and enter it.
+
+    Args:
+        spec: the container.
+        folder: for what it writes.
+        below: the file systems mounted below its root.
+        has_overlay: True if overlays can be mounted.
+        has_users: True in a namespace of users.
+        has_processes: True if this process is in the container's namespace of processes, whose /proc it can mount.
+    """
     linux.mount("none", "/", "", linux.RECURSIVE | linux.PRIVATE)
     trees = [(mount, _copy_source(mount)) for mount in spec.mounts if mount.source]
     devices, system = linux.copy_tree("/dev"), linux.copy_tree("/sys", read_only=True)
@@ -206,7 +304,8 @@ def _make_root(spec: Spec, folder: str, below: Sequence[str], *, has_overlay: bo
     with contextlib.suppress(FileExistsError):
         os.mkdir(f"{root}/proc")
     # Users may mount it only as long as they see that of the machine.
-    linux.mount("proc", f"{root}/proc", "proc", _HIDDEN_DEVICE | linux.NO_EXEC)
+    if has_processes:
+        linux.mount("proc", f"{root}/proc", "proc", _HIDDEN_DEVICE | linux.NO_EXEC)
     linux.change_root(root)
     for path, tree in others:
         _attach(tree, path, None)

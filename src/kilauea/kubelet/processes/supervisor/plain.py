@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from kilauea.kubelet.processes.supervisor import process_tree
 from kilauea.kubelet.processes.supervisor.cgroups import Cgroups
-from kilauea.kubelet.processes.supervisor.cleaner import Cleaner, remove_tree
-from kilauea.kubelet.processes.supervisor.launching import Plan, execute_plain, run_plain
+from kilauea.kubelet.processes.supervisor.cleaner import Cleaner
+from kilauea.kubelet.processes.supervisor.launching import Descriptors, Plan, execute_plain, run_plain, spawn_plain
 from kilauea.kubelet.processes.supervisor.loop import Loop
-from kilauea.kubelet.processes.supervisor.records import Record
+from kilauea.kubelet.processes.supervisor.records import CONTAINERS, STATES, Record, boot_id, read_records
 from kilauea.kubelet.processes.supervisor.specs import Failure, Spec
 
 WITHOUT_NAMESPACES = (
@@ -52,7 +52,7 @@ class Plain:
         self.loop = loop
         self.scratch = scratch
         self.own = os.getpid()
-        self.cleaner = Cleaner(loop)
+        self.cleaner = Cleaner(loop, self._end_all)
 
     @property
     def limitations(self) -> list[str]:
@@ -91,6 +91,18 @@ class Plain:
                     "hostPath volume at its own path, or allow user namespaces (sysctl user.max_user_namespaces)"
                 )
                 raise Failure("CreateContainerError", message)
+
+    def spawn(self, spec: Spec, descriptors: Descriptors) -> int | None:
+        """Start the first process of a container at once; return its id, or None if only `prepare` has the steps.
+
+        The cleaner ends such a process when the supervisor ends, as it has no time to ask the kernel for that.
+        """
+        return spawn_plain(spec, descriptors) if self.can_spawn(spec) and spec.root is None else None
+
+    def can_spawn(self, spec: Spec) -> bool:
+        """Return True if a process needs no steps of its own between its start and its command."""
+        own = spec.user is None and spec.group is None
+        return own and not spec.tty and self.memory_of_process(spec) is None
 
     def prepare(self, spec: Spec) -> Plan:
         """Return the steps of the first process of a container."""
@@ -142,17 +154,22 @@ class Plain:
         """Free what a container needs while it runs."""
         self.cgroups.remove(id)
 
-    def folder_of(self, id: str) -> str:
-        """Return the folder with files of a container."""
-        return f"{self.scratch}/{id}"
+    def discard(self, id: str) -> None:
+        """Remove the files of a container that has exited, later."""
 
     def free(self, id: str) -> None:
         """Remove the files of a container that was not started."""
-        remove_tree(self.folder_of(id))
 
-    def free_others(self, ids: Collection[str]) -> None:
-        """Remove the files of all containers but some."""
-        self.cleaner.remove(*(self.folder_of(name) for name in sorted(os.listdir(self.scratch)) if name not in ids))
+    def free_others(self) -> None:
+        """Remove the files of containers of earlier supervisors."""
+        names = sorted(os.listdir(self.scratch))
+        self.cleaner.remove(*(f"{self.scratch}/{name}" for name in names))
+
+    def _end_all(self) -> None:
+        """End the containers of a supervisor that has ended: this runs in the process that outlives it."""
+        for record in read_records(self.scratch.parent / CONTAINERS / STATES):
+            if record.state == "running" and record.supervisor == self.own:
+                self.kill_leftovers(record, boot_id())
 
     def _strays(self, record: Record) -> list[int]:
         """Processes of a container that left their parents."""

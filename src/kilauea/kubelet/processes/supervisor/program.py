@@ -78,8 +78,10 @@ def _in_background() -> bool:
         os.dup2(source, target)
     os.close(nothing)
     os.close(errors)
-    for number in (signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
+    # Handled, not ignored: the commands of containers inherit what is ignored.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return True
 
 
@@ -87,6 +89,7 @@ def _run(listener: socket.socket, options: argparse.Namespace) -> None:
     os.umask(0o077)
     linux.adopt_orphans()
     _open_more_files()
+    _dump_no_core()
     loop = Loop()
 
     def announce(record: Record) -> None:
@@ -108,6 +111,7 @@ def _run(listener: socket.socket, options: argparse.Namespace) -> None:
 
     server.at_idle = containers.at_idle = idle
     idle()
+    mode.cleaner.start()
     # What exists now stays: the collector must not touch the pages that children share.
     gc.freeze()
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
@@ -121,3 +125,8 @@ def _run(listener: socket.socket, options: argparse.Namespace) -> None:
 def _open_more_files() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _dump_no_core() -> None:
+    """Neither this process nor those that it starts write core files, which would fill the disk."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

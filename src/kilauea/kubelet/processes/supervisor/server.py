@@ -50,18 +50,23 @@ class Connection:
         self.is_told_exits = False
         self.at_close: list[Callable[[], object]] = []
         self.closed = False
+        self._stuck = False
+        """True if the client does not read as fast as it is told."""
         link.setblocking(False)
         loop.watch(link.fileno(), self._read)
 
     def send(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-        """Send a message, without waiting."""
+        """Send a message, without waiting: with all others that come before the next wait, as each wakes the client."""
         if self.closed:
             return
+        if descriptors:
+            self._write()
         if descriptors and not self._outgoing:
             with contextlib.suppress(OSError):
                 socket.send_fds(self._link, [b" "], list(descriptors))
+        if not self._outgoing:
+            self._loop.soon(self._write)
         self._outgoing += json.dumps(message).encode() + b"\n"
-        self._write()
 
     def answer(self, request: Request, result: Any, descriptors: tuple[int, ...] = ()) -> None:
         """Send the result of a request, or a `Failure`."""
@@ -111,6 +116,8 @@ class Connection:
             self.close()
 
     def _write(self) -> None:
+        if self.closed:
+            return
         try:
             while self._outgoing:
                 del self._outgoing[: self._link.send(self._outgoing)]
@@ -118,7 +125,9 @@ class Connection:
             if not would_block(error) or len(self._outgoing) > _LONGEST:
                 self.close()
                 return
-        self._loop.watch_both(self._link.fileno(), self._read, self._write if self._outgoing else None)
+        if self._stuck != bool(self._outgoing):
+            self._stuck = bool(self._outgoing)
+            self._loop.watch_both(self._link.fileno(), self._read, self._write if self._stuck else None)
 
 
 class Server:

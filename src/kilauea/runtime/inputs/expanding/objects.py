@@ -125,3 +125,7 @@ class Known:
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
         """Queues by their parent, for any index."""
         return [queue for queue in self.list(resource) if (queue.get("spec") or {}).get("parent") == value]
+
+    def count_indexed(self, resource: Resource, index: str, value: str) -> int:
+        """Return the number of these objects."""
+        return len(self.indexed(resource, index, value))

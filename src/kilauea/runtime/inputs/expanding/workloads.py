@@ -126,3 +126,7 @@ class _One:
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
         """None."""
         return []
+
+    def count_indexed(self, resource: Resource, index: str, value: str) -> int:
+        """Return the number of these objects."""
+        return len(self.indexed(resource, index, value))

@@ -6,6 +6,7 @@
 | `openb` | `cpu_milli`, `num_gpu`, `creation_time` | pods of Alibaba's GPU cluster, 2023 |
 | `philly` | `vc`, `num_gpus`, `submit_s` | training jobs of Microsoft's Philly, 2017 |
 | `muri` | `num_gpu`, `submit_time`, `iterations` | 400 jobs of a testbed, 2022; milliseconds |
+| `dlrm` | `app_name`, `cpu_request`, `creation_time` | instances of Alibaba's recommendation services, 2025 |
 | `swf` | lines of 18 numbers, comments that begin with `;` | Standard Workload Format, Parallel Workloads Archive |
 """
 
@@ -26,6 +27,10 @@ MOST_PODS = 10_000
 CARDS_OF_A_NODE = 8
 PHILLY_CPU, PHILLY_MEMORY = 6, "40Gi"
 """For each card of Philly and Muri, whose traces say nothing about cores and memory."""
+DLRM_END = 31 * 86_400 * SECOND
+"""The end of that trace, in microseconds."""
+SPOT_MEMORY = "8Gi"
+"""For each core of the nodes of Alibaba's spot instances, 2026, whose table says nothing about memory."""
 MILLISECOND = SECOND // 1000
 
 
@@ -138,6 +143,28 @@ def _philly(row: Row) -> TraceJob:
     )
 
 
+def _dlrm(row: Row) -> TraceJob:
+    created = row.time("creation_time") if row.text("creation_time") else 0
+    deleted = row.time("deletion_time") if row.text("deletion_time") else DLRM_END
+    if deleted < created:
+        raise BadValue(f"deletion_time: {shown(row.text('deletion_time'))} is before creation_time: exchange them")
+    requests = {"cpu": str(row.count("cpu_request"))}
+    try:
+        requests["memory"] = f"{round(float(row.text('memory_request', '0')) * 1024)}Mi"
+    except (ValueError, OverflowError) as error:
+        raise BadValue(f"memory_request: {shown(row.text('memory_request'))} is not a number of GiB") from error
+    if row.count("gpu_request", 0):
+        requests[CARD] = row.text("gpu_request")
+    return TraceJob(
+        name=kubernetes_name(row.text("instance_sn")),
+        submit=created,
+        duration=deleted - created,
+        tasks=(TraceTask(1, tuple(sorted(requests.items()))),),
+        queue=kubernetes_name(row.text("app_name")),
+        preemptable=False,
+    )
+
+
 def _muri(row: Row) -> TraceJob:
     return TraceJob(
         name=f"job-{row.text('job_id') or row.line}",
@@ -156,6 +183,16 @@ FORMATS: tuple[Format, ...] = (
         _openb,
         ("a pod that used a part of a card asks for a whole one here",),
     ),
+    Format(
+        "dlrm",
+        frozenset({"instance_sn", "app_name", "cpu_request", "memory_request", "creation_time", "deletion_time"}),
+        None,
+        _dlrm,
+        (
+            "instances that were there before begin with the trace, and those that were not deleted end after 31 days",
+            "network cards, disks and the most instances of a node are left out",
+        ),
+    ),
     Format("philly", frozenset({"vc", "num_gpus", "submit_s", "duration_s"}), None, _philly, (_NO_CORES,)),
     Format("muri", frozenset({"num_gpu", "submit_time", "duration", "iterations"}), None, _muri, (_NO_CORES,)),
     Format(
@@ -170,6 +207,7 @@ FORMATS: tuple[Format, ...] = (
 NODE_COLUMNS: Mapping[str, frozenset[str]] = {
     "openb": frozenset({"sn", "cpu_milli", "memory_mib", "gpu", "model"}),
     "philly": frozenset({"vc", "nodes", "gpus_per_node"}),
+    "spot": frozenset({"node_name", "cpu_num", "gpu_model", "gpu_capacity_num"}),
     "csv": frozenset({"name", "cpu", "memory"}),
 }
 """Tables of nodes, by the columns by which they are known."""

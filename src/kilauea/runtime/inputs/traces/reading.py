@@ -27,6 +27,7 @@ from kilauea.runtime.inputs.traces.formats import (
     NODE_COLUMNS,
     PHILLY_CPU,
     PHILLY_MEMORY,
+    SPOT_MEMORY,
     Format,
 )
 from kilauea.runtime.inputs.traces.history import history_jobs, is_history
@@ -110,7 +111,14 @@ def _is_swf(text: str) -> bool:
 
 
 def _unknown(source: str, columns: Sequence[str]) -> str:
-    wanted = "a table with the columns submit and duration, openb, Philly or Muri, or the Standard Workload Format"
+    wanted = (
+        "a table with the columns submit and duration, openb, Philly, Muri or DLRM, or the Standard Workload Format"
+    )
+    if {"cpu_milli", "memory_mib", "num_gpu"} <= set(columns):
+        return (
+            f"{source}:1: pods of openb without creation_time and deletion_time: it is not known when they came and "
+            "how long they ran; use a list of pods with these columns"
+        )
     for needed in ("submit", "duration"):
         if needed not in columns:
             return f"{source}:1: no column {needed}{nearest(needed, columns)}: a trace is {wanted}"
@@ -193,7 +201,9 @@ def read_nodes(path: str) -> tuple[list[Object], tuple[str, ...]]:
         raise TraceError(
             f"{source}:1: not a table of nodes: it needs the columns name, cpu and memory, and may have gpu"
         )
-    convert = {"openb": _openb_node, "philly": _philly_nodes, "csv": _csv_node}[name]
+    convert = {"openb": _openb_node, "philly": _philly_nodes, "spot": _spot_node, "csv": _csv_node}[name]
+    if name == "spot":
+        findings.tell(f"the table does not say what memory a node has: {SPOT_MEMORY} for a core")
     objects = [obj for _, made in converted(rows_of(text, findings), convert, findings) for obj in made]
     if not objects:
         raise TraceError(f"{source}: no line describes a node\n" + "\n".join(findings.all()))
@@ -214,6 +224,15 @@ def _openb_node(row: Row) -> Iterable[Object]:
     cards = {CARD: row.text("gpu")} if row.count("gpu", 0) else {}
     offers = {"cpu": f"{row.count('cpu_milli')}m", "memory": f"{row.count('memory_mib')}Mi", **cards}
     return [_node(kubernetes_name(row.text("sn")), offers, row.text("model"))]
+
+
+def _spot_node(row: Row) -> Iterable[Object]:
+    cores = row.count("cpu_num")
+    offers = {"cpu": str(cores), "memory": f"{cores * int(SPOT_MEMORY.removesuffix('Gi'))}Gi"}
+    if row.count("gpu_capacity_num", 0):
+        offers[CARD] = row.text("gpu_capacity_num")
+    name = kubernetes_name(row.text("node_name"))
+    return [_node(f"node-{name}" if name.isdigit() else name, offers, row.text("gpu_model"))]
 
 
 def _csv_node(row: Row) -> Iterable[Object]:

@@ -1,0 +1,102 @@
+"""The command line with which podman runs a container."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+from kilauea.kubelet.container_runtime import Container, ContainerError, Mount
+
+FOLDER, ID, POD, NAME, ATTEMPT = (f"kilauea.dev/{each}" for each in ("folder", "id", "pod", "container", "attempt"))
+"""Labels by which containers are found again."""
+_MOST_FILES, _MOST_PROCESSES = 1024 * 1024, Path("/proc/sys/kernel/pid_max")
+
+
+def run_arguments(container: Container, folder: str, name: str, log_size: int) -> list[str]:
+    """Return the arguments of `podman run` for a container.
+
+    Containers share the network of this machine, where each pod has a loopback address of its own.
+
+    Args:
+        container: the container.
+        folder: of the cluster, which tells its containers from those of others.
+        name: of the container for podman.
+        log_size: bytes of its log at which it starts again.
+
+    Raises:
+        ContainerError: it has no command.
+    """
+    if not container.argv:
+        raise ContainerError("CreateContainerError", "no command specified")
+    return [
+        *("run", "--detach", "--name", name, "--pull=never", "--network=host", "--no-hosts", "--systemd=false"),
+        *("--log-driver=k8s-file", f"--log-opt=path={container.log}", f"--log-opt=max-size={log_size}"),
+        *(f"--label={label}" for label in _labels(container, folder)),
+        *_limits(container),
+        *_identity(container),
+        *(f"--env={key}={value}" for key, value in container.environment.items()),
+        *(f"--mount={_mount(each)}" for each in container.mounts if each.source or not each.optional),
+        f"--entrypoint={json.dumps([container.argv[0]])}",
+        *(("--rootfs", f"{container.root}:O") if container.root is not None else (container.image,)),
+        *container.argv[1:],
+    ]
+
+
+def _labels(container: Container, folder: str) -> Iterator[str]:
+    yield f"{FOLDER}={folder}"
+    yield f"{ID}={container.id}"
+    yield f"{POD}={container.pod}"
+    yield f"{NAME}={container.name}"
+    yield f"{ATTEMPT}={container.attempt}"
+
+
+def _limits(container: Container) -> Iterator[str]:
+    # Podman would raise these limits above those of its own, which not every machine permits.
+    processes = int(_MOST_PROCESSES.read_text())
+    for name, kind, bound in (
+        ("nofile", resource.RLIMIT_NOFILE, _MOST_FILES),
+        ("nproc", resource.RLIMIT_NPROC, processes),
+    ):
+        _, most = resource.getrlimit(kind)
+        value = bound if most == resource.RLIM_INFINITY else min(most, bound)
+        yield f"--ulimit={name}={value}:{value}"
+    limits = container.limits
+    if limits.cpu:
+        yield f"--cpus={limits.cpu / 1000:g}"
+    if limits.memory:
+        yield from (f"--memory={limits.memory}", f"--memory-swap={limits.memory}")
+    if limits.processes:
+        yield f"--pids-limit={limits.processes}"
+
+
+def _identity(container: Container) -> Iterator[str]:
+    if container.hostname:
+        yield f"--hostname={container.hostname}"
+    if container.working_dir:
+        yield f"--workdir={container.working_dir}"
+    if container.user is not None or container.group is not None:
+        group = "" if container.group is None else f":{container.group}"
+        yield f"--user={container.user or 0}{group}"
+    if container.read_only:
+        yield from ("--read-only", "--read-only-tmpfs=false")
+    if container.stdin:
+        yield "--interactive"
+    if container.tty:
+        yield "--tty"
+
+
+def _mount(mount: Mount) -> str:
+    """A mount as podman reads it: a line of CSV."""
+    fields = ["type=bind", f"source={mount.source}"] if mount.source else ["type=tmpfs", "tmpfs-mode=1777"]
+    fields.append(f"destination={mount.target}")
+    if not mount.source and mount.size is not None:
+        fields.append(f"tmpfs-size={mount.size}")
+    if mount.read_only:
+        fields.append("ro=true")
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(fields)
+    return text.getvalue()

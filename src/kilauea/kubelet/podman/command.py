@@ -1,0 +1,122 @@
+"""Runs podman: commands to their end, and commands whose streams are passed on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kilauea.api.container_streams import Channel
+from kilauea.kubelet.container_runtime import ContainerError
+from kilauea.kubelet.processes.streams import StreamProcess
+
+PROGRAM = "podman"
+_VERSION_SECONDS = 20.0
+
+
+class Result(NamedTuple):
+    """The end of a command: its exit code, what it printed, and its last error."""
+
+    code: int
+    text: str
+    error: str
+
+
+def version() -> str:
+    """Return the version of podman; empty if it is not installed."""
+    try:
+        done = subprocess.run(
+            [PROGRAM, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip().rpartition(" ")[2]
+
+
+async def run(arguments: Sequence[str]) -> Result:
+    """Run a command of podman to its end.
+
+    Raises:
+        ContainerError: podman is not installed.
+    """
+    process = await start(arguments, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
+    output, errors = await process.communicate()
+    return Result(process.returncode or 0, output.decode(errors="replace"), _last_error(errors))
+
+
+async def start(
+    arguments: Sequence[str], *, stdin: int, stderr: int, stdout: int = asyncio.subprocess.PIPE
+) -> asyncio.subprocess.Process:
+    """Start a command of podman in a session of its own, so that signals of a terminal do not reach it.
+
+    Raises:
+        ContainerError: podman is not installed.
+    """
+    try:
+        return await asyncio.create_subprocess_exec(
+            PROGRAM, *arguments, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+        )
+    except OSError as error:
+        message = f"cannot run podman: {error.strerror}; install podman, or use --runtime process"
+        raise ContainerError("ContainerCannotRun", message) from error
+
+
+def _last_error(errors: bytes) -> str:
+    line = errors.decode(errors="replace").strip().rpartition("\n")[2]
+    return line.removeprefix("Error: ").removeprefix("OCI runtime error: ")
+
+
+class CommandLink:
+    """A command of podman that runs for one connection."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def exit_code(self) -> int:
+        """Wait for its end; return its exit code."""
+        code = await self._process.wait()
+        return 128 - code if code < 0 else code
+
+    def end_input(self) -> None:
+        """Its input is a pipe, which says so itself."""
+
+    async def close(self) -> None:
+        """End it."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+
+async def connect(arguments: Sequence[str], *, stdin: bool, tty: bool) -> StreamProcess:
+    """Run a command of podman whose streams are passed on.
+
+    Args:
+        arguments: of podman.
+        stdin: True to write to its standard input.
+        tty: True to give it a terminal.
+    """
+    if tty:
+        master, slave = os.openpty()
+        outputs: dict[Channel, int] = {"stdout": master}
+        ours, theirs = {master}, (slave, slave, slave)
+        to_write, terminal = (master if stdin else None), master
+    else:
+        output, its_output = os.pipe()
+        errors, its_errors = os.pipe()
+        its_input, to_write = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), None)
+        outputs = {"stdout": output, "stderr": errors}
+        ours = {output, errors, *([to_write] if to_write is not None else [])}
+        theirs, terminal = (its_input, its_output, its_errors), None
+    try:
+        process = await start(arguments, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2])
+    except BaseException:
+        for descriptor in ours:
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in set(theirs):
+            os.close(descriptor)
+    return StreamProcess(outputs, to_write, terminal, CommandLink(process))

@@ -97,9 +97,33 @@ def test_openapi_is_not_sent_twice(api: Api) -> None:
 
 def test_health_tells_its_parts_on_demand(api: Api) -> None:
     assert api.ask("GET", "/readyz").body == "ok"
-    assert api.ask("GET", "/readyz?verbose").body.endswith("[+]storage ok\nreadyz check passed\n")
+    whole = api.ask("GET", "/readyz?verbose").body
+    assert whole.startswith("[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n")
+    assert whole.endswith("[+]shutdown ok\nreadyz check passed\n")
+    assert "[+]poststarthook/crd-informer-synced ok\n" in api.ask("GET", "/healthz?verbose=1").body
     assert api.ask("GET", "/livez/ping").body == "ok"
+    assert api.ask("GET", "/livez/poststarthook/rbac/bootstrap-roles").body == "ok"
+    assert api.ask("GET", "/livez/informer-sync").code == 404
     assert api.ask("GET", "/livez/other").code == 404
+
+
+def test_checks_of_health_are_left_out_as_asked(api: Api) -> None:
+    lines = api.ask("GET", "/livez?verbose&exclude=etcd&exclude=none").body.splitlines()
+    assert lines[3] == "[+]etcd excluded: ok"
+    assert lines[-2:] == [
+        'warn: some health checks cannot be excluded: no matches for "none"',
+        "livez check passed",
+    ]
+
+
+def test_the_results_of_checks_are_metrics_of_their_own(api: Api) -> None:
+    api.ask("GET", "/livez/ping")
+    api.ask("GET", "/livez?exclude=log")
+    found = api.ask("GET", "/metrics/slis").body
+    assert 'kubernetes_healthcheck{name="ping",type="livez"} 1.0\n' in found
+    assert 'kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 2.0\n' in found
+    assert 'kubernetes_healthchecks_total{name="log"' not in found
+    assert 'kubernetes_healthcheck{name="log",type="readyz"} 1.0\n' in found
 
 
 def test_version_and_metrics(api: Api) -> None:

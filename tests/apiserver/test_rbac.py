@@ -176,6 +176,33 @@ def test_tokens_end_with_their_time_their_account_and_what_they_are_bound_to(api
     assert tokens.user_of(again) is None
 
 
+def test_the_token_of_a_pod_tells_its_node(api: Api, tokens: AccountTokens) -> None:
+    node = api.good("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}})
+    pod = api.create_pod("web", nodeName="n1")
+    api.create_pod("lost", nodeName="n2")
+    told = extra_of(api, tokens, "Pod", "web")
+    assert (told["pod-name"], told["pod-uid"]) == (("web",), (pod["metadata"]["uid"],))
+    assert (told["node-name"], told["node-uid"]) == (("n1",), (node["metadata"]["uid"],))
+    assert extra_of(api, tokens, "Pod", "lost").get("node-name") == ("n2",)
+    assert "node-uid" not in extra_of(api, tokens, "Pod", "lost")
+
+
+def test_a_token_that_is_bound_to_a_node_ends_with_it(api: Api, tokens: AccountTokens) -> None:
+    api.good("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}})
+    assert extra_of(api, tokens, "Node", "n1")["node-name"] == ("n1",)
+    token = api.good("POST", TOKEN, {"spec": {"boundObjectRef": {"kind": "Node", "name": "n1"}}})["status"]["token"]
+    api.good("DELETE", "/api/v1/nodes/n1")
+    assert tokens.user_of(token) is None
+
+
+def extra_of(api: Api, tokens: AccountTokens, kind: str, name: str) -> dict[str, tuple[str, ...]]:
+    """What a token that is bound to an object says of its bearer, by the last parts of the keys."""
+    made = api.good("POST", TOKEN, {"spec": {"boundObjectRef": {"kind": kind, "name": name}}})
+    user = tokens.user_of(made["status"]["token"])
+    assert user is not None
+    return {key.rpartition("/")[2]: value for key, value in user.extra.items()}
+
+
 def test_a_token_that_was_changed_is_none(api: Api, tokens: AccountTokens) -> None:
     token = api.good("POST", TOKEN, {"spec": {}})["status"]["token"]
     head, claims, signature = token.split(".")
@@ -206,3 +233,29 @@ def test_the_right_to_pass_requests_on_is_that_of_the_subresource_whatever_the_p
     assert api.ask("GET", "/api/v1/nodes/n1/proxy/healthz?watch=true", user=BOB).code == 200
     assert api.ask("POST", "/api/v1/nodes/n1/proxy/healthz", user=BOB).code == 403
     assert api.ask("GET", f"{PODS}/a/proxy/healthz", user=BOB).code == 403
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"volumes": [{"name": "v", "secret": {"secretName": "key"}}]},
+        {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": "key"}}]}}]},
+        {"imagePullSecrets": [{"name": "key"}]},
+        {"containers": [{"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": "key"}}]}]},
+    ],
+)
+def test_a_node_reads_the_secrets_that_its_pods_name_and_no_others(api: Api, spec: dict[str, Any]) -> None:
+    node, other = (User(f"system:node:{name}", groups=("system:nodes", GROUP_AUTHENTICATED)) for name in ("n1", "n2"))
+    secrets = "/api/v1/namespaces/default/secrets"
+    for name in ("key", "other"):
+        api.good("POST", secrets, {"metadata": {"name": name}})
+    assert api.ask("GET", f"{secrets}/key", user=node).code == 403
+    api.create_pod("a", nodeName="n1", **spec)
+    assert api.ask("GET", f"{secrets}/key", user=node).code == 200
+    assert api.ask("GET", f"{secrets}/other", user=node).code == 403
+    assert api.ask("GET", f"{secrets}/none", user=node).code == 403
+    assert api.ask("DELETE", f"{secrets}/key", user=node).code == 403
+    assert api.ask("GET", secrets, user=node).code == 403
+    assert api.ask("GET", f"{secrets}/key", user=other).code == 403
+    no_node = User("system:node:n1", groups=(GROUP_AUTHENTICATED,))
+    assert api.ask("GET", f"{secrets}/key", user=no_node).code == 403

@@ -297,9 +297,9 @@ def test_no_one_is_answered_but_about_health_and_version(api: Api) -> None:
 @pytest.mark.parametrize(
     ("path", "what"),
     [
-        ("/api/v1/nodes/n1/proxy/metrics", "nodes/proxy is not available: of node n1, only healthz and pods are"),
+        ("/api/v1/nodes/n1/proxy/stats", "nodes/proxy is not available: of node n1, only healthz, pods, "),
         (f"{PODS}/a:8080/proxy", "pods/proxy is not available: pod a:8080 has no network in this cluster"),
-        ("/api/v1/nodes/https:n1:10250/proxy/x", "nodes/proxy is not available: of node n1, only healthz and pods are"),
+        ("/api/v1/nodes/https:n1:10250/proxy/x", "nodes/proxy is not available: of node n1, only healthz, pods, "),
         (f"{PODS}/https:a:443/proxy/x/y", "pods/proxy is not available: pod https:a:443 has no network in this"),
     ],
 )

@@ -229,3 +229,19 @@ def test_the_claim_of_another_is_not_taken_for_an_ephemeral_volume(cluster_of: C
     words = "PVC default/p-scratch was not created for pod default/p (pod is not owner)"
     assert f"ephemeral volume scratch: {words}" in messages
     assert "ownerReferences" not in cluster.get(CLAIMS, "p-scratch")["metadata"]
+
+
+def default_storage_class(cluster: Cluster, name: str) -> None:
+    marked = {"name": name, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    cluster.create(STORAGE_CLASSES, {"metadata": marked, "provisioner": "example.com/x"})
+
+
+@pytest.mark.parametrize(("said", "given"), [(None, "late"), ("", "")], ids=["names no class", "wants no class"])
+def test_a_claim_that_was_there_before_the_default_class_gets_it(
+    cluster: Cluster, said: str | None, given: str
+) -> None:
+    claim(cluster, storageClassName=said)
+    assert cluster.get(CLAIMS, "c")["spec"].get("storageClassName") == said
+    default_storage_class(cluster, "late")
+    cluster.wait(15)
+    assert cluster.get(CLAIMS, "c")["spec"]["storageClassName"] == given

@@ -30,6 +30,20 @@ def test_a_python_environment_comes_first_in_the_path(tmp_path: Path) -> None:
     assert dict(image.environment) == {"PATH": f"{tmp_path}/bin:/bin", "VIRTUAL_ENV": str(tmp_path)}
 
 
+def test_a_program_is_the_command_of_its_image(tmp_path: Path) -> None:
+    program = tmp_path / "serve"
+    program.write_text("#!/bin/sh\n")
+    with pytest.raises(InvalidMapping, match="is neither a folder nor a program"):
+        Mapped.parse(f"demo={program}")
+    program.chmod(0o755)
+    images = MappedImages([Mapped.parse(f"demo={program}")], {"PATH": "/bin"})
+    image = images.find("demo:1")
+    assert (image.root, list(image.command), dict(image.environment)) == (None, [str(program)], {"PATH": "/bin"})
+    program.unlink()
+    with pytest.raises(ContainerError, match="does not exist any more"):
+        images.find("demo:1")
+
+
 def test_the_more_exact_pattern_decides(tmp_path: Path) -> None:
     images = MappedImages([Mapped.parse("*=host"), Mapped.parse(f"demo:2={tmp_path}")], {})
     assert (images.find("demo:1").root, images.find("demo:2").root) == (None, tmp_path)
@@ -46,7 +60,11 @@ def test_an_image_without_a_mapping_says_what_to_do() -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("demo", "write NAME=PATH"), ("=host", "write NAME=PATH"), ("demo=/no/such/folder", "is not a folder")],
+    [
+        ("demo", "write NAME=PATH"),
+        ("=host", "write NAME=PATH"),
+        ("demo=/no/such/folder", "is neither a folder nor a program"),
+    ],
 )
 def test_an_invalid_mapping_says_why(text: str, message: str) -> None:
     with pytest.raises(InvalidMapping, match=message):

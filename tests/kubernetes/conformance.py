@@ -1,11 +1,18 @@
 """Run the conformance specs of Kubernetes' own e2e suite on `kilauea up`, and say how many pass.
 
     python tests/kubernetes/conformance.py                      # all sigs below
+    python tests/kubernetes/conformance.py --others             # the specs that are not for conformance
+    python tests/kubernetes/conformance.py --processes          # specs that need containers: pods are processes
     python tests/kubernetes/conformance.py --sig sig-auth
     python tests/kubernetes/conformance.py --focus 'ResourceQuota .* secret'
 
-`conformance_left_out.yaml` names specs that are not run, each with its reason. `make test-conformance` builds the suite
-first (`real_binaries.py`). Each process of the suite has a cluster of its own, so serial specs need no special care.
+`conformance_left_out.yaml` names specs that are not run, each with its reason; `others_left_out.yaml` does for those
+that are not for conformance. Of the former, those in `conformance_in_processes.yaml` pass where pods are processes of
+this machine, with the program `agnhost` in place of the suite's image. They run one after another, because pods share
+the ports of the machine.
+
+`make test-conformance` builds the suite first (`real_binaries.py`). Each process of the suite has a cluster of its own,
+so serial specs need no special care.
 """
 
 from __future__ import annotations
@@ -27,8 +34,11 @@ import yaml
 from real_binaries import HERE, folder
 
 SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli")
-LEFT_OUT = HERE / "conformance_left_out.yaml"
+LEFT_OUT, OTHERS_LEFT_OUT = HERE / "conformance_left_out.yaml", HERE / "others_left_out.yaml"
 UP = "--nodes=3 --node-cpu=4 --node-memory=16Gi --run-time=60s --listen=127.0.0.1:0 --durability=memory".split()
+PROCESSES = HERE / "conformance_in_processes.yaml"
+UP_WITH_PROCESSES = "--runtime=process --nodes=3 --image=*=host --listen=127.0.0.1:0 --durability=memory".split()
+AGNHOST = "registry.k8s.io/e2e-test-images/agnhost"
 MISSING_IMAGES = "foo:non-existent,webserver:404,gcr.io/google_samples/gb-redisslave:nonexistent"
 """Images of specs that are about images that do not exist; simulated nodes ask no registry."""
 SUITE = (
@@ -69,19 +79,50 @@ def conformance_specs(suite: Path) -> list[Spec]:
     return sorted(Spec(each[1], each[2]) for each in found if each is not None and each[1] in SIGS)
 
 
-def left_out(spec: Spec) -> str:
+def other_specs(suite: Path) -> list[Spec]:
+    """Specs of the same sigs that are not for conformance."""
+    with tempfile.TemporaryDirectory() as work:
+        report = Path(work) / "report.json"
+        command = [str(suite), *SUITE, "--kubeconfig=/dev/null", "--ginkgo.dry-run", "--ginkgo.focus=."]
+        subprocess.run([*command, f"--ginkgo.json-report={report}"], capture_output=True, check=True, cwd=work)
+        found = [each.spec for each in outcomes(report)]
+    return sorted(each for each in found if each.sig in SIGS and "[Conformance]" not in each.name)
+
+
+def left_out(spec: Spec, reasons: Path = LEFT_OUT) -> str:
     """The reason why a spec is not run; empty if it is run."""
-    for entry in yaml.safe_load(LEFT_OUT.read_text()).get(spec.sig) or ():
+    for entry in yaml.safe_load(reasons.read_text()).get(spec.sig) or ():
         if any(spec.name.startswith(start) for start in entry["specs"]):
             return str(entry["reason"])
     return ""
 
 
+def passes_in_processes(spec: Spec) -> bool:
+    """Return True if a spec passes where pods are processes of this machine."""
+    return spec.name.startswith(tuple(yaml.safe_load(PROCESSES.read_text()).get(spec.sig) or ()))
+
+
+def agnhost_image() -> Path:
+    """A program that does what the image does: without arguments it waits."""
+    program = folder() / "agnhost-image"
+    program.write_text(f'#!/bin/sh\n[ $# = 0 ] && set -- pause\nexec "{folder() / "agnhost"}" "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
 @contextmanager
-def cluster(work: Path) -> Iterator[Path]:
+def cluster(work: Path, options: Sequence[str] = UP) -> Iterator[Path]:
     """A cluster for the length of a block; yields its kubeconfig."""
     kubeconfig = work / "kubeconfig"
-    command = [sys.executable, "-m", "kilauea", "up", *UP, f"--data-dir={work / 'data'}", f"--kubeconfig={kubeconfig}"]
+    command = [
+        sys.executable,
+        "-m",
+        "kilauea",
+        "up",
+        *options,
+        f"--data-dir={work / 'data'}",
+        f"--kubeconfig={kubeconfig}",
+    ]
     with (work / "up.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
@@ -123,14 +164,14 @@ def _outcome(report: Any) -> Outcome:
     return Outcome(Spec(sig.removeprefix("["), rest), report["State"], report["RunTime"] / 1e9, message)
 
 
-def run(suite: Path, specs: Sequence[Spec], jobs: int, work: Path) -> list[Outcome]:
+def run(suite: Path, specs: Sequence[Spec], jobs: int, work: Path, options: Sequence[str] = UP) -> list[Outcome]:
     """Run specs in several processes."""
     with ExitStack() as stack:
         processes = []
         for number in range(min(jobs, len(specs))):
             place = work / str(number)
             place.mkdir(parents=True, exist_ok=True)
-            kubeconfig = stack.enter_context(cluster(place))
+            kubeconfig = stack.enter_context(cluster(place, options))
             processes.append((place, start_suite(suite, kubeconfig, specs[number::jobs], place)))
         found: list[Outcome] = []
         for place, process in processes:
@@ -166,6 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Kubernetes' conformance specs on `kilauea up`")
     parser.add_argument("--sig", action="append", choices=SIGS, help="only specs of this sig; repeatable")
     parser.add_argument("--focus", default="", help="only specs whose name matches this pattern")
+    parser.add_argument("--others", action="store_true", help="the specs that are not for conformance")
+    parser.add_argument("--processes", action="store_true", help="specs that need containers, with pods as processes")
     parser.add_argument("--jobs", type=int, default=4, help="processes of the suite, each with its cluster")
     parser.add_argument("--all", action="store_true", help="also run what is left out")
     parser.add_argument("--work", type=Path, help="folder for logs and reports")
@@ -173,14 +216,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     suite = folder() / "e2e.test"
     chosen = [
         each
-        for each in conformance_specs(suite)
+        for each in (other_specs if options.others else conformance_specs)(suite)
         if each.sig in (options.sig or SIGS) and re.search(options.focus, each.full)
     ]
-    omitted = [] if options.all else [(each, reason) for each in chosen if (reason := left_out(each))]
+    reasons = OTHERS_LEFT_OUT if options.others else LEFT_OUT
+    omitted = [] if options.all else [(each, reason) for each in chosen if (reason := left_out(each, reasons))]
     specs = [each for each in chosen if each not in {spec for spec, _ in omitted}]
+    up, jobs = UP, options.jobs
+    if options.processes:
+        specs, omitted = [each for each in chosen if passes_in_processes(each)], []
+        up, jobs = [*UP_WITH_PROCESSES, f"--image={AGNHOST}={agnhost_image()}"], 1
     work = options.work or Path(tempfile.mkdtemp(prefix="kilauea-conformance-"))
     print(f"conformance: {len(specs)} specs; logs are in {work}", flush=True)
-    return min(show(run(suite, specs, options.jobs, work), specs, omitted), 1)
+    return min(show(run(suite, specs, jobs, work, up), specs, omitted), 1)
 
 
 if __name__ == "__main__":

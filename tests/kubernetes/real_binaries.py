@@ -1,8 +1,8 @@
 """Where the binaries of the real Kubernetes are, and how they are built.
 
-`make kubernetes-binaries` runs this file, and `make test-conformance` runs it with `e2e.test`. They are built from the
-versions in go.mod, by Go, into a folder outside the repository: `$XDG_CACHE_HOME/kilauea/kubernetes/<version>`, where
-XDG_CACHE_HOME is ~/.cache unless set.
+`make kubernetes-binaries` runs this file, and `make test-conformance` runs it with `e2e.test` and `agnhost`. They are
+built from the versions in go.mod, by Go, into a folder outside the repository:
+`$XDG_CACHE_HOME/kilauea/kubernetes/<version>`, where XDG_CACHE_HOME is ~/.cache unless set.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ PACKAGES = {
 """Binaries, and the main package of each."""
 SUITES = {"e2e.test": "k8s.io/kubernetes/test/e2e"}
 """Test suites, and the package of each; built only when they are asked for by name."""
+IMAGES = {"agnhost": "k8s.io/kubernetes/test/images/agnhost"}
+"""Programs that are images in the test suites, and the package of each; built only when they are asked for by name."""
 
 
 def kubernetes_version() -> str:
@@ -63,7 +65,7 @@ def build(names: Iterable[str] = PACKAGES) -> None:
         verb = ["test", "-c", "-vet=off"] if name in SUITES else ["build"]
         command = ["go", *verb, "-p", "2", "-trimpath", "-mod=readonly", "-buildvcs=false"]
         command += ["-ldflags", linker_flags(kubernetes_version()), "-o", str(unfinished)]
-        command += [(PACKAGES | SUITES)[name]]
+        command += [(PACKAGES | SUITES | IMAGES)[name]]
         subprocess.run(command, cwd=HERE, check=True, env={**os.environ, "CGO_ENABLED": "0"})
         unfinished.rename(folder() / name)
 
@@ -71,8 +73,8 @@ def build(names: Iterable[str] = PACKAGES) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Build what is named, or all binaries; say what stands in the way."""
     names = list(arguments) or list(PACKAGES)
-    if unknown := [name for name in names if name not in PACKAGES | SUITES]:
-        print(f"kubernetes-binaries: {unknown[0]} is not one of {', '.join(PACKAGES | SUITES)}")
+    if unknown := [name for name in names if name not in PACKAGES | SUITES | IMAGES]:
+        print(f"kubernetes-binaries: {unknown[0]} is not one of {', '.join(PACKAGES | SUITES | IMAGES)}")
         return 2
     if missing(names) and shutil.which("go") is None:
         print("kubernetes-binaries: Go is not installed; nothing was built")

@@ -10,6 +10,7 @@ import pytest
 from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Delete, Key, Patch
 from kilauea.api.times import SECOND
+from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.pods import Pods
 from support.simulated import START, World, node, notes, pod
 
@@ -542,3 +543,78 @@ def test_a_port_is_free_again_when_the_pod_has_ended() -> None:
     w = world(ended, with_port("late", second=1))
     w.run()
     assert w.phases["late"] == ["Pending", "Running"]
+
+
+DEBUGGER = {"name": "debugger", "image": "busybox:1.36", "command": ["sh", "-c", "echo looking; sleep 60; exit 3"]}
+
+
+def with_ephemeral_container(**fields: Any) -> World:
+    """A pod that runs, to which a client has added an ephemeral container."""
+    w = world(pod(**fields))
+    w.run()
+    running = w.pod()
+    w.put(PODS, {**running, "spec": {**running["spec"], "ephemeralContainers": [DEBUGGER]}})
+    return w
+
+
+def test_an_ephemeral_container_starts_in_a_pod_that_runs_and_is_not_restarted() -> None:
+    w = with_ephemeral_container()
+    w.run()
+    assert state(w.pod(), part="ephemeralContainerStatuses") == {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    assert PodLogs(w).read("default", "p", "debugger", False, w.now).lines[-1].text == "looking"
+    w.run(60)
+    assert ended(w.pod(), part="ephemeralContainerStatuses")["exitCode"] == 3
+    assert w.pod()["status"]["phase"] == "Running"
+    w.run(600)
+    assert ended(w.pod(), part="ephemeralContainerStatuses")["exitCode"] == 3
+
+
+def test_an_ephemeral_container_does_not_keep_a_pod_from_ending_and_is_killed_with_it() -> None:
+    w = with_ephemeral_container(command="sleep 5", restart="Never")
+    w.run(5)
+    assert w.pod()["status"]["phase"] == "Succeeded"
+    assert ended(w.pod(), part="ephemeralContainerStatuses")["exitCode"] == 137
+
+
+def test_a_node_says_which_generation_of_a_pod_it_has_seen() -> None:
+    w = world(pod(metadata={"generation": 1}))
+    w.run()
+    assert len(w.written) == 1
+    assert generations(w.pod()) == {1}
+    changed = w.pod()
+    w.put(PODS, {**changed, "metadata": {**changed["metadata"], "generation": 2}})
+    w.run()
+    assert generations(w.pod()) == {2}
+    w.run(60)
+    assert len(w.written) == 2
+
+
+def generations(obj: dict[str, Any]) -> set[int]:
+    """All that the status of a pod says about its generation."""
+    status = obj["status"]
+    return {status["observedGeneration"], *(each["observedGeneration"] for each in status["conditions"])}
+
+
+@pytest.mark.parametrize(
+    ("code", "of_pod", "of_container", "rule", "restarts"),
+    [
+        (1, "Never", {"restartPolicy": "OnFailure"}, None, True),
+        (0, "Never", {"restartPolicy": "OnFailure"}, None, False),
+        (1, "Always", {"restartPolicy": "Never"}, None, False),
+        (42, "Never", {"restartPolicy": "Never"}, ("In", [42]), True),
+        (1, "Never", {"restartPolicy": "Never"}, ("In", [42]), False),
+        (1, "Always", {"restartPolicy": "Never"}, ("NotIn", [42]), True),
+    ],
+)
+def test_a_container_restarts_by_its_own_policy_before_that_of_its_pod(
+    code: int, of_pod: str, of_container: dict[str, Any], rule: tuple[str, list[int]] | None, restarts: bool
+) -> None:
+    made = pod(command=f"sleep 1; exit {code}", restart=of_pod)
+    made["spec"]["containers"][0] |= of_container
+    if rule is not None:
+        codes = {"operator": rule[0], "values": rule[1]}
+        made["spec"]["containers"][0]["restartPolicyRules"] = [{"action": "Restart", "exitCodes": codes}]
+    w = world(made)
+    w.run(60)
+    assert (w.pod()["status"]["containerStatuses"][0]["restartCount"] > 0) is restarts
+    assert (w.pod()["status"]["phase"] in ("Succeeded", "Failed")) is not restarts

@@ -65,13 +65,15 @@ class AccountTokens:
             audiences: whom it is for.
             seconds: how long it is good.
             identity: a uid for the token itself.
-            bound: kind, name and uid of what it is bound to.
+            bound: kind, name and uid of what it is bound to; of a pod on a node, `node` is the name and uid of that.
         """
         now = self._now() // SECOND
         namespace, name = account["namespace"], account["name"]
         about: dict[str, Any] = {"namespace": namespace, "serviceaccount": {"name": name, "uid": account["uid"]}}
         if bound is not None:
             about[bound["kind"].lower()] = {"name": bound["name"], "uid": bound["uid"]}
+            if "node" in bound:
+                about["node"] = bound["node"]
         claims = {
             "aud": list(audiences), "exp": now + seconds, "iat": now, "iss": AUDIENCE, "jti": identity,
             "kubernetes.io": about, "nbf": now, "sub": f"system:serviceaccount:{namespace}:{name}",
@@ -89,17 +91,21 @@ class AccountTokens:
         namespace, account = about["namespace"], about["serviceaccount"]
         objects = {"serviceaccounts": account}
         objects |= {plural: about[kind.lower()] for kind, plural in _BOUND.items() if kind.lower() in about}
+        if "node" in about and "pod" not in about and not self._is_there("nodes", "", about["node"]):
+            return None
         if not all(self._is_there(plural, namespace, each) for plural, each in objects.items()):
             return None
         groups = (*account_groups(namespace), GROUP_AUTHENTICATED)
         extra = {"authentication.kubernetes.io/credential-id": (f"JTI={claims['jti']}",)}
-        if "pod" in about:
-            extra["authentication.kubernetes.io/pod-name"] = (about["pod"]["name"],)
-            extra["authentication.kubernetes.io/pod-uid"] = (about["pod"]["uid"],)
+        for kind in ("pod", "node"):
+            for field, value in about.get(kind, {}).items():
+                extra[f"authentication.kubernetes.io/{kind}-{field}"] = (value,)
         return User(claims["sub"], account["uid"], groups, extra)
 
     def _is_there(self, plural: str, namespace: str, wanted: Mapping[str, str]) -> bool:
-        stored = self._store.get(f"/core/{plural}/{namespace}/{wanted['name']}")
+        stored = self._store.get(
+            f"/core/{plural}/{namespace}/{wanted['name']}" if namespace else f"/core/{plural}/{wanted['name']}"
+        )
         return stored is not None and msgspec.json.decode(stored.value)["metadata"]["uid"] == wanted["uid"]
 
     def _verified(self, token: str) -> dict[str, Any] | None:

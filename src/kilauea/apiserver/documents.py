@@ -12,14 +12,12 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from kilauea.apiserver import discovery, status
 from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.health import PATHS, SLIS, Health
 from kilauea.apiserver.openapi import OpenApi
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.schema import kubernetes_version
 
-TEXT = "text/plain; charset=utf-8"
-_HEALTH = ("/healthz", "/livez", "/readyz")
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
-_PARTS = ("ping", "log", "storage")
 
 
 class Documents:
@@ -35,6 +33,7 @@ class Documents:
         self._openapi = OpenApi(backend.registry)
         self._kept: dict[tuple[str, str], bytes] = {}
         self._generation = -1
+        self._health = Health()
 
     def answer(self, request: ApiRequest) -> ApiResponse | None:
         """The document at a path; None if there is none."""
@@ -53,7 +52,7 @@ class Documents:
             return self._openapi.answer(path, request)
         if path == "/":
             return ApiResponse(200, msgspec.json.encode({"paths": self._paths()}))
-        return self._health(path, request)
+        return self._health.answer(path, request)
 
     def _discovery(self, path: str, request: ApiRequest) -> ApiResponse | None:
         """`/api`, `/apis` and what is below, but for resources."""
@@ -92,23 +91,11 @@ class Documents:
 
     def _paths(self) -> list[str]:
         """The paths of the root document."""
-        found = {"/api", "/api/v1", "/apis", "/metrics", "/openapi/v2", "/openapi/v3", "/version", *_HEALTH}
+        found = {"/api", "/api/v1", "/apis", "/metrics", SLIS, "/openapi/v2", "/openapi/v3", "/version", *PATHS}
         for each in self._backend.registry:
             if each.group:
                 found |= {f"/apis/{each.group}", f"/apis/{each.group}/{each.version}"}
         return sorted(found)
-
-    def _health(self, path: str, request: ApiRequest) -> ApiResponse | None:
-        """`/healthz`, `/livez`, `/readyz`, and each part of them."""
-        base, _, part = path.lstrip("/").partition("/")
-        if f"/{base}" not in _HEALTH:
-            return None
-        if part:
-            return ApiResponse(200, b"ok", TEXT) if part in _PARTS else None
-        if not any(key == "verbose" for key, _ in request.query):
-            return ApiResponse(200, b"ok", TEXT)
-        lines = [*(f"[+]{name} ok" for name in _PARTS), f"{base} check passed", ""]
-        return ApiResponse(200, "\n".join(lines).encode(), TEXT)
 
 
 def version_info() -> dict[str, str]:

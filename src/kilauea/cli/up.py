@@ -70,7 +70,7 @@ def default_folder() -> Path:
     multiple=True,
     metavar="NAME=PATH|host",
     help="What stands for images of a name, with --runtime process: a folder with a file system, a Python environment, "
-    "or host, the files of this machine. NAME may have * and ?. Repeatable. [default: *=host] With "
+    "a program, or host, the files of this machine. NAME may have * and ?. Repeatable. [default: *=host] With "
     "--runtime containers: a folder for an image instead of podman's.",
 )
 @click.option(

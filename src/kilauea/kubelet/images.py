@@ -1,4 +1,4 @@
-"""Images of containers that run as processes: a mapping of their names to folders, Python environments or the machine.
+"""Images of containers that run as processes: folders, Python environments, programs or the machine, by their names.
 
 An image of a registry is not pulled. `--image python=/opt/venv` says what stands for it; without any mapping, every
 image stands for the file system of this machine.
@@ -34,7 +34,7 @@ class Mapped:
 
     Attributes:
         pattern: name with `*` and `?`; without a tag it is for all tags.
-        target: a folder, or `host`.
+        target: a folder, a program, or `host`.
     """
 
     pattern: str
@@ -45,7 +45,7 @@ class Mapped:
         """Read `NAME=PATH` or `NAME=host`.
 
         Raises:
-            InvalidMapping: it has another form, or the folder does not exist.
+            InvalidMapping: it has another form, or there is no such folder or program.
         """
         pattern, equals, target = text.partition("=")
         if not equals or not pattern or not target:
@@ -53,9 +53,10 @@ class Mapped:
         if target == HOST:
             return cls(short_name(pattern), HOST)
         path = Path(target).expanduser().absolute()
-        if not path.is_dir():
+        if not path.is_dir() and not is_program(path):
             raise InvalidMapping(
-                f'--image "{text}": "{path}" is not a folder; name a root folder or a Python environment'
+                f'--image "{text}": "{path}" is neither a folder nor a program; '
+                "name a root folder, a Python environment or an executable file"
             )
         return cls(short_name(pattern), str(path))
 
@@ -103,17 +104,24 @@ class MappedImages:
             message = (
                 f'failed to pull image "{name}": images are not pulled from registries, and no mapping is for this '
                 f"one; restart with --image {short_name(name)}={HOST} (the files of this machine) or with "
-                f"--image {short_name(name)}=PATH (a root folder or a Python environment)"
+                f"--image {short_name(name)}=PATH (a root folder, a Python environment or a program)"
             )
             raise ContainerError("ErrImagePull", message)
         if found.target == HOST:
             return Image(None, dict(self._host), id=f"{HOST}:{name}")
         folder = Path(found.target)
+        if is_program(folder):
+            return Image(None, dict(self._host), (str(folder),), id=f"{folder}:{name}")
         if not folder.is_dir():
             raise ContainerError("ErrImagePull", f'failed to pull image "{name}": "{folder}" does not exist any more')
         if is_python_environment(folder):
             return Image(None, {**self._host, **_environment_of(folder, self._host)}, id=f"{folder}:{name}")
         return Image(folder, {"PATH": _DEFAULT_PATH}, id=f"{folder}:{name}")
+
+
+def is_program(path: Path) -> bool:
+    """Return True if a path is that of a file that can be executed."""
+    return path.is_file() and os.access(path, os.X_OK)
 
 
 def is_python_environment(folder: Path) -> bool:

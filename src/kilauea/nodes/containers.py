@@ -48,6 +48,12 @@ def back_off(ended: Obj, restarts: int) -> int:
     return min(FIRST_BACK_OFF << min(restarts - 1, 10), LONGEST_BACK_OFF) * SECOND
 
 
+def _is_meant(exit_codes: Obj, code: int) -> bool:
+    """Return True if a rule about exit codes is meant for a code."""
+    is_listed = code in (exit_codes.get("values") or ())
+    return is_listed if exit_codes.get("operator") == "In" else not is_listed
+
+
 @dataclass(slots=True)
 class Run:
     """A container and its entry in the pod's status, which `step` replaces, never changes.
@@ -101,6 +107,9 @@ class Run:
         return None if ended is None or self._restarts(ended) else int(ended.get("exitCode", 0))
 
     def _restarts(self, ended: Obj) -> bool:
+        for rule in self.container.get("restartPolicyRules") or ():
+            if rule.get("action") == "Restart" and _is_meant(rule.get("exitCodes") or {}, ended.get("exitCode", 0)):
+                return True
         return self.restart == "Always" or (self.restart == "OnFailure" and ended.get("exitCode", 0) != 0)
 
     def due(self) -> int | None:

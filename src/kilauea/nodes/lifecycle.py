@@ -14,7 +14,7 @@ from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import START_DELAY, annotations_of, missing_images, read_duration
 from kilauea.nodes.containers import CREATING, INITIALIZING, KILLED, Run, waiting_entry
-from kilauea.nodes.pod_status import ENDED, FAILED, PENDING, RUNNING, addresses, conditions_of, phase_of
+from kilauea.nodes.pod_status import ENDED, FAILED, PENDING, RUNNING, addresses, conditions_of, observed, phase_of
 from kilauea.nodes.program import JOB_RUN_TIME, program_of
 from kilauea.nodes.timestamps import moment_of, second_text
 
@@ -110,12 +110,31 @@ def runs_of(pod: Obj, run_time: int = JOB_RUN_TIME) -> tuple[list[Run], list[Run
             each,
             program_of(pod, each, default=run_time),
             before.get(each["name"]) or waiting_entry(each, reason),
-            policy,
+            each.get("restartPolicy") or policy,
             pod_uid=uid,
         )
         for each in spec["containers"]
     ]
     return inits, mains
+
+
+def extra_runs(pod: Obj, run_time: int = JOB_RUN_TIME) -> list[Run]:
+    """The ephemeral containers of a pod, such as those of `kubectl debug`; nothing restarts them."""
+    extras = pod["spec"].get("ephemeralContainers")
+    if not extras:
+        return []
+    uid = pod["metadata"].get("uid", "")
+    before = {each.get("name"): each for each in (pod.get("status") or {}).get("ephemeralContainerStatuses") or ()}
+    return [
+        Run(
+            each,
+            program_of(pod, each, default=run_time),
+            before.get(each["name"]) or waiting_entry(each, CREATING),
+            "Never",
+            pod_uid=uid,
+        )
+        for each in extras
+    ]
 
 
 def _init_run(pod: Obj, container: Obj, before: Mapping[str, Obj]) -> Run:
@@ -125,7 +144,8 @@ def _init_run(pod: Obj, container: Obj, before: Mapping[str, Obj]) -> Run:
         program = program_of(pod, container)
         return Run(container, program, entry, "Always", "sidecar", uid)
     policy = "Never" if pod["spec"].get("restartPolicy") == "Never" else "OnFailure"
-    return Run(container, program_of(pod, container, init=True), entry, policy, "init", uid)
+    own = container.get("restartPolicy") or policy
+    return Run(container, program_of(pod, container, init=True), entry, own, "init", uid)
 
 
 def _earliest(*moments: int | None) -> int | None:
@@ -141,6 +161,7 @@ class _Life:
         self.phase: str = self.before.get("phase") or PENDING
         self.start_time = moment_of(self.before.get("startTime"))
         self.inits, self.mains = runs_of(pod, run_time)
+        self.extras = extra_runs(pod, run_time)
         self._entries = [run.entry for run in self._all()]
         self._why: dict[str, str] = {}
 
@@ -157,6 +178,7 @@ class _Life:
     def _all(self) -> Iterator[Run]:
         yield from self.inits
         yield from self.mains
+        yield from self.extras
 
     def deadline(self, now: int) -> int | None:
         """Return the time by which the pod must have ended."""
@@ -176,11 +198,13 @@ class _Life:
                 self.phase = phase
                 break
         if self.phase in ENDED:
-            self._end_sidecars(now)
+            self._end_others(now)
 
     def _pass(self, now: int, missing: Collection[str]) -> bool:
         """One round over all containers; returns whether anything happened."""
         happened = False
+        for run in self.extras:
+            happened |= self._start_or_step(run, now, missing)
         for run in self.inits:
             happened |= self._start_or_step(run, now, missing)
             if run.role == "init" and run.exit_code != 0:
@@ -198,10 +222,14 @@ class _Life:
             return True
         return run.step(now)
 
-    def _end_sidecars(self, now: int) -> None:
+    def _end_others(self, now: int) -> None:
+        """End what runs beside the containers that have ended."""
         for run in self.inits:
             if run.role == "sidecar" and run.running:
                 run.end(now, 0, "Completed")
+        for run in self.extras:
+            if run.running:
+                run.end(now, KILLED, "Error")
 
     def fail(self, now: int) -> None:
         """End the pod at its deadline."""
@@ -226,7 +254,7 @@ class _Life:
             return {}
         text = second_text(now)
         conditions = conditions_of(self.pod, self.phase, self.inits, self.mains, text)
-        status = {"phase": self.phase, **self._why, "conditions": conditions}
+        status = {**observed(self.pod), "phase": self.phase, **self._why, "conditions": conditions}
         if not started(self.pod):
             status |= {"startTime": text}
         if not self.before.get("podIP"):
@@ -234,8 +262,13 @@ class _Life:
         status["containerStatuses"] = [run.entry for run in self.mains]
         if self.inits:
             status["initContainerStatuses"] = [run.entry for run in self.inits]
+        if self.extras:
+            status["ephemeralContainerStatuses"] = [run.entry for run in self.extras]
         return status
 
     def _is_as_before(self) -> bool:
+        seen = self.before.get("observedGeneration")
+        if seen is not None and seen != self.pod["metadata"].get("generation"):
+            return False
         same = all(run.entry is entry for run, entry in zip(self._all(), self._entries, strict=True))
         return same and self.phase == (self.before.get("phase") or PENDING)

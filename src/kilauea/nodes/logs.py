@@ -14,7 +14,7 @@ from kilauea.api.ports import Key, Obj, View
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import RUN_TIME
 from kilauea.nodes.containers import Run
-from kilauea.nodes.lifecycle import runs_of
+from kilauea.nodes.lifecycle import extra_runs, runs_of
 from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.timestamps import moment_of
 
@@ -73,8 +73,7 @@ class PodLogs:
     def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
         """Return the log of the last run of a container, or the one before it, up to now."""
         found = self._view.get(PODS, Key(namespace, pod))
-        runs = [run for runs in runs_of(found, self._run_time) for run in runs] if found is not None else []
-        run = next((run for run in runs if run.container["name"] == container), None)
+        run = None if found is None else _run_of(found, container, self._run_time)
         if found is None or run is None:
             return ContainerLog()
         last = run.entry.get("lastState") or {}
@@ -112,6 +111,12 @@ class _Reader:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _run_of(pod: Obj, container: str, run_time: int) -> Run | None:
+    inits, mains = runs_of(pod, run_time)
+    runs = (*inits, *mains, *extra_runs(pod, run_time))
+    return next((run for run in runs if run.container["name"] == container), None)
 
 
 def _lines(pod: Obj, run: Run, state: Obj, now: int) -> Iterator[LogLine]:

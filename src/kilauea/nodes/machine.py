@@ -57,6 +57,10 @@ def node_manifest(name: str, machine: Machine) -> dict[str, Any]:
     }
 
 
+KUBELET_PORT = 10250
+"""The port that a node names. Nothing listens there: the API server answers what is asked of the kubelet."""
+
+
 def machine_status(
     status: Mapping[str, Any], name: str, machine: Machine, offers: Mapping[str, str] = NOTHING
 ) -> dict[str, Any]:
@@ -81,6 +85,7 @@ def machine_status(
             {"type": "Hostname", "address": name},
         ]
     if not (status.get("nodeInfo") or {}).get("kubeletVersion"):
+        missing["daemonEndpoints"] = {"kubeletEndpoint": {"Port": KUBELET_PORT}}
         missing["nodeInfo"] = _node_info()
     return missing
 

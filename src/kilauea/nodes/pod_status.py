@@ -47,10 +47,17 @@ def conditions_of(pod: Obj, phase: str, inits: Sequence[Run], mains: Sequence[Ru
     ours = {"Initialized": initialized, "Ready": ready, "ContainersReady": ready}
     if "PodScheduled" not in before:
         ours["PodScheduled"] = {"status": "True"}
-    found = [_condition(type, verdict, before.get(type) or {}, text) for type, verdict in ours.items()]
+    seen = observed(pod)
+    found = [{**_condition(type, verdict, before.get(type) or {}, text), **seen} for type, verdict in ours.items()]
     # Nothing probes here. The server writes nulls for that again, and takes a patch without nulls more quickly.
-    kept = (each.items() for type, each in before.items() if type not in ours)
-    return found + [{field: value for field, value in items if value is not None} for items in kept]
+    kept = [each | seen if type == "PodScheduled" else each for type, each in before.items() if type not in ours]
+    return found + [{field: value for field, value in each.items() if value is not None} for each in kept]
+
+
+def observed(pod: Obj) -> dict[str, Any]:
+    """The field that says which generation of a pod its node has seen; none for a pod that has no generation."""
+    generation = pod["metadata"].get("generation")
+    return {"observedGeneration": generation} if generation else {}
 
 
 def _prepared(run: Run) -> bool:

@@ -15,12 +15,10 @@ from kilauea.api.times import SECOND
 from kilauea.nodes import npus
 from kilauea.nodes.annotations import (
     SILENT,
-    STOP_TIME,
     annotation_errors,
     annotations_of,
     is_simulated,
     node_state,
-    read_duration,
 )
 from kilauea.nodes.containers import KILLED
 from kilauea.nodes.devices import REFUSED, Family, comes_first, npu_cores, refusal, serving
@@ -29,7 +27,9 @@ from kilauea.nodes.host_ports import REFUSED as NO_PORT
 from kilauea.nodes.host_ports import are_taken, host_ports
 from kilauea.nodes.lifecycle import Step, active, advance, killed, started
 from kilauea.nodes.node_conditions import is_ready
+from kilauea.nodes.pod_status import observed
 from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.stopping import stop_time
 from kilauea.nodes.timestamps import moment_of, second_text
 
 NODE_NAME = "spec.nodeName"
@@ -143,7 +143,7 @@ def _refused(pod: Obj, node: Obj, asking: Sequence[Family], message: str, now: i
 
 def _failed(pod: Obj, reason: str, message: str, now: int) -> list[Operation]:
     """The writes for a pod that the node refuses."""
-    status = {"phase": "Failed", "reason": reason, "message": message, "startTime": second_text(now)}
+    status = {"phase": "Failed", "reason": reason, "message": message, "startTime": second_text(now), **observed(pod)}
     return [_patch(pod, status), Record(pod, "Warning", reason, message)]
 
 
@@ -153,20 +153,11 @@ def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:
     return Patch(PODS, key_of(pod), {"status": status}, subresource="status", version=version)
 
 
-def _stop_time(pod: Obj) -> int:
-    """Microseconds that a pod takes to end: as it says itself, or as its `preStop` hooks sleep."""
-    said = read_duration(annotations_of(pod).get(STOP_TIME))
-    if said is not None:
-        return said
-    hooks = ((each.get("lifecycle") or {}).get("preStop") or {} for each in pod["spec"]["containers"])
-    return max(int((each.get("sleep") or {}).get("seconds") or 0) for each in hooks) * SECOND
-
-
 def _end(pod: Obj, node: Obj, now: int) -> Outcome:
     """The writes that remain for a pod that is being deleted."""
     metadata = pod["metadata"]
     grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
-    needed = min(_stop_time(pod), grace * SECOND)
+    needed = min(stop_time(pod), grace * SECOND)
     end = (moment_of(metadata["deletionTimestamp"]) or now) - grace * SECOND + needed
     if active(pod) and now < end:
         return Outcome(again=(end - now) / SECOND)

@@ -71,7 +71,7 @@ def read_script(command: tuple[str, ...], args: tuple[str, ...], environment: En
     words = [_REFERENCE.sub(lambda found: known.get(found[1], found[0]), word) for word in command + args]
     try:
         if words and _base(words[0]) in _SHELLS:
-            steps = parse(_inline(words))
+            steps = parse(inline_script(words))
         else:
             steps = (Step("", Simple(tuple(map(_literal, words)))),) if words else ()
     except (NotUnderstood, RecursionError):
@@ -100,7 +100,7 @@ def _base(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _inline(words: Sequence[str]) -> str:
+def inline_script(words: Sequence[str]) -> str:
     """The text after `-c`, `-ec` and the like; empty if there is none."""
     for number, word in enumerate(words[1:], 1):
         if word.startswith("-") and not word.startswith("--") and word.endswith("c"):

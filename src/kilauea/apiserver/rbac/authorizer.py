@@ -1,4 +1,7 @@
-"""Decides whether a user may do something: some rule of some role that is bound to the user must allow it."""
+"""Decides whether a user may do something: some rule of some role that is bound to the user must allow it.
+
+Nodes may besides read what their pods name (`nodes.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kilauea.apiserver import status
+from kilauea.apiserver.rbac.nodes import READABLE, is_needed, node_of
 from kilauea.apiserver.rbac.records import Binding, PolicyRule, Role, RoleRef, Subject, binding_of, role_of
 from kilauea.apiserver.request import GROUP_MASTERS, RequestInfo, User
 from kilauea.apiserver.status import ApiFault
@@ -64,7 +68,16 @@ class Authorizer:
         for grant in self.grants(user, action.namespace):
             if allows(grant.rule, action):
                 return f"RBAC: allowed by {grant.source}"
-        return None
+        return self._reason_of_node(user, action)
+
+    def _reason_of_node(self, user: User, action: Action) -> str | None:
+        """Return the reason why a node may read what its pods name; None for others and other objects."""
+        if (action.verb, action.group) != ("get", "") or action.resource not in READABLE or action.subresource:
+            return None
+        node = node_of(user)
+        if not node or not is_needed(self._store, node, action.resource, action.namespace, action.name):
+            return None
+        return f"Node: a pod on {node} names it"
 
     def check(self, user: User, action: Action) -> None:
         """Refuse what a user may not do.

@@ -2,7 +2,7 @@
 
 `pods/[SCHEME:]NAME[:PORT]/proxy/PATH` reaches a port of a pod, `services/[SCHEME:]NAME[:PORT]/proxy/PATH` a pod behind
 a service, over HTTP or with the scheme `https` over TLS with any certificate. A WebSocket becomes a tunnel to the
-container. Of nodes, whose kubelet has no port of its own here, `healthz` and `pods` are answered.
+container. Of nodes, whose kubelet has no port of its own here, the server answers itself (`node_reports.py`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-import msgspec
-
 from kilauea.api.container_streams import PodConnections
 from kilauea.api.ports import ApiError
 from kilauea.apiserver import status
 from kilauea.apiserver.request import ApiResponse, TextStream, Tunnel
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
+from kilauea.apiserver.rest.node_reports import of_node
 from kilauea.apiserver.rest.objects import decode
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.streams.http_exchange import ExchangeError, Switched, exchange
@@ -50,7 +49,7 @@ async def proxy(call: Call) -> ApiResponse | TextStream | Tunnel:
     named = replace(call, info=replace(call.info, name=called.name))
     stored = read_stored(named)
     if call.resource.plural == "nodes":
-        return _of_node(call, called.name)
+        return of_node(call, called.name, _rest(call)[1].strip("/"))
     if call.resource.plural == "pods":
         pod = decode(stored.value)
         port = _port_of_pod(pod, called)
@@ -201,20 +200,3 @@ def _moved(call: Call, location: str) -> str:
 
 def _unavailable(message: str) -> ApiFault:
     return ApiFault(503, "ServiceUnavailable", message)
-
-
-def _of_node(call: Call, name: str) -> ApiResponse:
-    """The answer of a kubelet.
-
-    Raises:
-        ApiFault: nothing answers this path (501).
-    """
-    path = _rest(call)[1].strip("/")
-    if call.info.verb != "get" or path not in ("healthz", "pods"):
-        raise status.no_proxy("nodes", name, f"of node {name}, only healthz and pods are answered")
-    if path == "healthz":
-        return ApiResponse(200, b"ok", "text/plain; charset=utf-8")
-    pods = [decode(each.value) for each in call.backend.store.list("/core/pods/").items]
-    own = [pod for pod in pods if pod["spec"].get("nodeName") == name]
-    body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": own}
-    return ApiResponse(200, msgspec.json.encode(body))

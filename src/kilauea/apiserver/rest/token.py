@@ -20,7 +20,7 @@ from kilauea.apiserver.status import Cause
 
 _GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
 _USUAL, _SHORTEST, _LONGEST = 3600, 600, 1 << 32
-_BOUND = {"Pod": "pods", "Secret": "secrets"}
+_BOUND = {"Node": "nodes", "Pod": "pods", "Secret": "secrets"}
 
 
 async def create_token(call: Call) -> ApiResponse:
@@ -67,15 +67,23 @@ def _check(seconds: Any, audiences: Any) -> list[Cause]:
 
 
 def _bound(call: Call, reference: Object) -> Object:
-    """Kind, name and uid of what the token is bound to."""
+    """Kind, name and uid of what the token is bound to, and the node of a pod."""
     kind, name = str(reference.get("kind", "")), str(reference.get("name", ""))
     if kind not in _BOUND:
         raise status.bad_request(f"cannot bind token for serviceaccount to object type {kind}")
-    stored = call.backend.store.get(f"/core/{_BOUND[kind]}/{call.namespace}/{name}")
+    where = name if kind == "Node" else f"{call.namespace}/{name}"
+    stored = call.backend.store.get(f"/core/{_BOUND[kind]}/{where}")
     if stored is None:
         raise status.not_found(_BOUND[kind], "", name)
-    uid = decode(stored.value)["metadata"]["uid"]
+    found = decode(stored.value)
+    uid = found["metadata"]["uid"]
     if reference.get("uid") not in (None, "", uid):
         message = f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record"
         raise status.conflict(_BOUND[kind], "", name, message)
-    return {"kind": kind, "name": name, "uid": uid}
+    bound: Object = {"kind": kind, "name": name, "uid": uid}
+    node = found["spec"].get("nodeName") if kind == "Pod" else None
+    if node:
+        there = call.backend.store.get(f"/core/nodes/{node}")
+        known = {"uid": decode(there.value)["metadata"]["uid"]} if there is not None else {}
+        bound["node"] = {"name": node, **known}
+    return bound

@@ -43,14 +43,14 @@ class Pods(Strategy):
             spec["serviceAccountName"] = spec["serviceAccount"] = account
 
     def prepare_create(self, obj: Object) -> None:
-        if spec_of(obj).get("terminationGracePeriodSeconds", 0) < 0:
-            obj["spec"]["terminationGracePeriodSeconds"] = 1
+        _mend_grace(obj)
         obj["metadata"]["generation"] = 1
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec_of(obj))}
         if spec_of(obj).get("schedulingGates"):
             obj["status"]["conditions"] = [{**_GATED, "lastTransitionTime": obj["metadata"]["creationTimestamp"]}]
 
     def prepare_update(self, obj: Object, old: Object) -> None:
+        _mend_grace(obj)
         keep(obj, old, "status")
         count_generation(obj, old)
 
@@ -183,3 +183,9 @@ def check_template(
     found = check_labels(f"{path}.labels", metadata.get("labels") or {})
     found += check_annotations(f"{path}.annotations", metadata.get("annotations") or {})
     return found + check_pod_spec(f"{path}.spec", spec_of(template), restart=restart, claims=claims)
+
+
+def _mend_grace(pod: Object) -> None:
+    """A grace period below 0 is one second."""
+    if (spec_of(pod).get("terminationGracePeriodSeconds") or 0) < 0:
+        pod["spec"]["terminationGracePeriodSeconds"] = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kilauea.api.names import subdomain_problems
+from kilauea.api.wellknown import BETA_STORAGE_CLASS
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_name,
@@ -143,11 +144,18 @@ class Claims(Strategy):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
         free = {"resources", "volumeAttributesClassName"} | (set() if before.get("volumeName") else {"volumeName"})
+        if before.get("storageClassName") is None and not (_names_class(obj) or _names_class(old)):
+            free.add("storageClassName")  # the default class may come later than the claim
         fixed = {key: value for key, value in spec.items() if key not in free}
         if fixed == {key: value for key, value in before.items() if key not in free}:
             return []
         message = "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
         return [forbidden_field("spec", message + "bound claims")]
+
+
+def _names_class(claim: Object) -> bool:
+    """Return True if a claim names its class by the annotation that came before the field."""
+    return BETA_STORAGE_CLASS in (claim["metadata"].get("annotations") or {})
 
 
 def check_claim(path: str, spec: Object) -> Iterator[Cause]:

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
-from kilauea.api.ports import Interest, Key, Obj, Outcome, Record, View
-from kilauea.api.wellknown import BIND_COMPLETED, NO_PROVISIONER, SELECTED_NODE
+from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Record, View, key_of
+from kilauea.api.wellknown import BETA_STORAGE_CLASS, BIND_COMPLETED, NO_PROVISIONER, SELECTED_NODE
 from kilauea.controllers.objects import NOTHING, annotations_of, is_going, no_keys, own_key, spec_of
 from kilauea.controllers.volumes.binding import announced, bound, lost, provisioned
+from kilauea.controllers.volumes.classes import default_class
 from kilauea.controllers.volumes.matching import best, class_of, is_bound, refers_to
 
 OF_CLASS = "storageClassName"
@@ -92,12 +93,11 @@ class ClaimController:
             return _told(
                 claim, "Normal", "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
             )
-        return self._make(claim, storage_class)
+        return self._make(view, claim, storage_class)
 
-    def _make(self, claim: Obj, storage_class: Any) -> Outcome:
+    def _make(self, view: View, claim: Obj, storage_class: Any) -> Outcome:
         if not class_of(claim):
-            words = "no persistent volumes available for this claim and no storage class is set"
-            return _told(claim, "Normal", "FailedBinding", words)
+            return _classless(view, claim)
         if storage_class is None:
             words = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
             return _told(claim, "Warning", "ProvisioningFailed", words, RETRY_SECONDS)
@@ -108,6 +108,16 @@ class ClaimController:
             return Outcome(provisioned(claim, storage_class))
         words = f"Waiting for a volume to be created by the external provisioner '{provisioner}'"
         return Outcome([*announced(claim, provisioner), Record(claim, "Normal", "ExternalProvisioning", words)])
+
+
+def _classless(view: View, claim: Obj) -> Outcome:
+    """Give a claim that names no class the default one, which may come later; one with an empty name waits."""
+    names_none = spec_of(claim).get("storageClassName") is None and BETA_STORAGE_CLASS not in annotations_of(claim)
+    default = default_class(view) if names_none else ""
+    if default:
+        return Outcome([Patch(CLAIMS, key_of(claim), {"spec": {"storageClassName": default}})])
+    words = "no persistent volumes available for this claim and no storage class is set"
+    return _told(claim, "Normal", "FailedBinding", words, RETRY_SECONDS if names_none else None)
 
 
 def _told(claim: Obj, type: Any, reason: str, words: str, again: float | None = None) -> Outcome:

@@ -17,6 +17,16 @@ STANDARD = {
 }
 """The class that is made; its volumes are made by `ClaimController`."""
 
+_MARKS = (DEFAULT_STORAGE_CLASS, "storageclass.beta.kubernetes.io/is-default-class")
+
+
+def default_class(view: View) -> str:
+    """The name of the default class: the newest of those marked so, the first by name among equally old ones."""
+    metas = [each["metadata"] for each in view.list(STORAGE_CLASSES)]
+    marked = [each for each in metas if any((each.get("annotations") or {}).get(key) == "true" for key in _MARKS)]
+    marked.sort(key=lambda each: str(each["name"]))
+    return str(max(marked, key=lambda each: each.get("creationTimestamp") or "")["name"]) if marked else ""
+
 
 class DefaultClassController:
     """Makes a default class at the start, if there is no class at all."""

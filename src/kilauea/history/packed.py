@@ -15,7 +15,7 @@ _unpack = msgspec.msgpack.Decoder(tuple[Any, ...]).decode
 
 
 class PackedPods(MutableMapping[str, PodRecord]):
-    """Records of pods by uid, in the order in which they came. Each look at a record makes it anew.
+    """Records of pods by uid, in the order in which they came. Each look at a record makes it again.
 
     Args:
         records: those to begin with.

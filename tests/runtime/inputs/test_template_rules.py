@@ -49,4 +49,4 @@ def test_a_template_is_judged_as_the_server_would_judge_its_pods(template: Any, 
 @pytest.mark.parametrize("part", ["labels", "annotations"])
 def test_keys_of_labels_and_annotations_are_looked_at(part: str) -> None:
     (fault,) = template_errors({"metadata": {part: {"not a key": "v"}}, "spec": {"containers": [GOOD]}})
-    assert fault.startswith(f'template.metadata.{part}: Invalid value: "not a key": name part must consist of')
+    assert fault.startswith(f'template.{part}: Invalid value: "not a key": name part must consist of')

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from kilauea.apiserver.fields import check_annotations
 from kilauea.apiserver.schema.builtin import definition
 from kilauea.apiserver.schema.defaults import apply_defaults
 from kilauea.apiserver.schema.reading import DecodeError, read_builtin
@@ -25,7 +24,4 @@ def template_errors(template: Mapping[str, Any]) -> list[str]:
     except DecodeError as error:
         return [f"template: {error}"]
     apply_defaults(schema, complete)
-    annotations = (complete.get("metadata") or {}).get("annotations") or {}
-    causes = check_annotations("template.metadata.annotations", annotations)
-    causes += check_template("template", complete, restart=RESTART_POLICIES)
-    return [str(cause) for cause in causes]
+    return [str(cause) for cause in check_template("template", complete, restart=RESTART_POLICIES)]

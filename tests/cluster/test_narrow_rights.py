@@ -188,9 +188,9 @@ def test_the_rights_of_volcano_s_scheduler_are_enough_with_patch_where_it_update
         until(lambda: is_placed(client, "card", 1))
         until(lambda: client.get(f"{PODS}/large-0")["status"].get("conditions"))
         groups = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
-        until(lambda: client.get(f"{groups}/small")["status"].get("phase") == "Running")
+        until(lambda: client.get(f"{groups}/small").get("status", {}).get("phase") == "Running")
         queue = "/apis/scheduling.volcano.sh/v1beta1/queues/default"
-        until(lambda: client.get(queue)["status"].get("allocated"))
+        until(lambda: client.get(queue).get("status", {}).get("allocated"))
         scheduler.stop()
     refused = re.findall(r"User \S+ cannot (\w+) resource \\?\"(\w+)", scheduler.log.read_text())
     # Volcano's scheduler reads neither templates of claims nor Kubernetes' own pod groups.

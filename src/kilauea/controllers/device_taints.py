@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kilauea.api.kinds import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, TAINT_RULES
-from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.nodes.eviction import eviction, matching_tolerations, time_left
 from kilauea.controllers.objects import NOTHING, condition_of, is_going, name_of, spec_of, status_of, uid_of
@@ -27,7 +27,6 @@ POOL, RULE = "pool/", "rule/"
 """Beginnings of names of keys, which have no namespace; those of pods have one."""
 _TAINTED, _POOL, _ANY = "tainted devices", "pool of devices", "any tainted device"
 _DISRUPTED = "DeletionByDeviceTaintManager", "Device Taint manager: deleting due to NoExecute taint"
-_EVENT = "DeviceTaintManagerEviction", "Marking for deletion"
 _OTHER_EFFECT = "Eviction only happens for the NoExecute effect."
 _ONCE = "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
 
@@ -203,7 +202,8 @@ class _Taints:
         for pod in pods:
             left = self.stay_left(pod)
             if left == 0:
-                operations += eviction(pod, self.now, _DISRUPTED, _EVENT)
+                event = Record(pod, "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
+                operations += eviction(pod, self.now, _DISRUPTED, event)
             elif left is not None:
                 waits.append(left)
         return Outcome(operations, min(waits, default=None))

@@ -58,22 +58,22 @@ def _toleration(toleration: Any) -> TolerationKey:
 def taint_eviction(pod: Obj, now: int) -> list[Operation]:
     """Deletes a pod because of a taint."""
     message = "Taint manager: deleting due to NoExecute taint"
-    event = "TaintManagerEviction", f"Marking for deletion Pod {key_of(pod)}"
+    event = Record(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key_of(pod)}")
     return eviction(pod, now, ("DeletionByTaintManager", message), event)
 
 
-def eviction(pod: Obj, now: int, disrupted: tuple[str, str], event: tuple[str, str]) -> list[Operation]:
+def eviction(pod: Obj, now: int, disrupted: tuple[str, str], event: Record) -> list[Operation]:
     """Deletes a pod that a controller drives away.
 
     Args:
         pod: the pod.
         now: microseconds since 1970.
         disrupted: reason and message of its condition DisruptionTarget.
-        event: reason and message of the event about it.
+        event: the event about it.
     """
     reason, message = disrupted
     return [
-        Record(pod, "Normal", *event),
+        event,
         _condition(pod, now, type="DisruptionTarget", status="True", reason=reason, message=message),
         Delete(PODS, key_of(pod), uid_of(pod)),
     ]

@@ -148,14 +148,14 @@ class Site:
 
     # --- components
 
-    def start(self, deployment: str, copy: int = 0) -> Pod:
+    def start(self, deployment: str, copy: int = 0, namespace: str = NAMESPACE) -> Pod:
         """Run a copy of a Deployment, and wait until its probes succeed."""
-        pod = self._launch(deployment, copy)
+        pod = self._launch(deployment, copy, namespace)
         pod.wait()
         return pod
 
-    def _launch(self, deployment: str, copy: int = 0) -> Pod:
-        spec = self.get("deployment", deployment, "-n", NAMESPACE)["spec"]["template"]["spec"]
+    def _launch(self, deployment: str, copy: int = 0, namespace: str = NAMESPACE) -> Pod:
+        spec = self.get("deployment", deployment, "-n", namespace)["spec"]["template"]["spec"]
         (container,) = spec["containers"]
         name = f"{deployment}-{copy}"
         folder = self.folder / name
@@ -164,8 +164,8 @@ class Site:
         ports = {each["containerPort"]: free_port() for each in container["ports"]}
         command = _command(container, folder, ports)
         for volume in spec["volumes"]:
-            self._mount(volume, container, folder)
-        environment = self._environment(container, spec["serviceAccountName"], folder)
+            self._mount(volume, container, folder, namespace)
+        environment = self._environment(container, spec["serviceAccountName"], folder, namespace)
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
         pod = self.pods[name] = Pod(name, process, folder, container, ports)
@@ -173,16 +173,16 @@ class Site:
             self._route(pod, ready=True)
         return pod
 
-    def _mount(self, volume: Obj, container: Obj, folder: Path) -> None:
+    def _mount(self, volume: Obj, container: Obj, folder: Path, namespace: str = NAMESPACE) -> None:
         """Write the files of a volume where the container has it."""
         (path,) = (each["mountPath"] for each in container["volumeMounts"] if each["name"] == volume["name"])
         place = _inside(folder, path)
         place.mkdir(parents=True, exist_ok=True)
         if given := volume.get("configMap"):
-            for name, text in self.get("configmap", given["name"], "-n", NAMESPACE)["data"].items():
+            for name, text in self.get("configmap", given["name"], "-n", namespace)["data"].items():
                 _replace(place / name, text.encode())
         elif given := volume.get("secret"):
-            for name, text in self.get("secret", given["secretName"], "-n", NAMESPACE)["data"].items():
+            for name, text in self.get("secret", given["secretName"], "-n", namespace)["data"].items():
                 _replace(place / name, base64.b64decode(text))
 
     def sync(self, pod: Pod, deployment: str) -> None:
@@ -191,9 +191,9 @@ class Site:
         for volume in spec["volumes"]:
             self._mount(volume, pod.container, pod.folder)
 
-    def _environment(self, container: Obj, account: str, folder: Path) -> dict[str, str]:
+    def _environment(self, container: Obj, account: str, folder: Path, namespace: str) -> dict[str, str]:
         """The environment of a container, with the credentials of its service account in a kubeconfig."""
-        token = self.kubectl("create", "token", account, "-n", NAMESPACE).strip()
+        token = self.kubectl("create", "token", account, "-n", namespace).strip()
         access = folder / "kubeconfig"
         cluster = {"server": self.url, "certificate-authority": str(self.certificate)}
         content = {
@@ -210,7 +210,7 @@ class Site:
                 own[each["name"]] = each["value"]
             else:
                 assert each["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace", each
-                own[each["name"]] = NAMESPACE
+                own[each["name"]] = namespace
         return own
 
     def _route(self, pod: Pod, *, ready: bool) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kilauea.kubelet.container_runtime import ContainerError, Mount
+from kilauea.kubelet.container_runtime import ContainerError, Limits, Mount
+from kilauea.kubelet.processes.runtime import ProcessRuntime
 from support.containers import container, logged, run, runtime, until
 
 
@@ -26,22 +27,68 @@ def test_a_container_sees_its_own_processes_and_host_name(tmp_path: Path) -> Non
     asyncio.run(story())
 
 
-def test_a_folder_is_used_again_only_if_its_container_has_left_it_as_it_was(tmp_path: Path) -> None:
-    scripts = {"a": "true", "b": "chmod 700 /", "c": "touch /kilauea-test", "d": "touch /tmp/x", "e": "chown 1:1 /tmp"}
+def _skip_without_roots(opened: ProcessRuntime) -> None:
+    if any("read-only" in text for text in opened.limitations) or os.geteuid() != 0:
+        pytest.skip("this machine does not permit overlays, or only those of users")
+
+
+def test_a_root_is_used_again_only_if_its_container_has_left_it_as_it_was(tmp_path: Path) -> None:
+    scripts = ["true", "chmod 700 /", "touch /kilauea-test", "touch /tmp/x", "chown 1:1 /tmp", "rm -r /etc", "true"]
 
     async def story() -> None:
         async with runtime(tmp_path, "namespaces") as opened:
-            if any("read-only" in text for text in opened.limitations) or os.geteuid() != 0:
-                pytest.skip("this machine does not permit overlays, or only those of users")
-            for id, script in scripts.items():
-                await run(opened, container(tmp_path, "sh", "-c", script, id=id))
-                await opened.remove(id)
-            await asyncio.sleep(1.1)  # for which folders rest
-            wanted = container(tmp_path, "sh", "-c", "ls -A /tmp; stat -c %a:%u / /tmp; ls /kilauea-test", id="later")
-            await run(opened, wanted)
-            assert logged(wanted) == ["755:0", "1777:0"]
+            _skip_without_roots(opened)
+            for id, script in enumerate(scripts):
+                look = "stat -c %a:%u / /tmp; ls -A /tmp; ls /kilauea-test; test -d /etc && echo etc"
+                wanted = container(tmp_path, "sh", "-c", f"{look}; {script}", id=str(id))
+                await run(opened, wanted)
+                assert logged(wanted) == ["755:0", "1777:0", "etc"], script
+                await opened.remove(str(id))
             scratch = tmp_path / "processes/scratch"
             await until(lambda: len(os.listdir(scratch)) == 1)
+
+    asyncio.run(story())
+
+
+def test_a_root_that_is_used_again_shows_what_was_made_meanwhile(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, "namespaces") as opened:
+            _skip_without_roots(opened)
+            image = tmp_path / "image"
+            image.mkdir()
+            mounts = [Mount(path, path) for path in ("/usr", "/lib", "/lib64", "/bin") if os.path.exists(path)]
+            look = ["/bin/sh", "-c", "cat /new /old; ls /"]
+            (image / "old").write_text("old\n")
+            before = container(tmp_path, *look, root=image, mounts=mounts, id="before")
+            await run(opened, before)
+            assert logged(before)[0] == "old"
+            (image / "new").write_text("new\n")
+            (image / "old").unlink()
+            after = container(tmp_path, *look, root=image, mounts=mounts, id="after")
+            await run(opened, after)
+            lines = logged(after)
+            assert lines[0] == "new"
+            assert "new" in lines[1:]
+            assert "old" not in lines
+            assert len(os.listdir(tmp_path / "processes/scratch")) == 2  # that of the machine, and one for both
+
+    asyncio.run(story())
+
+
+def test_containers_with_other_volumes_have_other_roots(tmp_path: Path) -> None:
+    async def story() -> None:
+        (tmp_path / "data").mkdir()
+        async with runtime(tmp_path, "namespaces") as opened:
+            _skip_without_roots(opened)
+            with_volume = container(tmp_path, "ls", "-d", "/made", id="one", mounts=[Mount("/made", str(tmp_path))])
+            await run(opened, with_volume)
+            without = container(tmp_path, "ls", "-d", "/made", id="two")
+            assert (await run(opened, without)).exit_code != 0
+            assert (logged(with_volume), logged(without)) == (["/made"], [])
+            again = container(tmp_path, "ls", "/made", id="three", mounts=[Mount("/made", str(tmp_path / "data"))])
+            await run(opened, again)
+            assert logged(again) == []
+            assert len(os.listdir(tmp_path / "processes/scratch")) == 2
 
     asyncio.run(story())
 
@@ -154,6 +201,9 @@ def test_a_user_is_taken_on(tmp_path: Path) -> None:
         async with runtime(tmp_path, "namespaces") as opened:
             await run(opened, wanted)
             assert logged(wanted) == ["12345", "23456"]
+            limited = container(tmp_path, "sh", "-c", "id", id="2", user=12345, limits=Limits(memory=1 << 30))
+            await run(opened, limited)
+            assert logged(limited) == ["uid=12345 gid=0(root) groups=0(root)"]
 
     asyncio.run(story())
 

@@ -53,7 +53,15 @@ def clone(flags: int, signal: int) -> int:
     return _call(_libc.syscall(_CLONE3, buffer, ctypes.c_size_t(len(arguments))), "clone")
 
 
-def start_first(path: str, argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
+def start_first(
+    path: str,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    descriptors: Sequence[int],
+    *,
+    cgroups: Sequence[int] = (),
+    ids: tuple[int, int] | None = None,
+) -> int:
     """Start the first process of new namespaces, which mounts their /proc and runs a command; return its id.
 
     The process is a copy of this one, so each page that it writes to is copied, too. Everything is therefore prepared
@@ -64,6 +72,8 @@ def start_first(path: str, argv: Sequence[str], environment: Mapping[str, str], 
         argv: the command and its arguments.
         environment: all its variables.
         descriptors: its standard input, output and error; none of them is 0, 1 or 2.
+        cgroups: the control groups that it enters: their `cgroup.procs`, open.
+        ids: the user and the group that it takes on.
 
     Raises:
         OSError: one of the steps failed, which `filename` names.
@@ -75,12 +85,14 @@ def start_first(path: str, argv: Sequence[str], environment: Mapping[str, str], 
     arguments = struct.pack("8Q", _CLONE_WAITING, 0, 0, 0, _SIGCHLD, 0, 0, 0)
     buffer, size = ctypes.create_string_buffer(arguments, len(arguments)), ctypes.c_size_t(len(arguments))
     reader, writer = os.pipe2(os.O_CLOEXEC)
+    hidden = ctypes.c_ulong(NO_SUID | NO_DEVICES | NO_EXEC)
+    user, group = ids or (0, 0)
+    change = (("setgroups", _libc.setgroups, (0, None)), ("setgid", _libc.setgid, (group,)))
     steps = (
-        (
-            "mount /proc",
-            _libc.mount,
-            (b"proc", b"/proc", b"proc", ctypes.c_ulong(NO_SUID | NO_DEVICES | NO_EXEC), None),
-        ),
+        *(("enter the control group", _libc.write, (each, b"0", 1)) for each in cgroups),
+        ("mount /proc", _libc.mount, (b"proc", b"/proc", b"proc", hidden, None)),
+        *((*change, ("setuid", _libc.setuid, (user,))) if ids else ()),
+        # Last, as a change of the user would undo it.
         ("prctl", _libc.prctl, (_SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(_SIGKILL))),
         ("setsid", _libc.setsid, ()),
         *(("dup2", _libc.dup2, (descriptor, number)) for number, descriptor in enumerate(descriptors)),
@@ -118,26 +130,28 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
 
 
 def copy_tree(path: str, *, read_only: bool = False) -> int:
-    """Return a descriptor of a copy of what is mounted at a path and below, which is attached nowhere yet."""
+    """Return a descriptor of a copy of what is mounted at a path and below, which is attached nowhere yet.
+
+    What is mounted in the copy later does not appear at the path, nor the other way round.
+    """
     flags = ctypes.c_uint(_CLONE_TREE | _CLOSE_ON_EXEC | _SUBTREE)
     tree = _call(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), flags), path)
     _trees.add(tree)
-    if read_only:
-        attributes = struct.pack("4Q", _SET_READ_ONLY, 0, 0, 0)
-        buffer = ctypes.create_string_buffer(attributes, len(attributes))
-        size = ctypes.c_size_t(len(attributes))
-        result = _libc.syscall(_MOUNT_SETATTR, tree, b"", ctypes.c_uint(_EMPTY_PATH | _SUBTREE), buffer, size)
-        _call(result, f"make {path} read-only")
+    _set_attributes(tree, "", _EMPTY_PATH | _SUBTREE, read_only=read_only, propagation=PRIVATE)
     return tree
 
 
 def make_read_only(path: str) -> None:
-    """Forbid writing to what is mounted at a path and below."""
-    attributes = struct.pack("4Q", _SET_READ_ONLY, 0, 0, 0)
+    """Forbid writing to what is mounted at a path, but not below."""
+    _set_attributes(_HERE, path, 0, read_only=True)
+
+
+def _set_attributes(folder: int, path: str, flags: int, *, read_only: bool, propagation: int = 0) -> None:
+    attributes = struct.pack("4Q", _SET_READ_ONLY if read_only else 0, 0, propagation, 0)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     size = ctypes.c_size_t(len(attributes))
-    result = _libc.syscall(_MOUNT_SETATTR, _HERE, os.fsencode(path), ctypes.c_uint(_SUBTREE), buffer, size)
-    _call(result, f"make {path} read-only")
+    result = _libc.syscall(_MOUNT_SETATTR, folder, os.fsencode(path), ctypes.c_uint(flags), buffer, size)
+    _call(result, f"change the mount {path}")
 
 
 def attach_tree(tree: int, target: str) -> None:
@@ -163,7 +177,7 @@ def change_root(path: str) -> None:
 
 
 def own_namespaces(kinds: int) -> list[int]:
-    """Return descriptors of the namespaces of this process, to come back to with `return_to`."""
+    """Return descriptors of the namespaces of this process, to come back to with `enter_namespaces`."""
     names = {NEW_MOUNTS: "mnt", NEW_HOSTNAME: "uts", NEW_IPC: "ipc", NEW_PIDS: "pid"}
     return [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for bit, name in names.items() if kinds & bit]
 
@@ -173,10 +187,15 @@ def leave_namespaces(kinds: int) -> None:
     _call(_libc.unshare(kinds), "unshare")
 
 
-def return_to(namespaces: Sequence[int]) -> None:
-    """Enter namespaces again, by their descriptors."""
+def enter_namespaces(namespaces: Sequence[int]) -> None:
+    """Enter namespaces, by their descriptors."""
     for descriptor in namespaces:
         _call(_libc.setns(descriptor, 0), "setns")
+
+
+def forget_lookups(path: str) -> None:
+    """Have an overlay that is mounted at a path look at its source again: it remembers names that it did not find."""
+    mount("", path, "", REMOUNT)
 
 
 def join_namespaces(pid: int, kinds: int) -> None:

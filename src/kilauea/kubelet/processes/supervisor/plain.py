@@ -92,17 +92,15 @@ class Plain:
                 )
                 raise Failure("CreateContainerError", message)
 
-    def spawn(self, spec: Spec, descriptors: Descriptors) -> int | None:
+    def spawn(self, spec: Spec, descriptors: Descriptors, cgroups: Sequence[int]) -> int | None:
         """Start the first process of a container at once; return its id, or None if only `prepare` has the steps.
 
         The cleaner ends such a process when the supervisor ends, as it has no time to ask the kernel for that.
         """
-        return spawn_plain(spec, descriptors) if self.can_spawn(spec) and spec.root is None else None
-
-    def can_spawn(self, spec: Spec) -> bool:
-        """Return True if a process needs no steps of its own between its start and its command."""
-        own = spec.user is None and spec.group is None
-        return own and not spec.tty and self.memory_of_process(spec) is None
+        own = spec.user is None and spec.group is None and spec.root is None
+        if not own or spec.tty or cgroups or self.memory_of_process(spec) is not None:
+            return None  # steps are to be done between its start and its command
+        return spawn_plain(spec, descriptors)
 
     def prepare(self, spec: Spec) -> Plan:
         """Return the steps of the first process of a container."""

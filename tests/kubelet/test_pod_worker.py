@@ -268,6 +268,19 @@ def test_a_missing_volume_is_said_and_waited_for(kubelet: KubeletWorld) -> None:
     assert not Path(mount.source).exists()
 
 
+def test_volumes_that_show_fields_of_their_pod_follow_it(kubelet: KubeletWorld) -> None:
+    items = [{"path": field, "fieldRef": {"fieldPath": f"metadata.{field}"}} for field in ("labels", "annotations")]
+    volumes = [{"name": "pod", "projected": {"sources": [{"downwardAPI": {"items": items}}]}}]
+    kubelet.create(pod("a", volumes=volumes, main={"volumeMounts": [{"name": "pod", "mountPath": "/pod"}]}))
+    (mount,) = [each for each in kubelet.runtime.started[0].mounts if each.target == "/pod"]
+    kubelet.patch(PODS, "a", {"metadata": {"labels": {"round": "2"}}})
+    kubelet.wait(1)
+    assert (Path(mount.source) / "labels").read_text() == 'round="2"'
+    kubelet.patch(PODS, "a", {"metadata": {"annotations": {"note": "late"}}})
+    kubelet.wait(1)
+    assert 'note="late"' in (Path(mount.source) / "annotations").read_text()
+
+
 def test_a_pod_for_which_there_is_no_room_is_refused(kubelet: KubeletWorld) -> None:
     big = {"resources": {"requests": {"cpu": "3"}}}
     kubelet.create(pod("a", main=big), pod("b", main=big))

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,9 +105,17 @@ def passes_in_processes(spec: Spec) -> bool:
 
 
 def agnhost_image() -> Path:
-    """A program that does what the image does: without arguments it waits."""
-    program = folder() / "agnhost-image"
-    program.write_text(f'#!/bin/sh\n[ $# = 0 ] && set -- pause\nexec "{folder() / "agnhost"}" "$@"\n')
+    """A program that does what the image does: without arguments it waits.
+
+    It is where containers of all users see it: neither in a home folder nor in /tmp.
+    """
+    place = Path("/var/tmp") / f"kilauea-agnhost-{os.getuid()}"
+    place.mkdir(mode=0o755, exist_ok=True)
+    copy, program = place / "agnhost", place / "agnhost-image"
+    if not copy.exists() or copy.stat().st_mtime < (folder() / "agnhost").stat().st_mtime:
+        shutil.copy(folder() / "agnhost", copy)
+        copy.chmod(0o755)
+    program.write_text(f'#!/bin/sh\n[ $# = 0 ] && set -- pause\nexec "{copy}" "$@"\n')
     program.chmod(0o755)
     return program
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -26,7 +26,7 @@ from kilauea.kubelet.running import Running
 from kilauea.kubelet.starting import Starter
 from kilauea.kubelet.status import changed, phase_of, pod_status
 from kilauea.kubelet.volumes import VolumeError
-from kilauea.kubelet.volumes.manager import Prepared
+from kilauea.kubelet.volumes.manager import Prepared, fields_shown
 from kilauea.nodes.lifecycle import DEADLINE
 from kilauea.nodes.pod_status import ENDED, FAILED
 from kilauea.nodes.timestamps import moment_of, second_text
@@ -75,6 +75,8 @@ class PodWorker:
         """Containers that the runtime may forget once their end is written."""
         self._volumes: dict[str, Prepared] | None = None
         self._stale = False
+        self._shown: Mapping[str, Any] = {}
+        """Fields of the pod as its volumes show them."""
         self._failures = 0
         self._retry = 0
         self._why: dict[str, str] = {}
@@ -280,7 +282,7 @@ class PodWorker:
                 words = f"Back-off restarting failed container {each.name} in pod {self._about()}"
                 self._host.event(self.pod, "BackOff", words, warning=True)
         following = next_of(self._members, now)
-        if (following.start or self._stale or self._renews(now)) and not await self._mount(now):
+        if (following.start or self._outdated(now)) and not await self._mount(now):
             return False
         started = False
         for each in following.start:
@@ -298,15 +300,16 @@ class PodWorker:
         metadata = self.pod["metadata"]
         return f"{metadata['name']}_{metadata.get('namespace', '')}({metadata['uid']})"
 
-    def _renews(self, now: int) -> bool:
+    def _outdated(self, now: int) -> bool:
+        """Return True if volumes are to be brought up to date."""
         renewal = self._host.volumes.renewal(self.pod["metadata"]["uid"])
-        return renewal is not None and renewal <= now
+        return self._stale or (renewal is not None and renewal <= now) or fields_shown(self.pod) != self._shown
 
     async def _mount(self, now: int) -> bool:
         """Prepare the volumes; return False if they are not ready."""
-        if self._volumes is not None and not self._stale and not self._renews(now):
+        if self._volumes is not None and not self._outdated(now):
             return True
-        self._stale = False
+        self._stale, self._shown = False, fields_shown(self.pod)
         if not self._told:
             self._tell_limits()
         try:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kilauea.api.kinds import CONFIG_MAPS, SECRETS
 from kilauea.api.ports import Obj
@@ -210,3 +210,14 @@ def objects_of(pod: Obj) -> set[tuple[str, str]]:
             if "secret" in part:
                 found.add((SECRETS.kind, part["secret"].get("secretName") or part["secret"].get("name") or ""))
     return found
+
+
+def fields_shown(pod: Obj) -> dict[str, Any]:
+    """Return the fields that can change in a pod and that its volumes may show; none if it has no such volume."""
+    for volume in pod["spec"].get("volumes") or ():
+        for part in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+            if "downwardAPI" in part:
+                metadata, containers = pod["metadata"], pod["spec"]["containers"]
+                resources = [each.get("resources") for each in containers]
+                return {"resources": resources, **{key: metadata.get(key) for key in ("labels", "annotations")}}
+    return {}

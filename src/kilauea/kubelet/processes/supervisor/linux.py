@@ -5,10 +5,13 @@ The numbers of newer calls are the same on all architectures; `pivot_root` is ol
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
 from collections.abc import Mapping, Sequence
+
+from kilauea.kubelet.processes.supervisor.steps import Step, Steps
 
 CLONE_PARENT = 0x00008000
 _CLONE_WAITING = 0x00004000  # CLONE_VFORK without CLONE_VM: the parent waits, but its memory is its own
@@ -22,6 +25,8 @@ _HERE, _EMPTY_PATH, _SUBTREE = -100, 0x1000, 0x8000
 _CLONE_TREE, _CLOSE_ON_EXEC, _MOVE_FROM_DESCRIPTOR, _SET_READ_ONLY = 1, os.O_CLOEXEC, 4, 1
 _DETACH = 2
 _SIGKILL, _SIGCHLD = 9, 17
+_MOST_STEPS = 16
+"""Steps of `start_first`, at most: there are three control groups in version 1."""
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 
 # Keeps the lock of the interpreter during calls: a child after `clone` has one thread, and nothing could return it.
@@ -29,6 +34,10 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 
 _trees: set[int] = set()
 """Descriptors of copied trees that are not attached yet."""
+
+_steps: Steps | None = None
+with contextlib.suppress(AttributeError, OSError):
+    _steps = Steps(_MOST_STEPS)
 
 has_namespaces = _PIVOT_ROOT is not None
 """True if this module knows how to enter a new root on this architecture."""
@@ -64,8 +73,7 @@ def start_first(
 ) -> int:
     """Start the first process of new namespaces, which mounts their /proc and runs a command; return its id.
 
-    The process is a copy of this one, so each page that it writes to is copied, too. Everything is therefore prepared
-    before, and this process waits until the command runs. Signals that this process ignores stay ignored.
+    This process waits until the command runs. Signals that this process ignores stay ignored.
 
     Args:
         path: of the command's file.
@@ -76,32 +84,39 @@ def start_first(
         ids: the user and the group that it takes on.
 
     Raises:
-        OSError: one of the steps failed, which `filename` names.
+        OSError: one of the steps failed. `filename` is `exec` if that failed.
     """
     if any("\0" in word for word in (*argv, *environment, *environment.values())):
         raise ValueError("embedded null byte")
     words = _strings([os.fsencode(word) for word in argv])
     variables = _strings([os.fsencode(f"{name}={value}") for name, value in environment.items()])
-    arguments = struct.pack("8Q", _CLONE_WAITING, 0, 0, 0, _SIGCHLD, 0, 0, 0)
-    buffer, size = ctypes.create_string_buffer(arguments, len(arguments)), ctypes.c_size_t(len(arguments))
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    hidden = ctypes.c_ulong(NO_SUID | NO_DEVICES | NO_EXEC)
     user, group = ids or (0, 0)
     change = (("setgroups", _libc.setgroups, (0, None)), ("setgid", _libc.setgid, (group,)))
-    steps = (
+    steps: list[Step] = [
         *(("enter the control group", _libc.write, (each, b"0", 1)) for each in cgroups),
-        ("mount /proc", _libc.mount, (b"proc", b"/proc", b"proc", hidden, None)),
+        ("mount /proc", _libc.mount, (b"proc", b"/proc", b"proc", NO_SUID | NO_DEVICES | NO_EXEC, None)),
         *((*change, ("setuid", _libc.setuid, (user,))) if ids else ()),
-        # Last, as a change of the user would undo it.
-        ("prctl", _libc.prctl, (_SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(_SIGKILL))),
+        # After a change of the user, which would undo it.
+        ("prctl", _libc.prctl, (_SET_PARENT_DEATH_SIGNAL, _SIGKILL)),
         ("setsid", _libc.setsid, ()),
         *(("dup2", _libc.dup2, (descriptor, number)) for number, descriptor in enumerate(descriptors)),
         ("exec", _libc.execve, (os.fsencode(path), words, variables)),
-    )
+    ]
+    # The command must not run if the change of the user has failed, so that is not left to `Steps`.
+    return _copied(steps) if _steps is None or ids else _steps.start(steps)
+
+
+def _copied(steps: Sequence[Step]) -> int:
+    """Do the same as `Steps.start` in a copy of this process, which stops at the first step that fails."""
+    arguments = struct.pack("8Q", _CLONE_WAITING, 0, 0, 0, _SIGCHLD, 0, 0, 0)
+    buffer, size = ctypes.create_string_buffer(arguments, len(arguments)), ctypes.c_size_t(len(arguments))
+    # Made here, as each page that the child writes to is copied.
+    calls = [(call, [ctypes.c_long(each) if isinstance(each, int) else each for each in to]) for _, call, to in steps]
+    reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = _libc.syscall(_CLONE3, buffer, size)
     if pid == 0:
         try:
-            for number, (_, call, values) in enumerate(steps):
+            for number, (call, values) in enumerate(calls):
                 if call(*values) < 0:
                     os.write(writer, b"%d %d" % (number, ctypes.get_errno()))
                     break

@@ -36,8 +36,8 @@ def job(pods: int) -> dict[str, Any]:
     return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "true"}, "spec": spec}
 
 
-def supervisor() -> int:
-    """The number of the process that supervises processes of pods: the one that was started last."""
+def supervisor(folder: Path) -> int:
+    """The number of the process that supervises the processes of a cluster in a folder."""
     found: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -45,9 +45,10 @@ def supervisor() -> int:
             parent = int((path.parent / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:  # it has ended meanwhile
             continue
-        if any(word.endswith(b"supervisor/__main__.py") for word in words):
+        ours = any(word.startswith(bytes(folder)) for word in words)
+        if ours and any(word.endswith(b"supervisor/__main__.py") for word in words):
             found[int(path.parent.name)] = parent
-    return max(pid for pid, parent in found.items() if parent not in found)  # others are the supervisor's own children
+    return next(pid for pid, parent in found.items() if parent not in found)  # others are its children
 
 
 async def ended(client: Client) -> dict[str, Any]:
@@ -67,7 +68,7 @@ async def measure(kubeconfig: Path, cluster: int, pods: int) -> None:
     """Submit the job and wait for its end."""
     client = await Client(kubeconfig).open()
     watching = asyncio.create_task(ended(await Client(kubeconfig).open()))
-    processes = supervisor()
+    processes = supervisor(kubeconfig.parent)
     before, begin = [cpu_seconds(cluster), cpu_seconds(processes)], time.monotonic()
     code, text = await client.ask("POST", JOBS, json.dumps(job(pods)).encode())
     assert code == 201, text

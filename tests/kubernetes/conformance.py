@@ -40,7 +40,7 @@ LEFT_OUT, OTHERS_LEFT_OUT = HERE / "conformance_left_out.yaml", HERE / "others_l
 UP = "--nodes=3 --node-cpu=4 --node-memory=16Gi --run-time=60s --listen=127.0.0.1:0 --durability=memory".split()
 PROCESSES = HERE / "conformance_in_processes.yaml"
 UP_WITH_PROCESSES = "--runtime=process --nodes=3 --image=*=host --listen=127.0.0.1:0 --durability=memory".split()
-AGNHOST = "registry.k8s.io/e2e-test-images/agnhost"
+AGNHOST, PAUSE = "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/pause"
 MISSING_IMAGES = "foo:non-existent,webserver:404,gcr.io/google_samples/gb-redisslave:nonexistent"
 """Images of specs that are about images that do not exist; simulated nodes ask no registry."""
 SUITE = (
@@ -235,7 +235,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     up, jobs = UP, options.jobs
     if options.processes:
         specs, omitted = [each for each in chosen if passes_in_processes(each)], []
-        up, jobs = [*UP_WITH_PROCESSES, f"--image={AGNHOST}={agnhost_image()}"], 1
+        images = [f"--image={name}={agnhost_image()}" for name in (AGNHOST, PAUSE)]
+        up, jobs = [*UP_WITH_PROCESSES, *images], 1
     work = options.work or Path(tempfile.mkdtemp(prefix="kilauea-conformance-"))
     print(f"conformance: {len(specs)} specs; logs are in {work}", flush=True)
     return min(show(run(suite, specs, jobs, work, up), specs, omitted), 1)

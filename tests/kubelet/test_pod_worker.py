@@ -10,6 +10,7 @@ import pytest
 
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import Key
+from kilauea.kubelet.storage import measurer
 from support.kubelets import KubeletWorld, container, kubelet_world, pod, until_removed
 
 
@@ -393,11 +394,56 @@ def test_a_pod_that_overfills_a_volume_is_evicted(kubelet: KubeletWorld) -> None
     kubelet.wait(30)
     assert kubelet.phase("a") == "Running"
     (Path(mount.source) / "big").write_bytes(b"x" * (2 << 20))
-    kubelet.wait(30)
+    _until_measured(kubelet)
     status = kubelet.pod("a")["status"]
     message = 'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi". '
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", "Evicted", message)
     assert f"Evicted: {message}" in kubelet.events("a")
+
+
+def test_a_pod_that_uses_more_disk_space_than_its_containers_may_is_evicted(
+    kubelet: KubeletWorld, tmp_path: Path
+) -> None:
+    def limits(size: str) -> dict[str, Any]:
+        return {"resources": {"limits": {"ephemeral-storage": size}, "requests": {"ephemeral-storage": "0"}}}
+
+    mounts = {"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}
+    unlimited = container("unlimited", ["run", "forever"])
+    kubelet.create(
+        pod("in-volume", volumes=[{"name": "scratch", "emptyDir": {}}], main={**limits("2Mi"), **mounts}),
+        pod("in-root", ["run", "forever", "stubborn"], main=limits("2Mi")),
+        pod("beside", main=limits("2Mi"), beside=[{**unlimited, **limits("9Mi")}]),
+        pod("free", beside=[unlimited]),
+    )
+    folders = {}
+    for run in kubelet.runtime.started:
+        if run.name == "main":
+            folders[run.pod] = kubelet.runtime.written[run.id] = tmp_path / run.id
+            folders[run.pod].mkdir()
+    names = ("in-volume", "in-root", "beside", "free")
+    roots = [folders[kubelet.pod(name)["metadata"]["uid"]] for name in names]
+    for root in roots:
+        (root / "half").write_bytes(b"x" * (1 << 20))
+    _until_measured(kubelet)
+    assert [kubelet.phase(name) for name in names] == ["Running"] * 4
+    (volume,) = [each for run in kubelet.runtime.started for each in run.mounts if each.target == "/scratch"]
+    (Path(volume.source) / "more").write_bytes(b"x" * (3 << 19))
+    for root in roots[1:]:
+        (root / "more").write_bytes(b"x" * (3 << 19))
+    _until_measured(kubelet)
+    assert [kubelet.phase(name) for name in names] == ["Failed", "Failed", "Failed", "Running"]
+    total = "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. "
+    single = 'Container main exceeded its local ephemeral storage limit "2Mi". '
+    assert [kubelet.pod(name)["status"]["message"] for name in names[:3]] == [total, total, single]
+    assert {kubelet.pod(name)["status"]["reason"] for name in names[:3]} == {"Evicted"}
+
+
+def _until_measured(kubelet: KubeletWorld) -> None:
+    """Let the kubelet measure twice, as a measurement may have begun before a change."""
+    for _ in range(2):
+        kubelet.wait(11)
+        measurer.submit(int).result()
+        kubelet.wait(2)
 
 
 def test_an_ephemeral_container_runs_beside_the_others(kubelet: KubeletWorld) -> None:

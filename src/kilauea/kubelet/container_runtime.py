@@ -225,3 +225,10 @@ class ContainerRuntime(Protocol):
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
         """Return what running containers use; those that do not run are left out."""
         ...
+
+    async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
+        """Return the folders of containers in which all is that they have written to their root and to /tmp.
+
+        Containers are left out that do not run, or have no such folder.
+        """
+        ...

@@ -144,6 +144,11 @@ class ProcessRuntime:
         used = await self._call("usage", containers=list(ids))
         return {id: Usage(*used[id]) for id in ids if id in used}
 
+    async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
+        """Return the folders of containers in which all is that they have written to their root and to /tmp."""
+        found = await self._call("folders", containers=list(ids))
+        return {id: Path(path) for id, path in found.items()}
+
     async def exec(self, id: str, argv: Sequence[str], *, stdin: bool = False, tty: bool = False) -> Process:
         """Run another command in a running container."""
         return await open_exec(self._connect(), id, argv, stdin=stdin, tty=tty)

@@ -214,6 +214,10 @@ class Namespaces(Plain):
         """Return what the processes of a container use."""
         return self.usage_of([record.pid, *exec_pids])
 
+    def folder(self, id: str) -> str | None:
+        """Return the folder in which all is that a container has written to its root and to /tmp; None for none."""
+        return self._folders.get(id) or self._roots.folder(id)
+
     def release(self, id: str) -> None:
         """Free what a container needs while it runs."""
         super().release(id)

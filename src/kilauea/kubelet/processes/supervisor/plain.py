@@ -144,6 +144,10 @@ class Plain:
                 cpu, own, shared, threads = cpu + seen.cpu, own + private, max(shared, common), threads + seen.threads
         return Usage(cpu, own + shared, threads)
 
+    def folder(self, id: str) -> str | None:
+        """Return the folder in which all is that a container has written to its root and to /tmp; None for none."""
+        return None
+
     def ran_out_of_memory(self, id: str) -> bool:
         """Return True if a process of a container was ended because it used too much memory."""
         return self.cgroups.ran_out_of_memory(id)

@@ -86,6 +86,11 @@ class Roots:
         root = self._taken[id] = Root(source, below, points, folder, namespace, _content_of(folder))
         return root
 
+    def folder(self, id: str) -> str | None:
+        """Return the folder of a container's root; None if it has none."""
+        root = self._taken.get(id)
+        return None if root is None else root.folder
+
     def give_back(self, id: str) -> None:
         """Let another container have the root of one that has ended, if it is as it was; else remove it, later."""
         root = self._taken.pop(id, None)

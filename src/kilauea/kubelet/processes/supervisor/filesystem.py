@@ -19,6 +19,7 @@ from kilauea.kubelet.processes.supervisor.specs import Failure, Mount, Spec
 _HIDDEN_DEVICE = linux.NO_SUID | linux.NO_DEVICES
 _MADE = ("/proc", "/dev", "/sys", "/tmp")
 """Folders that every container has, whatever its root has there."""
+_MACHINE = "/dev/.machine"
 _SKIPPED_KINDS = frozenset(
     "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs fusectl hugetlbfs mqueue nsfs proc "
     "pstore rpc_pipefs securityfs sysfs tracefs".split()
@@ -70,7 +71,8 @@ def build(
         has_processes: True if this process is in the container's namespace of processes, whose /proc it can mount.
     """
     linux.mount("none", "/", "", linux.RECURSIVE | linux.PRIVATE)
-    devices, system = linux.copy_tree("/dev"), linux.copy_tree("/sys", read_only=True)
+    devices = _copy_devices() if has_users else [("/dev", linux.copy_tree("/dev"))]
+    system = linux.copy_tree("/sys", read_only=True)
     temporary = linux.copy_tree(f"{folder}/tmp")
     root = f"{folder}/root"
     others = _mount_root(source, root, folder, below, has_overlay=has_overlay, has_users=has_users)
@@ -85,7 +87,13 @@ def build(
     if has_overlay:
         for path in _MADE:
             os.makedirs(path, exist_ok=True)
-    linux.attach_tree(devices, "/dev")
+    if has_users:
+        linux.mount("dev", "/dev", "tmpfs", _HIDDEN_DEVICE, "mode=755,size=64k")
+    for path, device in devices:
+        if isinstance(device, str):
+            os.symlink(device, path)
+        else:
+            _attach(device, path, None)
     linux.attach_tree(system, "/sys")
     linux.attach_tree(temporary, "/tmp")
     os.chmod("/tmp", 0o1777)
@@ -104,6 +112,8 @@ def complete(spec: Spec, trees: Sequence[Tree], *, has_overlay: bool) -> None:
     """
     if has_overlay and spec.read_only:
         linux.make_read_only("/")
+        for path in ("/tmp", "/dev"):
+            linux.make_writable(path)
     with contextlib.suppress(OSError):
         linux.mount("shm", "/dev/shm", "tmpfs", _HIDDEN_DEVICE, "mode=1777")
     for mount, tree in trees:
@@ -112,6 +122,25 @@ def complete(spec: Spec, trees: Sequence[Tree], *, has_overlay: bool) -> None:
     for mount in spec.mounts:
         if not mount.source:
             _mount_memory(mount)
+
+
+def _copy_devices() -> list[tuple[str, int | str]]:
+    """Return copies of the devices that this user can use and of folders beside them, or the targets of links.
+
+    Users cannot make files in the /dev of the machine, where termination messages are by default, so they get another.
+    Terminals are made by a device that looks for `pts` beside itself, so it stays where it is and has a link.
+    """
+    found: list[tuple[str, int | str]] = [(_MACHINE, linux.copy_tree("/dev")), ("/dev/ptmx", f"{_MACHINE}/ptmx")]
+    for name in sorted(os.listdir("/dev")):
+        path = f"/dev/{name}"
+        mode = os.lstat(path).st_mode
+        if name == "ptmx":
+            continue
+        if stat.S_ISLNK(mode):
+            found.append((path, os.readlink(path)))
+        elif os.access(path, os.R_OK) and (stat.S_ISDIR(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
+            found.append((path, linux.copy_tree(path)))
+    return found
 
 
 def _make_point(point: Point) -> None:

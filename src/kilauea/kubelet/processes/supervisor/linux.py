@@ -152,17 +152,24 @@ def copy_tree(path: str, *, read_only: bool = False) -> int:
     flags = ctypes.c_uint(_CLONE_TREE | _CLOSE_ON_EXEC | _SUBTREE)
     tree = _call(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), flags), path)
     _trees.add(tree)
-    _set_attributes(tree, "", _EMPTY_PATH | _SUBTREE, read_only=read_only, propagation=PRIVATE)
+    # What is read-only in the source stays so.
+    _set_attributes(tree, "", _EMPTY_PATH | _SUBTREE, read_only=True if read_only else None, propagation=PRIVATE)
     return tree
 
 
 def make_read_only(path: str) -> None:
-    """Forbid writing to what is mounted at a path, but not below."""
-    _set_attributes(_HERE, path, 0, read_only=True)
+    """Forbid writing to what is mounted at a path and below."""
+    _set_attributes(_HERE, path, _SUBTREE, read_only=True)
 
 
-def _set_attributes(folder: int, path: str, flags: int, *, read_only: bool, propagation: int = 0) -> None:
-    attributes = struct.pack("4Q", _SET_READ_ONLY if read_only else 0, 0, propagation, 0)
+def make_writable(path: str) -> None:
+    """Allow writing to what is mounted at a path and below."""
+    _set_attributes(_HERE, path, _SUBTREE, read_only=False)
+
+
+def _set_attributes(folder: int, path: str, flags: int, *, read_only: bool | None = None, propagation: int = 0) -> None:
+    on, off = {None: (0, 0), True: (_SET_READ_ONLY, 0), False: (0, _SET_READ_ONLY)}[read_only]
+    attributes = struct.pack("4Q", on, off, propagation, 0)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     size = ctypes.c_size_t(len(attributes))
     result = _libc.syscall(_MOUNT_SETATTR, folder, os.fsencode(path), ctypes.c_uint(flags), buffer, size)

@@ -40,6 +40,7 @@ LEFT_OUT, OTHERS_LEFT_OUT = HERE / "conformance_left_out.yaml", HERE / "others_l
 UP = "--nodes=3 --node-cpu=4 --node-memory=16Gi --run-time=60s --listen=127.0.0.1:0 --durability=memory".split()
 PROCESSES = HERE / "conformance_in_processes.yaml"
 UP_WITH_PROCESSES = "--runtime=process --nodes=3 --image=*=host --listen=127.0.0.1:0 --durability=memory".split()
+BUSYBOX = "registry.k8s.io/e2e-test-images/busybox"
 AGNHOST, PAUSE = "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/pause"
 MISSING_IMAGES = "foo:non-existent,webserver:404,gcr.io/google_samples/gb-redisslave:nonexistent"
 """Images of specs that are about images that do not exist; simulated nodes ask no registry."""
@@ -118,6 +119,20 @@ def agnhost_image() -> Path:
     program.write_text(f'#!/bin/sh\n[ $# = 0 ] && set -- pause\nexec "{copy}" "$@"\n')
     program.chmod(0o755)
     return program
+
+
+def busybox_image(program: str) -> Path:
+    """A folder that is an image of busybox."""
+    image = Path("/var/tmp") / f"kilauea-busybox-{os.getuid()}"
+    (image / "bin").mkdir(mode=0o755, parents=True, exist_ok=True)
+    (image / "etc").mkdir(exist_ok=True)
+    shutil.copy(program, image / "bin" / "busybox")
+    subprocess.run([program, "--install", "-s", str(image / "bin")], check=True)
+    for name in (image / "bin").iterdir():  # links to the program of this machine
+        if name.is_symlink():
+            name.unlink()
+            name.symlink_to("busybox")
+    return image
 
 
 @contextmanager
@@ -236,6 +251,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.processes:
         specs, omitted = [each for each in chosen if passes_in_processes(each)], []
         images = [f"--image={name}={agnhost_image()}" for name in (AGNHOST, PAUSE)]
+        if busybox := shutil.which("busybox"):
+            images.append(f"--image={BUSYBOX}={busybox_image(busybox)}")
         up, jobs = [*UP_WITH_PROCESSES, *images], 1
     work = options.work or Path(tempfile.mkdtemp(prefix="kilauea-conformance-"))
     print(f"conformance: {len(specs)} specs; logs are in {work}", flush=True)

@@ -282,6 +282,12 @@ def test_volumes_that_show_fields_of_their_pod_follow_it(kubelet: KubeletWorld) 
     assert 'note="late"' in (Path(mount.source) / "annotations").read_text()
 
 
+def test_an_image_in_the_temporary_folder_of_the_machine_is_seen_in_containers(kubelet: KubeletWorld) -> None:
+    kubelet.create(pod("a", main={"image": "/tmp/venv"}), pod("b", main={"image": "/opt/venv"}))
+    targets = [{each.target for each in run.mounts} for run in kubelet.runtime.started]
+    assert ["/tmp/venv" in targets[0], "/opt/venv" in targets[1]] == [True, False]
+
+
 def test_a_pod_for_which_there_is_no_room_is_refused(kubelet: KubeletWorld) -> None:
     big = {"resources": {"requests": {"cpu": "3"}}}
     kubelet.create(pod("a", main=big), pod("b", main=big))

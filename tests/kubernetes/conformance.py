@@ -126,12 +126,12 @@ def busybox_image(program: str) -> Path:
     image = Path("/var/tmp") / f"kilauea-busybox-{os.getuid()}"
     (image / "bin").mkdir(mode=0o755, parents=True, exist_ok=True)
     (image / "etc").mkdir(exist_ok=True)
-    shutil.copy(program, image / "bin" / "busybox")
-    subprocess.run([program, "--install", "-s", str(image / "bin")], check=True)
-    for name in (image / "bin").iterdir():  # links to the program of this machine
-        if name.is_symlink():
-            name.unlink()
-            name.symlink_to("busybox")
+    if not (image / "bin" / "busybox").exists():
+        shutil.copy(program, image / "bin" / "busybox")
+        applets = subprocess.run([program, "--list"], capture_output=True, check=True, text=True).stdout.split()
+        for name in applets:
+            if name != "busybox":
+                (image / "bin" / name).symlink_to("busybox")
     return image
 
 

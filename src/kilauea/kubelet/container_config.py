@@ -89,7 +89,12 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         image=image.name,
         environment=variables,
         working_dir=spec.get("workingDir") or image.working_dir,
-        mounts=[*_own_mounts(pod, spec, attempt, mounts, host), *map(_optional, mounts), *_covers(image, host)],
+        mounts=[
+            *_hidden_part(image),
+            *_own_mounts(pod, spec, attempt, mounts, host),
+            *map(_optional, mounts),
+            *_covers(image, host),
+        ],
         limits=limits_of(spec),
         hostname=name,
         user=security.get("runAsUser"),
@@ -177,6 +182,13 @@ def _own_mounts(pod: Obj, container: Obj, attempt: int, mounts: Sequence[Mount],
     if host.network is not None and _HOSTS not in taken:
         found.append(Mount(_HOSTS, str(host.network.hosts_file(pod)), True, optional=True))
     return found
+
+
+def _hidden_part(image: Image) -> list[Mount]:
+    """A Python environment or a program in /tmp, of which containers have their own."""
+    if image.part is None or not image.part.is_relative_to("/tmp"):
+        return []
+    return [Mount(str(image.part), str(image.part), read_only=True)]
 
 
 def _covers(image: Image, host: Host) -> list[Mount]:

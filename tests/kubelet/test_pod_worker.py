@@ -43,6 +43,15 @@ def test_a_start_and_an_end_that_follow_each_other_are_written_at_once(kubelet: 
     assert int(kubelet.pod("b")["metadata"]["resourceVersion"]) - short == 3
 
 
+def test_ids_of_containers_begin_with_the_name_of_their_runtime(kubelet: KubeletWorld) -> None:
+    kubelet.runtime.name = "other"
+    kubelet.create(pod("a", ["run", "5", "0"]))
+    (run,) = kubelet.runtime.started
+    assert kubelet.container("a")["containerID"] == f"other://{run.id}"
+    kubelet.wait(6)
+    assert kubelet.container("a")["state"]["terminated"]["containerID"] == f"other://{run.id}"
+
+
 def test_a_pod_that_fails_has_its_exit_code(kubelet: KubeletWorld) -> None:
     kubelet.create(pod("a", ["run", "1", "3"]))
     kubelet.wait(2)

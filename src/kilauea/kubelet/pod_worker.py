@@ -67,7 +67,7 @@ class PodWorker:
         self.pod = pod
         self.requests = requests_of(pod)
         self._host = host
-        self._members = members_of(pod)
+        self._members = members_of(pod, self._host.runtime.name)
         self._by_name = {each.name: each for each in self._members}
         self._wake = asyncio.Event()
         self._exit_came = asyncio.Event()
@@ -109,7 +109,7 @@ class PodWorker:
             if pod["metadata"].get("generation") != self.pod["metadata"].get("generation"):
                 self.requests = requests_of(pod)
             self.pod = pod
-            for each in members_of(pod):
+            for each in members_of(pod, self._host.runtime.name):
                 if each.name not in self._by_name:  # an ephemeral container; others cannot be added
                     self._members.append(each)
                     self._by_name[each.name] = each

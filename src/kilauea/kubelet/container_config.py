@@ -100,6 +100,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         user=security.get("runAsUser"),
         group=security.get("runAsGroup"),
         read_only=bool(security.get("readOnlyRootFilesystem")),
+        no_new_privileges=security.get("allowPrivilegeEscalation") is False,
         stdin=bool(spec.get("stdin")),
         stdin_once=bool(spec.get("stdinOnce")),
         tty=bool(spec.get("tty")),
@@ -160,8 +161,6 @@ def unenforced(pod: Obj) -> list[str]:
     for _, context in contexts:
         found |= {field for field in _UNENFORCED if context.get(field)}
         found |= {field for field in ("privileged", "fsGroup", "supplementalGroups", "sysctls") if context.get(field)}
-        if context.get("allowPrivilegeEscalation") is False:
-            found.add("allowPrivilegeEscalation")
     found |= {field for field in ("runtimeClassName", "shareProcessNamespace") if pod["spec"].get(field)}
     return sorted(found)
 

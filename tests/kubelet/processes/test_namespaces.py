@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kilauea.kubelet.container_runtime import ContainerError, Limits, Mount
-from kilauea.kubelet.processes.runtime import ProcessRuntime
+from kilauea.kubelet.processes.runtime import Isolation, ProcessRuntime
 from support.containers import container, logged, run, runtime, until
 
 
@@ -207,6 +207,27 @@ def test_a_user_is_taken_on(tmp_path: Path) -> None:
             await run(opened, limited)
             assert logged(limited)[0].startswith("uid=12345 gid=")
             assert logged(limited)[0].count("12345") == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("isolation", ["namespaces", "plain"])
+def test_a_container_that_must_not_gain_privileges_cannot(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            for wanted in (True, False):
+                look = container(
+                    tmp_path, "grep", "NoNewPrivs", "/proc/self/status", id=str(wanted), no_new_privileges=wanted
+                )
+                await run(opened, look)
+                assert logged(look) == [f"NoNewPrivs:\t{int(wanted)}"]
+            waits = container(tmp_path, "sleep", "60", id="waits", no_new_privileges=True)
+            await opened.start(waits)
+            process = await opened.exec("waits", ["grep", "NoNewPrivs", "/proc/self/status"])
+            output = await process.read()
+            assert output is not None
+            assert output.data == b"NoNewPrivs:\t1\n"
+            await process.close()
 
     asyncio.run(story())
 

@@ -195,6 +195,8 @@ def spawn_first(
     descriptors: Descriptors,
     cgroups: Sequence[int],
     ids: tuple[int, int] | None,
+    *,
+    no_new_privileges: bool = False,
 ) -> int:
     """Start a command like `spawn`, as the first process of namespaces that this process has just entered.
 
@@ -204,9 +206,18 @@ def spawn_first(
         descriptors: its standard input, output and error.
         cgroups: the control groups that it enters: their `cgroup.procs`, open.
         ids: the user and the group that it takes on.
+        no_new_privileges: True if it must not gain rights by running other programs.
     """
     with _starting(argv, environment) as path:
-        return linux.start_first(path, argv, environment, _standard(descriptors), cgroups=cgroups, ids=ids)
+        return linux.start_first(
+            path,
+            argv,
+            environment,
+            _standard(descriptors),
+            cgroups=cgroups,
+            ids=ids,
+            no_new_privileges=no_new_privileges,
+        )
 
 
 @contextlib.contextmanager
@@ -307,6 +318,8 @@ def execute_plain(spec: Spec, supervisor: int, argv: Sequence[str], *, tty: bool
     die_with(supervisor)
     os.umask(0o022)
     enter_folder(spec.working_dir, make=False)
+    if spec.no_new_privileges:
+        linux.gain_no_privileges()
     execute(argv, {**environment_of(spec, tty=tty), MARK: spec.id})
 
 

@@ -27,7 +27,7 @@ _DETACH = 2
 _SIGKILL, _SIGCHLD = 9, 17
 _MOST_STEPS = 16
 """Steps of `start_first`, at most: there are three control groups in version 1."""
-_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVILEGES = 1, 36, 38
 
 # Keeps the lock of the interpreter during calls: a child after `clone` has one thread, and nothing could return it.
 _libc = ctypes.PyDLL(None, use_errno=True)
@@ -70,6 +70,7 @@ def start_first(
     *,
     cgroups: Sequence[int] = (),
     ids: tuple[int, int] | None = None,
+    no_new_privileges: bool = False,
 ) -> int:
     """Start the first process of new namespaces, which mounts their /proc and runs a command; return its id.
 
@@ -82,6 +83,7 @@ def start_first(
         descriptors: its standard input, output and error; none of them is 0, 1 or 2.
         cgroups: the control groups that it enters: their `cgroup.procs`, open.
         ids: the user and the group that it takes on.
+        no_new_privileges: True if it must not gain rights by running other programs.
 
     Raises:
         OSError: one of the steps failed. `filename` is `exec` if that failed.
@@ -96,14 +98,15 @@ def start_first(
         *(("enter the control group", _libc.write, (each, b"0", 1)) for each in cgroups),
         ("mount /proc", _libc.mount, (b"proc", b"/proc", b"proc", NO_SUID | NO_DEVICES | NO_EXEC, None)),
         *((*change, ("setuid", _libc.setuid, (user,))) if ids else ()),
+        *((("prctl", _libc.prctl, (_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)),) if no_new_privileges else ()),
         # After a change of the user, which would undo it.
         ("prctl", _libc.prctl, (_SET_PARENT_DEATH_SIGNAL, _SIGKILL)),
         ("setsid", _libc.setsid, ()),
         *(("dup2", _libc.dup2, (descriptor, number)) for number, descriptor in enumerate(descriptors)),
         ("exec", _libc.execve, (os.fsencode(path), words, variables)),
     ]
-    # The command must not run if the change of the user has failed, so that is not left to `Steps`.
-    return _copied(steps) if _steps is None or ids else _steps.start(steps)
+    # The command must not run if it would have more rights than it should, so that is not left to `Steps`.
+    return _copied(steps) if _steps is None or ids or no_new_privileges else _steps.start(steps)
 
 
 def _copied(steps: Sequence[Step]) -> int:
@@ -232,6 +235,12 @@ def join_namespaces(pid: int, kinds: int) -> None:
 def die_with_parent(signal: int) -> None:
     """Have the kernel send a signal to this process when its parent ends."""
     _call(_libc.prctl(_SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal)), "prctl")
+
+
+def gain_no_privileges() -> None:
+    """Never again gain rights by running other programs."""
+    arguments = [ctypes.c_ulong(each) for each in (1, 0, 0, 0)]
+    _call(_libc.prctl(_SET_NO_NEW_PRIVILEGES, *arguments), "prctl")
 
 
 def adopt_orphans() -> None:

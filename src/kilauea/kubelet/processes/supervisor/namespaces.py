@@ -118,7 +118,10 @@ class Namespaces(Plain):
                 linux.leave_namespaces(self._kinds)
                 self._complete(spec, trees)
                 enter_folder(spec.working_dir, make=True)
-                return spawn_first(spec.argv, environment_of(spec, tty=False), descriptors, cgroups, ids)
+                environment = environment_of(spec, tty=False)
+                return spawn_first(
+                    spec.argv, environment, descriptors, cgroups, ids, no_new_privileges=spec.no_new_privileges
+                )
 
     def _build_root(self, source: str, folder: str, below: Sequence[str], points: Sequence[Point]) -> int:
         """Build a root in a namespace of its own; return a descriptor of that."""
@@ -289,6 +292,8 @@ def _finish(spec: Spec, argv: Sequence[str], *, tty: bool, changes_user: bool) -
     if changes_user:
         become(spec.user, spec.group)
     die_with(0)
+    if spec.no_new_privileges:
+        linux.gain_no_privileges()
     execute(argv, environment_of(spec, tty=tty))
 
 

@@ -1,4 +1,4 @@
-"""Pods as processes on `kilauea up`: a thousand `true` from submission to the end of their job beside a shell, and exec.
+"""Pods as processes on `kilauea up`: a thousand `true` from submission to the end, beside a shell; and exec.
 
     python benchmarks/bench_pods.py [--smoke] [--pods 1000]
 

@@ -102,7 +102,7 @@ def measure_exec(kubeconfig: Path, times: int) -> None:
     alone = sorted(kubectl(kubeconfig, "version", "--client") for _ in range(times))
     middle = times // 2
     print(f"exec: {took[middle]:.0f} ms in the middle of {times}, of them {alone[middle]:.0f} ms to start kubectl")
-    kubectl(kubeconfig, "delete", "pod", "waits", "--grace-period=0", "--force")
+    kubectl(kubeconfig, "delete", "pod", "waits", "--grace-period=1")
 
 
 def main() -> None:

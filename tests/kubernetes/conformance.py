@@ -36,6 +36,8 @@ import yaml
 from real_binaries import HERE, folder
 
 SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli")
+IN_PROCESSES = (*SIGS, "sig-node", "sig-storage")
+"""Sigs whose specs are looked at where pods are processes."""
 LEFT_OUT, OTHERS_LEFT_OUT = HERE / "conformance_left_out.yaml", HERE / "others_left_out.yaml"
 UP = "--nodes=3 --node-cpu=4 --node-memory=16Gi --run-time=60s --listen=127.0.0.1:0 --durability=memory".split()
 PROCESSES = HERE / "conformance_in_processes.yaml"
@@ -79,7 +81,7 @@ def conformance_specs(suite: Path) -> list[Spec]:
     listed = subprocess.run([suite, "--list-conformance-tests"], capture_output=True, check=True, text=True).stdout
     names = [" ".join(each["codename"].split()) for each in yaml.safe_load(listed)]
     found = [re.match(r"\[(sig-[\w-]+)\] (.*)", name) for name in names]
-    return sorted(Spec(each[1], each[2]) for each in found if each is not None and each[1] in SIGS)
+    return sorted(Spec(each[1], each[2]) for each in found if each is not None and each[1] in IN_PROCESSES)
 
 
 def other_specs(suite: Path) -> list[Spec]:
@@ -220,7 +222,7 @@ def show(found: Sequence[Outcome], specs: Sequence[Spec], omitted: Sequence[tupl
     passed = Counter(each.spec.sig for each in found if each.state == "passed")
     run_of, out_of = Counter(each.sig for each in specs), Counter(spec.sig for spec, _ in omitted)
     print(f"{'':20}{'passed':>8}{'run':>8}{'left out':>10}")
-    for sig in SIGS:
+    for sig in IN_PROCESSES:
         if run_of[sig] or out_of[sig]:
             print(f"{sig:20}{passed[sig]:8}{run_of[sig]:8}{out_of[sig]:10}")
     print(f"{'all':20}{passed.total():8}{run_of.total():8}{out_of.total():10}")
@@ -230,7 +232,7 @@ def show(found: Sequence[Outcome], specs: Sequence[Spec], omitted: Sequence[tupl
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run specs; 1 if one does not pass."""
     parser = argparse.ArgumentParser(description="Kubernetes' conformance specs on `kilauea up`")
-    parser.add_argument("--sig", action="append", choices=SIGS, help="only specs of this sig; repeatable")
+    parser.add_argument("--sig", action="append", choices=IN_PROCESSES, help="only specs of this sig; repeatable")
     parser.add_argument("--focus", default="", help="only specs whose name matches this pattern")
     parser.add_argument("--others", action="store_true", help="the specs that are not for conformance")
     parser.add_argument("--processes", action="store_true", help="specs that need containers, with pods as processes")
@@ -238,11 +240,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="also run what is left out")
     parser.add_argument("--work", type=Path, help="folder for logs and reports")
     options = parser.parse_args(arguments)
-    suite = folder() / "e2e.test"
+    suite, sigs = folder() / "e2e.test", IN_PROCESSES if options.processes else SIGS
     chosen = [
         each
         for each in (other_specs if options.others else conformance_specs)(suite)
-        if each.sig in (options.sig or SIGS) and re.search(options.focus, each.full)
+        if each.sig in (options.sig or sigs) and re.search(options.focus, each.full)
     ]
     reasons = OTHERS_LEFT_OUT if options.others else LEFT_OUT
     omitted = [] if options.all else [(each, reason) for each in chosen if (reason := left_out(each, reasons))]

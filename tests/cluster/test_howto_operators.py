@@ -125,7 +125,30 @@ def of_job_set(site: Site) -> None:
     ready(site, "JobSet", "again", "Failed")
 
 
-STORIES: dict[str, tuple[str, Callable[[Site], None]]] = {"JobSet": ("jobset", of_job_set)}
+def of_leader_worker_set(site: Site) -> None:
+    """It is available, starts again as a whole when a pod goes, is scaled, and its template is rolled out."""
+    name = waits_and_starts_whole(site, "LeaderWorkerSet")
+    ready(site, "LeaderWorkerSet", name, "Available")
+    first = {each["metadata"]["uid"] for each in pods(site, name)}
+    site.kubectl("delete", "pod", f"{name}-0-1", "--wait=false")
+    again = lambda: {each["metadata"]["uid"] for each in pods(site, name)}  # noqa: E731
+    until(lambda: runs(site, name, 4) and not first & again(), "another leader and other workers", LOADED)
+    site.kubectl("scale", f"leaderworkerset/{name}", "--replicas=2")
+    until(lambda: runs(site, name, 8), "the pods of two replicas", LOADED)
+    count = lambda field: site.get("leaderworkerset", name)["status"].get(field, 0)  # noqa: E731
+    until(lambda: count("readyReplicas") == 2, "two ready replicas", LOADED)
+    work = site.get("leaderworkerset", name)["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    work["spec"]["containers"][0]["image"] = "example.com/serve:2"
+    patch(site, "LeaderWorkerSet", name, leaderWorkerTemplate={"workerTemplate": work})
+    new = lambda: {each["spec"]["containers"][0]["image"] for each in pods(site, name)}  # noqa: E731
+    until(lambda: runs(site, name, 8) and new() == {"example.com/serve:2"}, "the new image everywhere", LOADED)
+    until(lambda: count("updatedReplicas") == 2, "two updated replicas", LOADED)
+
+
+STORIES: dict[str, tuple[str, Callable[[Site], None]]] = {
+    "JobSet": ("jobset", of_job_set),
+    "LeaderWorkerSet": ("lws", of_leader_worker_set),
+}
 """Operator and story, by the kind on the page."""
 
 

@@ -13,6 +13,7 @@ import base64
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -275,7 +276,7 @@ def running_operator(
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
     try:
-        _wait(process, lambda: _mounted(kubectl, operator, private) and _ready(operator, ports[1], log), log)
+        _wait(process, lambda: _mounted(kubectl, operator, private) and _ready(operator, ports, log), log)
         yield log
     finally:
         process.terminate()
@@ -351,13 +352,22 @@ def _mounted(kubectl: Kubectl, operator: Operator, private: Path) -> bool:
     found = kubectl("get", "secret", operator.secret, "-n", operator.namespace, "-o", "json")
     data = json.loads(found).get("data") or {}
     for name, text in data.items():
-        (private / CERTIFICATES / name).write_bytes(base64.b64decode(text))
+        path = private / CERTIFICATES / name
+        if not path.exists():  # whole or not at all: an operator that finds half a certificate ends
+            unfinished = private / name
+            unfinished.write_bytes(base64.b64decode(text))
+            unfinished.rename(path)
     return bool(data)
 
 
-def _ready(operator: Operator, port: int, log: Path) -> bool:
-    """True if its probe says so, or what it has logged if it has no probe at a port of our choice."""
-    return operator.says in log.read_text() if operator.says else _answers(f"http://127.0.0.1:{port}/readyz")
+def _ready(operator: Operator, ports: Sequence[int], log: Path) -> bool:
+    """True if its webhooks listen and its probe, or its log if it has none at a port of our choice, says so."""
+    if operator.service:  # probes of some say nothing about webhooks
+        try:
+            socket.create_connection(("127.0.0.1", ports[0]), timeout=5).close()
+        except OSError:
+            return False
+    return operator.says in log.read_text() if operator.says else _answers(f"http://127.0.0.1:{ports[1]}/readyz")
 
 
 def _answers(url: str) -> bool:

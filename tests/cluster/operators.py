@@ -33,6 +33,7 @@ finally:
     sys.path.remove(str(ROOT / "tests/kubernetes"))
 
 Obj = dict[str, Any]
+lacks = real_operators.lacks
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Site:
 def need(*names: str) -> None:
     """Skip a test where an operator cannot run."""
     for name in names:
-        if reason := real_operators.lacks(name):
+        if reason := lacks(name):
             pytest.skip(reason)
 
 

@@ -54,6 +54,7 @@ class Operator:
         config: what is in its /tmp/config.yaml.
         environment: that it always gets.
         says: what it logs when it works; empty if a probe at the health port tells.
+        fixed: a port at which it listens whatever one says, which must be free.
     """
 
     module: str
@@ -71,6 +72,7 @@ class Operator:
     config: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     says: str = ""
+    fixed: int = 0
 
 
 VOLCANO = ("volcano.sh/volcano", "v1.14.0", "")
@@ -138,6 +140,7 @@ OPERATORS = {
         account="mpi-operator",
         flags=("-alsologtostderr", "--lock-namespace=mpi-operator"),
         says="Started workers",
+        fixed=8080,
     ),
     "kuberay": Operator(
         "github.com/ray-project/kuberay/ray-operator",
@@ -273,6 +276,7 @@ def running_operator(
     log, words = home / f"{name}.log", ["unshare", "--mount", "sh", "-c", PRIVATE, str(private)]
     command = [*words, str(folder(name) / name), *(flag % named for flag in operator.flags), *options]
     environment = os.environ | {"KUBECONFIG": "/tmp/kubeconfig"} | operator.environment
+    _until_free(operator.fixed)
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
     try:
@@ -288,6 +292,27 @@ def running_operator(
 
 
 PRIVATE = 'mount --bind "$0" /tmp && exec "$@"'
+
+
+def _until_free(port: int) -> None:
+    """Wait until nothing else listens at a port of this machine; 0 is none.
+
+    Raises:
+        RuntimeError: it stays taken.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while port and _listens(port):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"port {port}, which the operator needs, is taken by another program")
+        time.sleep(0.2)
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
 def _manifests(module: Path, operator: Operator, port: int) -> Iterator[Obj]:
@@ -362,11 +387,8 @@ def _mounted(kubectl: Kubectl, operator: Operator, private: Path) -> bool:
 
 def _ready(operator: Operator, ports: Sequence[int], log: Path) -> bool:
     """True if its webhooks listen and its probe, or its log if it has none at a port of our choice, says so."""
-    if operator.service:  # probes of some say nothing about webhooks
-        try:
-            socket.create_connection(("127.0.0.1", ports[0]), timeout=5).close()
-        except OSError:
-            return False
+    if operator.service and not _listens(ports[0]):  # probes of some say nothing about webhooks
+        return False
     return operator.says in log.read_text() if operator.says else _answers(f"http://127.0.0.1:{ports[1]}/readyz")
 
 

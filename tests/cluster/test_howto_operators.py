@@ -88,8 +88,9 @@ def waits_and_starts_whole(site: Site, kind: str, made: str = "") -> str:
     group, work = example(kind)
     name, size = made or group["metadata"]["name"], group["spec"]["minMember"]
     full = [pod(f"full-{number}", cpu=str(CPUS)) for number in range(NODES - 1)]
-    site.apply(*full, pod("full", cpu=str(CPUS - size)), pod("one", cpu="1"))
-    until(lambda: all(e["status"]["phase"] == "Running" for e in site.get("pods")["items"]), "the cluster to be full")
+    for those in (full, [pod("full", cpu=str(CPUS - size)), pod("one", cpu="1")]):
+        site.apply(*those)
+        until(lambda: all(e["status"]["phase"] == "Running" for e in site.get("pods")["items"]), "a full cluster")
     site.apply(without_group(work)) if made else site.apply(group, work)
     until(lambda: len(pods(site, name)) == size, f"{size} pods of {kind}", LOADED)
     reason = f"/{size} tasks in gang unschedulable"

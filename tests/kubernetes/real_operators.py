@@ -48,6 +48,7 @@ class Operator:
         manifests: folders of the module that kustomize reads.
         namespace: where it is installed.
         account: its service account.
+        role: rules of one more ClusterRole, for what its manifests do not grant.
         service: of its webhooks; empty if it has none.
         secret: where it writes the certificate of its webhooks; empty if it has none.
         flags: that it always gets.
@@ -66,6 +67,7 @@ class Operator:
     manifests: tuple[str, ...] = ()
     namespace: str = ""
     account: str = ""
+    role: tuple[Obj, ...] = ()
     service: str = ""
     secret: str = ""
     flags: tuple[str, ...] = ()
@@ -87,6 +89,11 @@ health: {{healthProbeBindAddress: "127.0.0.1:%(health)d"}}
 metrics: {{bindAddress: "127.0.0.1:%(metrics)d"}}
 webhook: {{port: %(webhooks)d}}
 """
+GROUP_RIGHTS = {
+    "apiGroups": ["scheduling.volcano.sh"],
+    "resources": ["podgroups"],
+    "verbs": ["get", "list", "watch", "create", "update", "delete"],
+}
 OPERATORS = {
     "training-operator": Operator(
         "github.com/kubeflow/training-operator",
@@ -151,6 +158,7 @@ OPERATORS = {
         manifests=("config/default",),
         namespace="ray-system",
         account="kuberay-operator",
+        role=(GROUP_RIGHTS,),  # only its chart grants them, for --batch-scheduler=volcano
         flags=(
             PROBES,
             "--metrics-addr=127.0.0.1:%(metrics)d",
@@ -321,6 +329,13 @@ def _manifests(module: Path, operator: Operator, port: int) -> Iterator[Obj]:
     if operator.secret:
         about = {"name": operator.secret, "namespace": operator.namespace}
         yield {"apiVersion": "v1", "kind": "Secret", "metadata": about}
+    if operator.role:
+        name, group = {"name": f"{operator.account}-more"}, "rbac.authorization.k8s.io"
+        yield {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": name, "rules": list(operator.role)}
+        subject = {"kind": "ServiceAccount", "name": operator.account, "namespace": operator.namespace}
+        role = {"apiGroup": group, "kind": "ClusterRole", **name}
+        binding = {"apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", "metadata": name}
+        yield binding | {"subjects": [subject], "roleRef": role}
     for each in _rendered(module, operator):
         for hook in _clients(each):
             hook["service"]["port"] = port

@@ -158,6 +158,14 @@ def of_job_set(site: Site) -> None:
     until(lambda: runs(site, "again", 5), "the pods of a set that starts again", LOADED)
     ready(site, "JobSet", "again", "Failed")
 
+    group, work = renamed("JobSet", "alone")  # one job on a node: the others of its pods come after its first is bound
+    group["spec"]["minMember"] = 3
+    work["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "kubernetes.io/hostname"}
+    site.apply(group, work)
+    until(lambda: runs(site, "alone", 5), "the pods of jobs that have a node each", LOADED)
+    nodes = [each["spec"]["nodeName"] for each in pods(site, "alone")]
+    assert sorted(nodes.count(name) for name in set(nodes)) == [1, 2, 2]
+
 
 def of_leader_worker_set(site: Site) -> None:
     """It is available, starts again as a whole when a pod goes, is scaled, and its template is rolled out."""
@@ -179,6 +187,12 @@ def of_leader_worker_set(site: Site) -> None:
     )
     until(lambda: status(site, "leaderworkerset", name, "updatedReplicas") == 2, "two updated replicas", LOADED)
 
+    group, work = renamed("LeaderWorkerSet", "later")
+    group["spec"]["minMember"] = 1
+    work["spec"]["startupPolicy"] = "LeaderReady"
+    site.apply(group, work)
+    until(lambda: runs(site, "later", 4), "workers that come after their leader", LOADED)
+
 
 def of_mpi_job(site: Site) -> None:
     """It can be suspended and goes on as a gang; its workers go when its launcher has ended."""
@@ -193,7 +207,8 @@ def of_mpi_job(site: Site) -> None:
     until(lambda: not pods(site, name), "no pod of a deleted job", LOADED)
 
     group, work = renamed("MPIJob", "done")
-    work["spec"]["runPolicy"] = {"cleanPodPolicy": "Running"}
+    group["spec"]["minMember"] = 4
+    work["spec"] |= {"runPolicy": {"cleanPodPolicy": "Running"}, "launcherCreationPolicy": "WaitForWorkersReady"}
     work["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["metadata"]["annotations"][RUN_TIME] = "3s"
     site.apply(group, work)
     ready(site, "MPIJob", "done", "Succeeded")

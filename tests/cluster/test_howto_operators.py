@@ -246,11 +246,23 @@ def of_ray_cluster(site: Site, made: str = "") -> None:
     until(lambda: runs(site, name, 6), "two more workers", LOADED)
 
 
+def of_workflow(site: Site) -> None:
+    """Its steps run together, and it succeeds; nothing of Argo's runs in simulated pods, so it has no outputs."""
+    name = waits_and_starts_whole(site, "Workflow")
+    until(lambda: status(site, "workflow", name, "phase") == "Running", "a running workflow", LOADED)
+    group, work = renamed("Workflow", "done")
+    work["spec"]["podMetadata"]["annotations"][RUN_TIME] = "3s"
+    site.apply(group, work)
+    until(lambda: status(site, "workflow", "done", "phase") == "Succeeded", "a workflow to succeed", LOADED)
+    assert status(site, "workflow", "done", "progress") == "4/4"
+
+
 STORIES: dict[str, tuple[str, tuple[str, ...], Callable[[Site], None]]] = {
     "JobSet": ("jobset", (), of_job_set),
     "LeaderWorkerSet": ("lws", (), of_leader_worker_set),
     "MPIJob": ("mpi-operator", (), of_mpi_job),
     "MPIJob with its group": ("mpi-operator", ("--gang-scheduling=volcano",), of_mpi_job_with_its_group),
+    "Workflow": ("argo", (), of_workflow),
     "RayCluster": ("kuberay", (), of_ray_cluster),
     "RayCluster with its group": (
         "kuberay",

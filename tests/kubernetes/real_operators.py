@@ -158,7 +158,7 @@ OPERATORS = {
         manifests=("config/default",),
         namespace="ray-system",
         account="kuberay-operator",
-        role=(GROUP_RIGHTS,),  # only its chart grants them, for --batch-scheduler=volcano
+        role=(GROUP_RIGHTS,),  # for --batch-scheduler=volcano
         flags=(
             PROBES,
             "--metrics-addr=127.0.0.1:%(metrics)d",
@@ -176,20 +176,8 @@ OPERATORS = {
         namespace="argo",
         account="argo",
         environment={"LEADER_ELECTION_DISABLE": "true"},
+        fixed=9090,
         says="starting leading",
-    ),
-    "trainer": Operator(
-        "github.com/kubeflow/trainer/v2",
-        "v2.0.0",
-        "h1:mnQSR9iPKItxyUR8mq66XsmxqKNVHwr9YYOB7BTU9dU=",
-        "./cmd/trainer-controller-manager",
-        private=True,
-        manifests=tuple(f"manifests/base/{each}" for each in ("crds", "manager", "rbac", "webhook")),
-        namespace="kubeflow-system",
-        account="kubeflow-trainer-controller-manager",
-        service="kubeflow-trainer-controller-manager",
-        secret="kubeflow-trainer-webhook-cert",
-        flags=("--webhook-server-port=%(webhooks)d", PROBES),
     ),
     "vc-controller-manager": Operator(*VOLCANO, "./cmd/controller-manager", REFUSED),
     "vc-scheduler": Operator(*VOLCANO, "./cmd/scheduler", REFUSED),

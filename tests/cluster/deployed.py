@@ -5,6 +5,7 @@ with real_site(folder) as site:
     site.start("volcano-scheduler")
 
 A process has the command line, environment, service account and mounted files that the Deployment on the server says.
+Where this machine allows it, it also has the user and no capabilities, and can write nowhere but in its empty volumes.
 Only paths and ports are others, because all processes share this machine.
 """
 
@@ -25,7 +26,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,13 @@ class Site:
         for volume in spec["volumes"]:
             self._mount(volume, container, folder, namespace)
         environment = self._environment(container, spec["serviceAccountName"], folder, namespace)
+        writable = [
+            _inside(folder, mount["mountPath"])
+            for volume in spec["volumes"]
+            for mount in container["volumeMounts"]
+            if "emptyDir" in volume and mount["name"] == volume["name"]
+        ]
+        command = [*confinement(spec["securityContext"], container["securityContext"], writable), *command]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
         pod = self.pods[name] = Pod(name, process, folder, container, ports)
@@ -288,6 +296,35 @@ class Site:
         """Wait until a job is in a phase."""
         words = ["get", "vcjob", job, "-o", "jsonpath={.status.state.phase}"]
         until(lambda: self.run("kubectl", *words).stdout == phase, f"job {job} to be {phase}", SECONDS)
+
+
+def confinement(pod: Obj, container: Obj, writable: list[Path]) -> list[str]:
+    """Words before a command that give it the rights of its security contexts; none if this machine does not allow it.
+
+    Args:
+        pod: security context of the pod.
+        container: that of the container.
+        writable: folders to which it may write, although its root is read-only.
+    """
+    if not may_confine():
+        return []
+    assert container["readOnlyRootFilesystem"], container
+    assert not container["allowPrivilegeEscalation"], container
+    assert container["capabilities"] == {"drop": ["ALL"]}, container
+    user = [f"--map-user={pod['runAsUser']}", f"--map-group={pod['runAsGroup']}"]
+    binds = "".join(f"mount --bind '{path}' '{path}' && " for path in writable)
+    mounts = f'{binds}mount -o remount,bind,ro / && exec setpriv "$@"'
+    without = ["--no-new-privs", *(f"--{kind}=-all" for kind in ("inh-caps", "ambient-caps", "bounding-set"))]
+    return ["unshare", "--user", *user, "--mount", "--keep-caps", "sh", "-c", mounts, "sh", *without]
+
+
+@cache
+def may_confine() -> bool:
+    """True if this user may make user and mount namespaces, and the programs for it are here."""
+    if not (shutil.which("unshare") and shutil.which("setpriv")):
+        return False
+    words = ["unshare", "--user", "--map-user=1", "--mount", "--keep-caps", "mount", "-o", "remount,bind,ro", "/"]
+    return subprocess.run(words, check=False, capture_output=True).returncode == 0
 
 
 def _inside(folder: Path, path: str) -> Path:

@@ -24,6 +24,7 @@ from cluster.deployed import (
     Pod,
     Site,
     free_port,
+    may_confine,
     real_site,
     submitted_job,
 )
@@ -143,6 +144,22 @@ def test_admission_goes_on_when_one_of_two_webhooks_fails(installed: Site, fault
     if fault == signal.SIGKILL:
         installed.stop(f"{WEBHOOKS}-0", kill=True)
         installed.start(WEBHOOKS)
+
+
+@pytest.mark.skipif(not may_confine(), reason="this user may not make namespaces, so programs run with its rights")
+@pytest.mark.parametrize("deployment", COMPONENTS)
+def test_programs_run_as_the_user_of_the_chart_without_capabilities_on_a_read_only_root(
+    installed: Site, deployment: str
+) -> None:
+    pod = installed.pods[f"{deployment}-0"]
+    about = Path(f"/proc/{pod.process.pid}")
+    status = dict(line.split(":\t", 1) for line in (about / "status").read_text().splitlines() if ":\t" in line)
+    assert (int(status["CapEff"], 16), int(status["CapBnd"], 16), status["NoNewPrivs"]) == (0, 0, "1")
+    assert (about / "uid_map").read_text().split()[0] == "1000"
+    mounts = [line.split() for line in (about / "mountinfo").read_text().splitlines()]
+    (root,) = (each[5].split(",") for each in mounts if each[4] == "/")
+    assert root[0] == "ro"
+    assert not list(pod.folder.rglob("*.pyc"))
 
 
 def test_a_second_kubectl_apply_changes_nothing(installed: Site) -> None:

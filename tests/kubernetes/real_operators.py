@@ -288,7 +288,6 @@ def running_operator(
             process.wait()
 
 
-ESTABLISHED = '{range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Established")].status}{"\\n"}{end}'
 PRIVATE = 'mount --bind "$0" /tmp && exec "$@"'
 
 
@@ -364,13 +363,23 @@ def _apply(kubectl: Kubectl, objects: list[Obj]) -> None:
 
 
 def _until_established(kubectl: Kubectl, names: set[str]) -> None:
-    """Wait until definitions are served; `kubectl wait` fails for one that has no conditions yet."""
+    """Wait until definitions are served; `kubectl wait` fails for one whose conditions are null, as at first."""
     deadline = time.monotonic() + START_SECONDS
-    wanted = {f"{each}=True" for each in names}
-    while late := wanted - set(kubectl("get", "crd", "-o", f"jsonpath={ESTABLISHED}").split()):
+    while late := names - _established(kubectl):
         if time.monotonic() > deadline:
             raise RuntimeError(f"not established: {', '.join(sorted(late))}")
         time.sleep(0.2)
+
+
+def _established(kubectl: Kubectl) -> set[str]:
+    """The definitions that the server serves."""
+    found = json.loads(kubectl("get", "crd", "-o", "json"))["items"]
+    served = ("Established", "True")
+    return {
+        each["metadata"]["name"]
+        for each in found
+        if served in ((one["type"], one["status"]) for one in each.get("status", {}).get("conditions") or ())
+    }
 
 
 def _kubeconfig(server: Obj, token: str, namespace: str) -> str:

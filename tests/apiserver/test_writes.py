@@ -368,6 +368,8 @@ def test_events_are_the_same_in_both_groups(api: Api) -> None:
     changed = api.good("PATCH", f"{new}/e", {"note": "it fits well"}, content_type=MERGE)
     assert changed["metadata"]["uid"] == read["metadata"]["uid"]
     assert api.good("GET", old)["items"][0]["message"] == "it fits well"
+    for part in ("reportingController=volcano", "reason=Scheduled,type=Normal"):
+        assert len(api.good("GET", f"{new}?fieldSelector={part}")["items"]) == 1
     for selector in ("regarding.name=web", "regarding.name=db"):
         found = api.good("GET", f"{new}?fieldSelector={selector}")["items"]
         assert [each["note"] for each in found] == (["it fits well"] if selector.endswith("web") else [])

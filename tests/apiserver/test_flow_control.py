@@ -36,7 +36,8 @@ def classified(api: Api, user: User | None, path: str, method: str = "GET", **he
     """The names of the FlowSchema and the level of a request; empty where it belongs to none."""
     request = make_request(method, path, {key.replace("_", "-"): each for key, each in headers.items()}, user=user)
     api.run(api.server.handle(request))
-    uids = dict(request.flow.headers) if request.flow is not None else {}
+    flow = api.server.flow_of(request)
+    uids = dict(flow.headers) if flow is not None else {}
     return name_of(api, "flowschemas", uids.get(SCHEMA_HEADER)), name_of(
         api, "prioritylevelconfigurations", uids.get(LEVEL_HEADER)
     )

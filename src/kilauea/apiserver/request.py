@@ -42,7 +42,7 @@ class ApiRequest:
 
     A large body has been read before: `parsed`. `suffixes` are those that were generated for its name: a request that
     is done again (`deferred.py`) tries the same names. `info` is the meaning of the path, once the server has read it,
-    and `flow` the priority level that serves it.
+    and `flow` the priority level that serves it (none for masters, whom nothing holds up).
     """
 
     method: str

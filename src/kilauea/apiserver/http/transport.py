@@ -141,8 +141,9 @@ class Transport:
         path = unquote(path) if "%" in path else path
         asked = ApiRequest(request.method, path, pairs, headers, body, user)
         answer = await self._api.handle(asked)
-        if asked.flow is not None:
-            answer.headers += asked.flow.headers
+        flow = self._api.flow_of(asked)
+        if flow is not None:
+            answer.headers += flow.headers
         if isinstance(answer, Upgrade):
             work.take_time()
             return await self._conversations.hold(request, answer)

@@ -79,7 +79,8 @@ def is_told_ready(pod: Obj) -> bool:
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
     if before.get("ContainersReady", {}).get("status") != "True":
         return True
-    return (before.get("Ready", {}).get("status") == "True") == (not closed_gates(pod, before))
+    is_ready: bool = before.get("Ready", {}).get("status") == "True"
+    return is_ready == (not closed_gates(pod, before))
 
 
 def observed(pod: Obj) -> dict[str, Any]:

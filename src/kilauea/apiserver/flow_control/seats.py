@@ -93,7 +93,10 @@ class Seats:
 
 
 class Flow(NamedTuple):
-    """What a request belongs to; `seats` is None where it is exempt, and `name` the flow within its FlowSchema."""
+    """The class of a request: the headers that name its FlowSchema and level, and the seats that it takes.
+
+    `seats` is None where it is exempt; `name` is the flow within its FlowSchema.
+    """
 
     headers: tuple[tuple[str, str], ...]
     seats: Seats | None

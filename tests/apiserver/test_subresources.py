@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -206,8 +207,8 @@ def test_logs_can_be_read_over_a_websocket(api: Api, protocol: str, expected: li
     headers = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-protocol": protocol}
     answer = api.run(api.server.handle(make_request("GET", f"{PODS}/a/log?container=x", headers, user=ADMIN)))
     assert isinstance(answer, Upgrade)
-    socket, found = MemorySocket(protocol), []
-    api.run(answer.serve(socket))
+    socket, found = MemorySocket(protocol), list[bytes]()
+    api.run(asyncio.wait_for(answer.serve(socket), 60))
     while socket.has_more:
         found.append(api.run(socket.take()))
     assert found == expected

@@ -23,7 +23,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,11 +44,14 @@ MORE_SIGS = ("sig-architecture", "sig-network", "sig-node", "sig-storage")
 """Of these, only the specs that `api_specs.yaml` names are run."""
 ALL_SIGS = (*SIGS, *MORE_SIGS)
 API_SPECS = HERE / "api_specs.yaml"
+IN_PROCESSES = (*SIGS, "sig-node", "sig-storage")
+"""Sigs whose specs are looked at where pods are processes."""
 LEFT_OUT, OTHERS_LEFT_OUT = HERE / "conformance_left_out.yaml", HERE / "others_left_out.yaml"
 UP = "--nodes=3 --node-cpu=4 --node-memory=16Gi --run-time=60s --listen=127.0.0.1:0 --durability=memory".split()
 PROCESSES = HERE / "conformance_in_processes.yaml"
 UP_WITH_PROCESSES = "--runtime=process --nodes=3 --image=*=host --listen=127.0.0.1:0 --durability=memory".split()
-AGNHOST = "registry.k8s.io/e2e-test-images/agnhost"
+BUSYBOX = "registry.k8s.io/e2e-test-images/busybox"
+AGNHOST, PAUSE = "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/pause"
 MISSING_IMAGES = (
     "foo:non-existent,webserver:404,gcr.io/google_samples/gb-redisslave:nonexistent,"
     "localhost/some-image-that-doesnt-exist"
@@ -87,7 +92,7 @@ def conformance_specs(suite: Path) -> list[Spec]:
     listed = subprocess.run([suite, "--list-conformance-tests"], capture_output=True, check=True, text=True).stdout
     names = [" ".join(each["codename"].split()) for each in yaml.safe_load(listed)]
     found = [re.match(r"\[(sig-[\w-]+)\] (.*)", name) for name in names]
-    return sorted(Spec(each[1], each[2]) for each in found if each is not None and each[1] in SIGS)
+    return sorted(Spec(each[1], each[2]) for each in found if each is not None and each[1] in IN_PROCESSES)
 
 
 def other_specs(suite: Path) -> list[Spec]:
@@ -119,11 +124,33 @@ def passes_in_processes(spec: Spec) -> bool:
 
 
 def agnhost_image() -> Path:
-    """A program that does what the image does: without arguments it waits."""
-    program = folder() / "agnhost-image"
-    program.write_text(f'#!/bin/sh\n[ $# = 0 ] && set -- pause\nexec "{folder() / "agnhost"}" "$@"\n')
+    """A program that does what the image does: without arguments it waits.
+
+    It is where containers of all users see it: neither in a home folder nor in /tmp.
+    """
+    place = Path("/var/tmp") / f"kilauea-agnhost-{os.getuid()}"
+    place.mkdir(mode=0o755, exist_ok=True)
+    copy, program = place / "agnhost", place / "agnhost-image"
+    if not copy.exists() or copy.stat().st_mtime < (folder() / "agnhost").stat().st_mtime:
+        shutil.copy(folder() / "agnhost", copy)
+        copy.chmod(0o755)
+    program.write_text(f'#!/bin/sh\n[ $# = 0 ] && set -- pause\nexec "{copy}" "$@"\n')
     program.chmod(0o755)
     return program
+
+
+def busybox_image(program: str) -> Path:
+    """A folder that is an image of busybox."""
+    image = Path("/var/tmp") / f"kilauea-busybox-{os.getuid()}"
+    (image / "bin").mkdir(mode=0o755, parents=True, exist_ok=True)
+    (image / "etc").mkdir(exist_ok=True)
+    if not (image / "bin" / "busybox").exists():
+        shutil.copy(program, image / "bin" / "busybox")
+        applets = subprocess.run([program, "--list"], capture_output=True, check=True, text=True).stdout.split()
+        for name in applets:
+            if name != "busybox":
+                (image / "bin" / name).symlink_to("busybox")
+    return image
 
 
 @contextmanager
@@ -231,8 +258,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, help="folder for logs and reports")
     options = parser.parse_args(arguments)
     suite = folder() / "e2e.test"
+    sigs: Sequence[str] = ALL_SIGS if options.api else IN_PROCESSES if options.processes else SIGS
     known = api_specs() if options.api else (other_specs if options.others else conformance_specs)(suite)
-    wanted = options.sig or ALL_SIGS
+    wanted = options.sig or sigs
     chosen = [each for each in known if each.sig in wanted and re.search(options.focus, each.full)]
     reasons = OTHERS_LEFT_OUT if options.others else LEFT_OUT
     omitted = []
@@ -242,7 +270,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     up, jobs = UP, options.jobs
     if options.processes:
         specs, omitted = [each for each in chosen if passes_in_processes(each)], []
-        up, jobs = [*UP_WITH_PROCESSES, f"--image={AGNHOST}={agnhost_image()}"], 1
+        images = [f"--image={name}={agnhost_image()}" for name in (AGNHOST, PAUSE)]
+        if busybox := shutil.which("busybox"):
+            images.append(f"--image={BUSYBOX}={busybox_image(busybox)}")
+        up, jobs = [*UP_WITH_PROCESSES, *images], 1
     work = options.work or Path(tempfile.mkdtemp(prefix="kilauea-conformance-"))
     print(f"conformance: {len(specs)} specs; logs are in {work}", flush=True)
     return min(show(run(suite, specs, jobs, work, up), specs, omitted), 1)

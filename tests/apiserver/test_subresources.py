@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -12,8 +13,9 @@ import pytest
 from kilauea.api.container_logs import LogEntry, LogReader, log_time, no_previous_run, waits_to_start
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND, format_time
-from kilauea.apiserver.request import TextStream, User, make_request
+from kilauea.apiserver.request import ApiResponse, TextStream, Upgrade, User, make_request
 from support.api_core import ADMIN, MAPS, PODS, START, Api, causes
+from support.sockets import MemorySocket
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 SERVICES = "/api/v1/namespaces/default/services"
@@ -193,6 +195,28 @@ def test_logs_come_from_who_runs_the_pods(api: Api) -> None:
     assert answer.body["message"] == "a container name must be specified for pod a, choose one of: [x y]"
     assert api.ask("GET", f"{PODS}/a/log?container=x&tailLines=many").code == 400
     assert api.ask("GET", f"{PODS}/a/log?container=z").body["message"] == "container z is not valid for pod a"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [("", [b"default/a/x\nsecond\nthird\n"]), ("base64.binary.k8s.io", [b"ZGVmYXVsdC9hL3gKc2Vjb25kCnRoaXJkCg=="])],
+)
+def test_logs_can_be_read_over_a_websocket(api: Api, protocol: str, expected: list[bytes]) -> None:
+    api.backend.logs = Written()
+    api.create_pod("a", nodeName="n", containers=[{"name": "x", "image": "i"}])
+    headers = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-protocol": protocol}
+    answer = api.run(api.server.handle(make_request("GET", f"{PODS}/a/log?container=x", headers, user=ADMIN)))
+    assert isinstance(answer, Upgrade)
+    socket, found = MemorySocket(protocol), list[bytes]()
+    api.run(asyncio.wait_for(answer.serve(socket), 60))
+    while socket.has_more:
+        found.append(api.run(socket.take()))
+    assert found == expected
+    answer.end()
+    headers["sec-websocket-protocol"] = "v9.channel.k8s.io"
+    refused = api.run(api.server.handle(make_request("GET", f"{PODS}/a/log?container=x", headers, user=ADMIN)))
+    assert isinstance(refused, ApiResponse)
+    assert refused.status == 403
 
 
 def test_logs_show_times_and_begin_where_one_asks(api: Api) -> None:

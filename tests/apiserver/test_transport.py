@@ -109,6 +109,18 @@ def test_health_needs_no_credentials(server: Process) -> None:
     assert server.ask("GET", "/readyz", authorization="")[:2] == (200, b"ok")
 
 
+def test_answers_name_the_flow_schema_and_the_priority_level(server: Process) -> None:
+    group = "/apis/flowcontrol.apiserver.k8s.io/v1"
+    paths = (f"{group}/flowschemas/exempt", f"{group}/prioritylevelconfigurations/exempt")
+    uids = [json.loads(server.ask("GET", path)[1])["metadata"]["uid"] for path in paths]
+    for path in ("/api/v1/nodes", "/api/v1/nodes/none", "/version"):
+        _, _, headers = server.ask("GET", path)
+        found = [headers["X-Kubernetes-Pf-Flowschema-Uid"], headers["X-Kubernetes-Pf-Prioritylevel-Uid"]]
+        assert found == uids, path
+    _, _, headers = server.ask("GET", "/api/v1/nodes", authorization="Bearer wrong")
+    assert "X-Kubernetes-Pf-Flowschema-Uid" not in headers
+
+
 def test_a_client_certificate_says_who_one_is(server: Process) -> None:
     credentials = server.folder / "data" / "credentials"
     tls = server.tls()

@@ -293,6 +293,44 @@ def test_services_get_addresses_of_their_own(api: Api) -> None:
     assert (answer.code, causes(answer)) == (422, [("spec.clusterIPs", "FieldValueInvalid")])
 
 
+SERVICES = "/api/v1/namespaces/default/services"
+
+
+def node_ports(body: Any) -> list[int]:
+    return [each["nodePort"] for each in body["spec"]["ports"]]
+
+
+def test_ports_of_the_nodes_are_of_their_range(api: Api) -> None:
+    ports = [{"port": 80}]
+    api.good("POST", SERVICES, {"metadata": {"name": "a"}, "spec": {"type": "NodePort", "ports": ports}})
+    outside = {"spec": {"ports": [{"port": 80, "nodePort": 40000}]}}
+    made = {"metadata": {"name": "b"}, "spec": {"type": "NodePort", **outside["spec"]}}
+    patched = api.ask("PATCH", f"{SERVICES}/a", outside, content_type="application/merge-patch+json")
+    for answer in (patched, api.ask("POST", SERVICES, made)):
+        assert answer.code == 422
+        assert answer.body["message"].endswith(
+            "spec.ports[0].nodePort: Invalid value: 40000: provided port is not in the valid range. "
+            "The range of valid ports is 30000-32767"
+        )
+
+
+def test_ports_of_one_number_and_two_protocols_share_the_port_of_the_nodes(api: Api) -> None:
+    ports = [{"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}, {"name": "v", "port": 54}]
+    made = api.good("POST", SERVICES, {"metadata": {"name": "a"}, "spec": {"type": "NodePort", "ports": ports}})
+    first, second, third = node_ports(made)
+    assert first == second != third
+    chosen = [
+        {"name": "t", "port": 53, "nodePort": 30080},
+        {"name": "u", "port": 53, "protocol": "UDP", "nodePort": 30080},
+    ]
+    made = api.good("POST", SERVICES, {"metadata": {"name": "b"}, "spec": {"type": "NodePort", "ports": chosen}})
+    assert node_ports(made) == [30080, 30080]
+    answer = api.ask("POST", SERVICES, {"metadata": {"name": "c"}, "spec": {"type": "NodePort", "ports": chosen}})
+    assert answer.body["message"].endswith(
+        "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated"
+    )
+
+
 def test_many_patches_at_once_all_count(api: Api) -> None:
     """Patches that overtake each other are made again on what the others left."""
     api.create_map("m")
@@ -330,6 +368,8 @@ def test_events_are_the_same_in_both_groups(api: Api) -> None:
     changed = api.good("PATCH", f"{new}/e", {"note": "it fits well"}, content_type=MERGE)
     assert changed["metadata"]["uid"] == read["metadata"]["uid"]
     assert api.good("GET", old)["items"][0]["message"] == "it fits well"
+    for part in ("reportingController=volcano", "reason=Scheduled,type=Normal"):
+        assert len(api.good("GET", f"{new}?fieldSelector={part}")["items"]) == 1
     for selector in ("regarding.name=web", "regarding.name=db"):
         found = api.good("GET", f"{new}?fieldSelector={selector}")["items"]
         assert [each["note"] for each in found] == (["it fits well"] if selector.endswith("web") else [])

@@ -9,6 +9,7 @@ import pytest
 
 from kilauea.api.kinds import ENDPOINT_SLICES, ENDPOINTS, PODS, REPLICATION_CONTROLLERS, SERVICES
 from kilauea.controllers.endpoints import PER_SLICE, EndpointsController
+from kilauea.controllers.mirrored_endpoints import MirroringController
 from kilauea.controllers.replicasets import ReplicaSetController
 from support.controlled import Cluster, template
 
@@ -157,3 +158,73 @@ def test_a_replication_controller_keeps_its_number_of_pods(cluster_of: Callable[
     assert len(made.names(PODS)) == 2
     owner = made.all(PODS)[0]["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["apiVersion"]) == ("ReplicationController", "v1")
+
+
+# --- Endpoints that users write
+
+
+@pytest.fixture
+def mirroring(cluster_of: Callable[..., Cluster]) -> Cluster:
+    return cluster_of(EndpointsController(), MirroringController())
+
+
+def own_endpoints(cluster: Cluster, *subsets: Any, **metadata: Any) -> Any:
+    return cluster.create(ENDPOINTS, {"metadata": {"name": "web", **metadata}, "subsets": list(subsets)})
+
+
+SUBSET = {"addresses": [{"ip": "10.1.2.3"}], "notReadyAddresses": [{"ip": "fd00::1"}], "ports": [{"port": 80}]}
+
+
+def test_endpoints_that_a_user_writes_are_mirrored_in_slices(mirroring: Cluster) -> None:
+    service(mirroring, selector=None)
+    own_endpoints(mirroring, SUBSET, labels={"tier": "back"})
+    mirroring.settle()
+    first, second = sorted(mirroring.all(ENDPOINT_SLICES), key=lambda each: str(each["addressType"]))
+    assert (first["addressType"], second["addressType"]) == ("IPv4", "IPv6")
+    assert first["endpoints"] == [{"addresses": ["10.1.2.3"], "conditions": {"ready": True}}]
+    assert second["endpoints"] == [{"addresses": ["fd00::1"], "conditions": {"ready": False}}]
+    assert first["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}]
+    assert first["metadata"]["labels"] == {
+        "tier": "back",
+        "kubernetes.io/service-name": "web",
+        "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
+    }
+    assert first["metadata"]["ownerReferences"][0]["kind"] == "Endpoints"
+
+
+def test_the_mirror_follows_changes_and_ends_with_the_endpoints(mirroring: Cluster) -> None:
+    service(mirroring, selector=None)
+    own_endpoints(mirroring, {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"name": "a", "port": 80}]})
+    mirroring.settle()
+    address = {"addresses": [{"ip": "10.1.2.4"}]}
+    mirroring.patch(ENDPOINTS, "web", {"subsets": [address, {**address, "ports": [{"name": "b", "port": 81}]}]})
+    mirroring.settle()
+    assert ready_endpoints(mirroring) == ["10.1.2.4", "10.1.2.4"]
+    mirroring.delete(ENDPOINTS, "web")
+    mirroring.settle()
+    assert mirroring.all(ENDPOINT_SLICES) == []
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        {"annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}},
+    ],
+)
+def test_endpoints_that_are_not_addresses_of_a_service_are_not_mirrored(
+    mirroring: Cluster, metadata: dict[str, Any]
+) -> None:
+    service(mirroring, selector=None)
+    own_endpoints(mirroring, SUBSET, **metadata)
+    mirroring.settle()
+    assert mirroring.all(ENDPOINT_SLICES) == []
+
+
+def test_endpoints_without_a_service_have_no_slices_until_there_is_one(mirroring: Cluster) -> None:
+    own_endpoints(mirroring, {"addresses": [{"ip": "10.1.2.3"}]})
+    mirroring.settle()
+    assert mirroring.all(ENDPOINT_SLICES) == []
+    service(mirroring, selector=None)
+    mirroring.settle()
+    assert ready_endpoints(mirroring) == ["10.1.2.3"]

@@ -2,6 +2,7 @@
 
     python tests/kubernetes/conformance.py                      # all sigs below
     python tests/kubernetes/conformance.py --others             # the specs that are not for conformance
+    python tests/kubernetes/conformance.py --api                # specs of more sigs, about the API alone
     python tests/kubernetes/conformance.py --processes          # specs that need containers: pods are processes
     python tests/kubernetes/conformance.py --sig sig-auth
     python tests/kubernetes/conformance.py --focus 'ResourceQuota .* secret'
@@ -10,6 +11,9 @@
 that are not for conformance. Of the former, those in `conformance_in_processes.yaml` pass where pods are processes of
 this machine, with the program `agnhost` in place of the suite's image. They run one after another, because pods share
 the ports of the machine.
+
+Most specs of the sigs for nodes, networks and storage look into containers. `api_specs.yaml` names those that do not,
+and pass, whether they are for conformance or not.
 
 `make test-conformance` builds the suite first (`real_binaries.py`). Each process of the suite has a cluster of its own,
 so serial specs need no special care.
@@ -35,7 +39,11 @@ from typing import Any, NamedTuple
 import yaml
 from real_binaries import HERE, folder
 
-SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli")
+SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli", "sig-instrumentation")
+MORE_SIGS = ("sig-architecture", "sig-network", "sig-node", "sig-storage")
+"""Of these, only the specs that `api_specs.yaml` names are run."""
+ALL_SIGS = (*SIGS, *MORE_SIGS)
+API_SPECS = HERE / "api_specs.yaml"
 IN_PROCESSES = (*SIGS, "sig-node", "sig-storage")
 """Sigs whose specs are looked at where pods are processes."""
 LEFT_OUT, OTHERS_LEFT_OUT = HERE / "conformance_left_out.yaml", HERE / "others_left_out.yaml"
@@ -44,7 +52,10 @@ PROCESSES = HERE / "conformance_in_processes.yaml"
 UP_WITH_PROCESSES = "--runtime=process --nodes=3 --image=*=host --listen=127.0.0.1:0 --durability=memory".split()
 BUSYBOX = "registry.k8s.io/e2e-test-images/busybox"
 AGNHOST, PAUSE = "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/pause"
-MISSING_IMAGES = "foo:non-existent,webserver:404,gcr.io/google_samples/gb-redisslave:nonexistent"
+MISSING_IMAGES = (
+    "foo:non-existent,webserver:404,gcr.io/google_samples/gb-redisslave:nonexistent,"
+    "localhost/some-image-that-doesnt-exist"
+)
 """Images of specs that are about images that do not exist; simulated nodes ask no registry."""
 SUITE = (
     "--provider=skeleton --allowed-not-ready-nodes=-1 --minStartupPods=0 --disable-log-dump=true --num-nodes=3 "
@@ -92,6 +103,11 @@ def other_specs(suite: Path) -> list[Spec]:
         subprocess.run([*command, f"--ginkgo.json-report={report}"], capture_output=True, check=True, cwd=work)
         found = [each.spec for each in outcomes(report)]
     return sorted(each for each in found if each.sig in SIGS and "[Conformance]" not in each.name)
+
+
+def api_specs() -> list[Spec]:
+    """Specs about the API alone, of sigs whose other specs look into containers."""
+    return sorted(Spec(sig, name) for sig, names in yaml.safe_load(API_SPECS.read_text()).items() for name in names)
 
 
 def left_out(spec: Spec, reasons: Path = LEFT_OUT) -> str:
@@ -222,7 +238,7 @@ def show(found: Sequence[Outcome], specs: Sequence[Spec], omitted: Sequence[tupl
     passed = Counter(each.spec.sig for each in found if each.state == "passed")
     run_of, out_of = Counter(each.sig for each in specs), Counter(spec.sig for spec, _ in omitted)
     print(f"{'':20}{'passed':>8}{'run':>8}{'left out':>10}")
-    for sig in IN_PROCESSES:
+    for sig in ALL_SIGS:
         if run_of[sig] or out_of[sig]:
             print(f"{sig:20}{passed[sig]:8}{run_of[sig]:8}{out_of[sig]:10}")
     print(f"{'all':20}{passed.total():8}{run_of.total():8}{out_of.total():10}")
@@ -232,22 +248,24 @@ def show(found: Sequence[Outcome], specs: Sequence[Spec], omitted: Sequence[tupl
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run specs; 1 if one does not pass."""
     parser = argparse.ArgumentParser(description="Kubernetes' conformance specs on `kilauea up`")
-    parser.add_argument("--sig", action="append", choices=IN_PROCESSES, help="only specs of this sig; repeatable")
+    parser.add_argument("--sig", action="append", choices=ALL_SIGS, help="only specs of this sig; repeatable")
     parser.add_argument("--focus", default="", help="only specs whose name matches this pattern")
     parser.add_argument("--others", action="store_true", help="the specs that are not for conformance")
+    parser.add_argument("--api", action="store_true", help="specs of more sigs, about the API alone")
     parser.add_argument("--processes", action="store_true", help="specs that need containers, with pods as processes")
     parser.add_argument("--jobs", type=int, default=4, help="processes of the suite, each with its cluster")
     parser.add_argument("--all", action="store_true", help="also run what is left out")
     parser.add_argument("--work", type=Path, help="folder for logs and reports")
     options = parser.parse_args(arguments)
-    suite, sigs = folder() / "e2e.test", IN_PROCESSES if options.processes else SIGS
-    chosen = [
-        each
-        for each in (other_specs if options.others else conformance_specs)(suite)
-        if each.sig in (options.sig or sigs) and re.search(options.focus, each.full)
-    ]
+    suite = folder() / "e2e.test"
+    sigs: Sequence[str] = ALL_SIGS if options.api else IN_PROCESSES if options.processes else SIGS
+    known = api_specs() if options.api else (other_specs if options.others else conformance_specs)(suite)
+    wanted = options.sig or sigs
+    chosen = [each for each in known if each.sig in wanted and re.search(options.focus, each.full)]
     reasons = OTHERS_LEFT_OUT if options.others else LEFT_OUT
-    omitted = [] if options.all else [(each, reason) for each in chosen if (reason := left_out(each, reasons))]
+    omitted = []
+    if not (options.all or options.api):
+        omitted = [(each, reason) for each in chosen if (reason := left_out(each, reasons))]
     specs = [each for each in chosen if each not in {spec for spec, _ in omitted}]
     up, jobs = UP, options.jobs
     if options.processes:

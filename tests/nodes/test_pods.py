@@ -618,3 +618,36 @@ def test_a_container_restarts_by_its_own_policy_before_that_of_its_pod(
     w.run(60)
     assert (w.pod()["status"]["containerStatuses"][0]["restartCount"] > 0) is restarts
     assert (w.pod()["status"]["phase"] in ("Succeeded", "Failed")) is not restarts
+
+
+# --- what a node refuses, and what makes a pod ready
+
+
+@pytest.mark.parametrize(("system", "phase"), [("windows", "Failed"), ("linux", "Running")])
+def test_a_node_refuses_a_pod_for_another_system(system: str, phase: str) -> None:
+    w = world(pod(os={"name": system}))
+    w.run()
+    status = w.pod()["status"]
+    assert (status["phase"], status.get("reason")) == (phase, "PodOSNotSupported" if phase == "Failed" else None)
+
+
+def test_a_pod_is_ready_when_its_readiness_gates_are_open() -> None:
+    w = world(pod(readinessGates=[{"conditionType": "a.io/one"}, {"conditionType": "a.io/two"}]))
+    w.run()
+    assert (conditions(w.pod())["ContainersReady"], conditions(w.pod())["Ready"]) == ("True", "False")
+    (ready,) = [each for each in w.pod()["status"]["conditions"] if each["type"] == "Ready"]
+    assert ready["reason"] == "ReadinessGatesNotReady"
+    assert ready["message"] == (
+        'corresponding condition of pod readiness gate "a.io/one" does not exist., '
+        'corresponding condition of pod readiness gate "a.io/two" does not exist.'
+    )
+    for verdict in ("True", "False"):
+        known = [each for each in w.pod()["status"]["conditions"] if not each["type"].startswith("a.io/")]
+        gates = [{"type": f"a.io/{each}", "status": verdict} for each in ("one", "two")]
+        w.change(PODS, "p", {"status": {"conditions": [*known, *gates]}}, "default")
+        w.run()
+        assert conditions(w.pod())["Ready"] == verdict
+        assert conditions(w.pod())["ContainersReady"] == "True"
+    written = len(w.written)
+    w.run()
+    assert len(w.written) == written

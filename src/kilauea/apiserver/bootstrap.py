@@ -11,6 +11,7 @@ import msgspec
 
 from kilauea.apiserver.admission import Admission
 from kilauea.apiserver.core import Answer, ApiServer
+from kilauea.apiserver.flow_control.objects import LEVELS, SCHEMAS
 from kilauea.apiserver.rbac.default_roles import default_roles
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
 
@@ -41,7 +42,11 @@ def _first_objects(services: IPv4Network) -> list[tuple[str, dict[str, Any]]]:
     ]
     kind = {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR"}
     addresses = {**kind, "metadata": {"name": "kubernetes"}, "spec": {"cidrs": [str(services)]}}
-    return [*namespaces, *classes, ("/apis/networking.k8s.io/v1/servicecidrs", addresses), *default_roles()]
+    flow = "/apis/flowcontrol.apiserver.k8s.io/v1"
+    levels = [(f"{flow}/prioritylevelconfigurations", each) for each in LEVELS]
+    schemas = [(f"{flow}/flowschemas", each) for each in SCHEMAS]
+    ranges = ("/apis/networking.k8s.io/v1/servicecidrs", addresses)
+    return [*namespaces, *classes, ranges, *default_roles(), *levels, *schemas]
 
 
 def message_of(answer: Answer) -> str:

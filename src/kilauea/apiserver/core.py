@@ -19,12 +19,15 @@ from kilauea.apiserver.access import REVIEWS
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.deferred import KNOWN, MOST_DEFERRED, Deferred
 from kilauea.apiserver.documents import Documents
+from kilauea.apiserver.flow_control.classes import FlowControl, FlowMetrics
+from kilauea.apiserver.flow_control.seats import Flow
 from kilauea.apiserver.heavy import TooHeavy, TooManyWaiting, write_protobuf, write_yaml
 from kilauea.apiserver.negotiation import view_of
 from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
 from kilauea.apiserver.request import (
+    ANONYMOUS,
     GROUP_MASTERS,
     YAML,
     ApiRequest,
@@ -118,6 +121,8 @@ class ApiServer:
         self.metrics = RequestMetrics(backend.registry, backend.store)
         self.documents = Documents(backend, metrics=[REGISTRY, self.metrics.registry])
         self._authorizer = Authorizer(backend.store)
+        self._flows = FlowControl(backend.store)
+        self.metrics.registry.register(FlowMetrics(self._flows))
 
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
@@ -137,6 +142,13 @@ class ApiServer:
             raise
         finally:
             self.metrics.end(request.method, request.info, code, time.perf_counter() - start)
+
+    def flow_of(self, request: ApiRequest) -> Flow | None:
+        """Return what a request that was answered belongs to; None if to nothing."""
+        user = request.user
+        if user is not None and GROUP_MASTERS in user.groups:
+            return self._flows.flow_of(user, request.method, request.path, request.info)
+        return request.flow
 
     async def _in_media(self, answer: ApiResponse) -> ApiResponse:
         """An answer in YAML or protobuf, as was asked for."""
@@ -161,15 +173,18 @@ class ApiServer:
                 _check_timeout(request, info)
             if request.user is not None:
                 request.user = acting_user(request.user, request.headers, self._authorizer)
-                if GROUP_MASTERS not in request.user.groups:
-                    self._authorizer.check(request.user, action_of(request.method, request.path, info))
             elif request.path not in PUBLIC:
                 raise status.unauthorized()
-            is_passed_on = info is not None and info.subresource == "proxy"
-            if (len(request.body) > LIGHT or b"&" in request.body) and not is_passed_on:
-                # Aliases of YAML make much of little.
-                await read_ahead(request, self.backend.heavy)
-            return await self._route(request, info)
+            if request.user is not None and GROUP_MASTERS in request.user.groups:
+                return await self._answer_now(request, info)  # exempt, by a FlowSchema that never changes
+            flow = request.flow = self._flows.flow_of(request.user or ANONYMOUS, request.method, request.path, info)
+            if flow is None or flow.seats is None:
+                return await self._answer_now(request, info)
+            await flow.seats.take(flow.name)
+            try:
+                return await self._answer_now(request, info)
+            finally:
+                flow.seats.give()
         except ApiFault as fault:
             return _in_form(request, fault_response(fault))
         except TooHeavy as fault:
@@ -181,6 +196,17 @@ class ApiServer:
         except Exception as error:
             log.exception("%s %s", request.method, request.path)
             return fault_response(status.internal(f"{type(error).__name__}: {error}"))
+
+    async def _answer_now(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
+        """Answer a request whose turn it is."""
+        user = request.user
+        if user is not None and GROUP_MASTERS not in user.groups:
+            self._authorizer.check(user, action_of(request.method, request.path, info))
+        is_passed_on = info is not None and info.subresource == "proxy"
+        if (len(request.body) > LIGHT or b"&" in request.body) and not is_passed_on:
+            # Aliases of YAML make much of little.
+            await read_ahead(request, self.backend.heavy)
+        return await self._route(request, info)
 
     async def _route(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
         """Find what a path means."""

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
 
 from kilauea.api.container_streams import Connection
+from kilauea.apiserver.flow_control.seats import Flow
 from kilauea.apiserver.rest.parsing import Parsed
 from kilauea.apiserver.storage.records import Stored
 
@@ -40,7 +41,8 @@ class ApiRequest:
     """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials.
 
     A large body has been read before: `parsed`. `suffixes` are those that were generated for its name: a request that
-    is done again (`deferred.py`) tries the same names. `info` is the meaning of the path, once the server has read it.
+    is done again (`deferred.py`) tries the same names. `info` is the meaning of the path, once the server has read it,
+    and `flow` the priority level that serves it (none for masters, whom nothing holds up).
     """
 
     method: str
@@ -52,6 +54,7 @@ class ApiRequest:
     parsed: Parsed | None = None
     suffixes: list[str] = field(default_factory=list)
     info: RequestInfo | None = None
+    flow: Flow | None = None
 
     def first(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""

@@ -20,6 +20,7 @@ from kilauea.controllers.hypernodes.discovery import CONFIGURATION, DiscoveryCon
 from kilauea.controllers.jobflows.controller import JobFlowController
 from kilauea.controllers.jobflows.templates import JobTemplateController
 from kilauea.controllers.jobs.controller import JobController
+from kilauea.controllers.mirrored_endpoints import MirroringController
 from kilauea.controllers.namespaces import NamespaceController
 from kilauea.controllers.nodes.controller import NodeLifecycleController
 from kilauea.controllers.numatopologies import NumatopologyController
@@ -93,6 +94,7 @@ def kubernetes_controllers(since: int = 0, authority: str = "", sign: Sign | Non
         ReplicaSetController(),
         ReplicaSetController(REPLICATION_CONTROLLERS, "replicationcontroller-controller"),
         EndpointsController(),
+        MirroringController(),
         DeploymentController(),
         StatefulSetController(),
         DaemonSetController(),

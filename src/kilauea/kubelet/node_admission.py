@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, resource_amounts
+from kilauea.nodes import systems
 from kilauea.nodes.host_ports import are_taken, host_ports
 
 NO_PORT = "NodePorts"
@@ -33,6 +34,8 @@ def refusal_of(pod: Obj, node: Obj, others: Sequence[Admitted]) -> tuple[str, st
         node: the node.
         others: pods that it has admitted and that have not ended.
     """
+    if systems.is_for_another_system(pod, node):
+        return systems.REFUSED, systems.MESSAGE
     if (ports := host_ports(pod)) and are_taken(ports, [each.pod for each in others]):
         return NO_PORT, _PORT_WORDS
     allocatable = resource_amounts((node.get("status") or {}).get("allocatable"))

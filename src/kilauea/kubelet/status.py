@@ -7,7 +7,7 @@ from typing import Any
 
 from kilauea.api.ports import Obj
 from kilauea.kubelet.members import Member
-from kilauea.nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
+from kilauea.nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED, closed_gates
 
 OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled", "DisruptionTarget")
 
@@ -63,7 +63,7 @@ def _verdicts(pod: Obj, phase: str, members: Sequence[Member], before: Mapping[s
         initialized = {"status": "True", "reason": "PodCompleted"} if phase == SUCCEEDED else initialized
         ready = {"status": "False", "reason": "PodCompleted" if phase == SUCCEEDED else "PodFailed"}
         containers_ready = ready
-    elif containers_ready["status"] == "True" and (message := _gates(pod, before)):
+    elif containers_ready["status"] == "True" and (message := closed_gates(pod, before)):
         ready = {"status": "False", "reason": "ReadinessGatesNotReady", "message": message}
     sandbox = "True" if any(each.running for each in members) else "False"
     found = {"PodReadyToStartContainers": {"status": sandbox}, "Initialized": initialized}
@@ -83,18 +83,6 @@ def _verdict(names: Sequence[str], reason: str, word: str) -> dict[str, str]:
     if not names:
         return {"status": "True"}
     return {"status": "False", "reason": reason, "message": f"containers with {word} status: [{' '.join(names)}]"}
-
-
-def _gates(pod: Obj, before: Mapping[str, Obj]) -> str:
-    """The message about the first readiness gates that are not open."""
-    words = []
-    for gate in pod["spec"].get("readinessGates") or ():
-        type = gate["conditionType"]
-        if type not in before:
-            words.append(f'corresponding condition of pod readiness gate "{type}" does not exist.')
-        elif before[type].get("status") != "True":
-            words.append(f'the status of pod readiness gate "{type}" is not "True", but {before[type].get("status")}')
-    return ", ".join(words)
 
 
 def _condition(type: str, verdict: Mapping[str, str], before: Obj, text: str, generation: int | None) -> dict[str, Any]:

@@ -14,7 +14,17 @@ from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import START_DELAY, annotations_of, missing_images, read_duration
 from kilauea.nodes.containers import CREATING, INITIALIZING, KILLED, Run, waiting_entry
-from kilauea.nodes.pod_status import ENDED, FAILED, PENDING, RUNNING, addresses, conditions_of, observed, phase_of
+from kilauea.nodes.pod_status import (
+    ENDED,
+    FAILED,
+    PENDING,
+    RUNNING,
+    addresses,
+    conditions_of,
+    is_told_ready,
+    observed,
+    phase_of,
+)
 from kilauea.nodes.program import JOB_RUN_TIME, program_of
 from kilauea.nodes.timestamps import moment_of, second_text
 
@@ -269,6 +279,8 @@ class _Life:
     def _is_as_before(self) -> bool:
         seen = self.before.get("observedGeneration")
         if seen is not None and seen != self.pod["metadata"].get("generation"):
+            return False
+        if self.pod["spec"].get("readinessGates") and not is_told_ready(self.pod):
             return False
         same = all(run.entry is entry for run, entry in zip(self._all(), self._entries, strict=True))
         return same and self.phase == (self.before.get("phase") or PENDING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -40,11 +40,14 @@ def conditions_of(pod: Obj, phase: str, inits: Sequence[Run], mains: Sequence[Ru
     waits = [run.container["name"] for run in inits if not _prepared(run)]
     unready = [run.container["name"] for run in (*inits, *mains) if run.role != "init" and not run.entry.get("ready")]
     initialized = _verdict(waits, "ContainersNotInitialized", "incomplete")
-    ready = _verdict(unready, "ContainersNotReady", "unready")
+    containers_ready = ready = _verdict(unready, "ContainersNotReady", "unready")
     if phase in ENDED:
         initialized = {"status": "True", "reason": "PodCompleted"} if phase == SUCCEEDED else initialized
         ready = {"status": "False", "reason": "PodCompleted" if phase == SUCCEEDED else "PodFailed"}
-    ours = {"Initialized": initialized, "Ready": ready, "ContainersReady": ready}
+        containers_ready = ready
+    elif not unready and (message := closed_gates(pod, before)):
+        ready = {"status": "False", "reason": "ReadinessGatesNotReady", "message": message}
+    ours = {"Initialized": initialized, "Ready": ready, "ContainersReady": containers_ready}
     if "PodScheduled" not in before:
         ours["PodScheduled"] = {"status": "True"}
     seen = observed(pod)
@@ -52,6 +55,32 @@ def conditions_of(pod: Obj, phase: str, inits: Sequence[Run], mains: Sequence[Ru
     # Nothing probes here. The server writes nulls for that again, and takes a patch without nulls more quickly.
     kept = [each | seen if type == "PodScheduled" else each for type, each in before.items() if type not in ours]
     return found + [{field: value for field, value in each.items() if value is not None} for each in kept]
+
+
+def closed_gates(pod: Obj, before: Mapping[str, Obj]) -> str:
+    """Return the message about readiness gates that are not open; empty if all are.
+
+    Args:
+        pod: the pod.
+        before: its conditions, by type.
+    """
+    words = []
+    for gate in pod["spec"].get("readinessGates") or ():
+        type = gate["conditionType"]
+        if type not in before:
+            words.append(f'corresponding condition of pod readiness gate "{type}" does not exist.')
+        elif before[type].get("status") != "True":
+            words.append(f'the status of pod readiness gate "{type}" is not "True", but {before[type].get("status")}')
+    return ", ".join(words)
+
+
+def is_told_ready(pod: Obj) -> bool:
+    """Return True if the condition `Ready` says what follows from the containers and from the readiness gates."""
+    before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
+    if before.get("ContainersReady", {}).get("status") != "True":
+        return True
+    is_ready: bool = before.get("Ready", {}).get("status") == "True"
+    return is_ready == (not closed_gates(pod, before))
 
 
 def observed(pod: Obj) -> dict[str, Any]:

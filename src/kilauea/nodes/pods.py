@@ -12,7 +12,7 @@ from kilauea.api.devices import ALLOCATING, SUCCESS
 from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
 from kilauea.api.times import SECOND
-from kilauea.nodes import npus
+from kilauea.nodes import npus, systems
 from kilauea.nodes.annotations import (
     SILENT,
     annotation_errors,
@@ -88,6 +88,8 @@ class Pods:
         return self._go_on(pod, node, view, now)
 
     def _go_on(self, pod: Obj, node: Obj, view: View, now: int) -> Outcome:
+        if not started(pod) and systems.is_for_another_system(pod, node):
+            return Outcome(_failed(pod, systems.REFUSED, systems.MESSAGE, now))
         if not started(pod) and (ports := host_ports(pod)):
             there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
             if are_taken(ports, [each for each in there if comes_first(each, pod)]):

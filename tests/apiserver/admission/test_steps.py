@@ -171,3 +171,43 @@ def test_a_step_is_asked_about_the_kinds_that_it_looks_at(api: Api) -> None:
     api.good("DELETE", f"{MAPS}/m")
     assert of_maps.seen == ["CREATE configmaps", "DELETE configmaps"]
     assert of_all.seen == ["CREATE configmaps", "CREATE pods", "DELETE configmaps"]
+
+
+# --- the default class of ingresses
+
+NETWORKING = "/apis/networking.k8s.io/v1"
+MARKED = {"ingressclass.kubernetes.io/is-default-class": "true"}
+
+
+def ingress_class(api: Api, name: str, **metadata: Any) -> None:
+    body = {"metadata": {"name": name, **metadata}, "spec": {"controller": "example.com/c"}}
+    api.good("POST", f"{NETWORKING}/ingressclasses", body)
+
+
+def class_given(api: Api, name: str, metadata: Any = None, **spec: Any) -> Any:
+    backend = {"service": {"name": "web", "port": {"number": 80}}}
+    body = {"metadata": {"name": name, **(metadata or {})}, "spec": {"defaultBackend": backend, **spec}}
+    made = api.good("POST", f"{NETWORKING}/namespaces/default/ingresses", body)
+    return made["spec"].get("ingressClassName")
+
+
+def test_an_ingress_that_names_no_class_gets_the_default_one(api: Api) -> None:
+    ingress_class(api, "plain")
+    assert class_given(api, "none") is None
+    ingress_class(api, "b", annotations=MARKED)
+    ingress_class(api, "a", annotations=MARKED)
+    assert class_given(api, "first-by-name") == "a"
+    assert class_given(api, "named", ingressClassName="plain") == "plain"
+    assert class_given(api, "noted", {"annotations": {"kubernetes.io/ingress.class": "plain"}}) is None
+    api.now += 1_000_000
+    ingress_class(api, "c", annotations=MARKED)
+    assert class_given(api, "newest") == "c"
+
+
+def test_an_ingress_without_a_class_keeps_none_when_it_changes(api: Api) -> None:
+    assert class_given(api, "old") is None
+    ingress_class(api, "a", annotations=MARKED)
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    path = f"{NETWORKING}/namespaces/default/ingresses/old"
+    changed = api.good("PATCH", path, patch, content_type="application/merge-patch+json")
+    assert "ingressClassName" not in changed["spec"]

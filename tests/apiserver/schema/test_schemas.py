@@ -323,6 +323,8 @@ def test_what_is_no_time_is_refused_at_the_place_where_it_ends(given: str, why: 
 def test_times_of_leases_have_six_digits_of_a_second() -> None:
     assert micro_time("2024-01-02T03:04:05.678901+00:00") == "2024-01-02T03:04:05.678901Z"
     assert micro_time("2024-01-02T03:04:05.678901Z") == "2024-01-02T03:04:05.678901Z"
+    assert micro_time("0001-01-01T00:00:02.000000Z") == "0001-01-01T00:00:02.000000Z"
+    assert time("0001-01-01T00:00:02+00:00") == "0001-01-01T00:00:02Z"
     with pytest.raises(ValueError, match="month out of range"):
         micro_time("2024-02-30T03:04:05.678901Z")
     with pytest.raises(ValueError, match=r'cannot parse "Z" as "\.000000"'):

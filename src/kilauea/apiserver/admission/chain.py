@@ -1,14 +1,15 @@
 """The steps of admission in their order, which is that of the real server, quotas last.
 
 Not among them: webhooks and admission policies, which are asked between `mutate` and `validate`; the checks of node
-identities, certificates and pod security, which change nothing unless they are set up; defaults of ingress classes and
-runtime classes; and the taint `not-ready` of new nodes, which no controller here would remove.
+identities, certificates and pod security, which change nothing unless they are set up; and the taint `not-ready` of new
+nodes, which no controller here would remove.
 """
 
 from __future__ import annotations
 
 from kilauea.apiserver.admission import Admission, AdmissionStep
 from kilauea.apiserver.admission.device_access import DeviceAdminAccess
+from kilauea.apiserver.admission.ingress_classes import DefaultIngressClass
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
 from kilauea.apiserver.admission.limits import LimitRanger
 from kilauea.apiserver.admission.pod_groups import PodGroupWorkloads
@@ -40,6 +41,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             DefaultStorageClass(),
             StorageObjectInUseProtection(),
             PersistentVolumeClaimResize(),
+            DefaultIngressClass(),
             ServiceAddresses(),
             RuntimeClasses(),
             SigningRequestAuthors(),

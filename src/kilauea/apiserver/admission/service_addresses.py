@@ -92,19 +92,27 @@ def _random_address(attributes: Attributes) -> str:
 
 
 def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[str, Any]]) -> None:
-    """Ports of the nodes."""
+    """Ports of the nodes; ports of one number and several protocols have the same."""
     taken = {port.get("nodePort") for each in others for port in each.get("ports") or []}
     old = ((attributes.old or {}).get("spec") or {}).get("ports") or []
     had = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in old}
-    for number, port in enumerate(spec.get("ports") or []):
+    kept = {port.get("nodePort") for port in old}
+    ports = spec.get("ports") or []
+    own = {(port["nodePort"], port.get("protocol", "TCP")) for port in ports if port.get("nodePort")}
+    alike = {port.get("port"): port["nodePort"] for port in ports if port.get("nodePort")}
+    for number, port in enumerate(ports):
+        protocol, shared = port.get("protocol", "TCP"), alike.get(port.get("port"))
         wanted = port.get("nodePort") or had.get((port.get("port"), port.get("protocol")))
-        if wanted and wanted in taken:
-            cause = invalid_value(f"spec.ports[{number}].nodePort", wanted, "provided port is already allocated")
+        if wanted and (words := _objection(wanted, taken, kept)):
+            cause = invalid_value(f"spec.ports[{number}].nodePort", wanted, words)
             raise status.invalid("Service", "", attributes.name, [cause])
-        while not wanted or wanted in taken:
-            wanted = attributes.backend.rng.randint(FIRST_PORT, LAST_PORT)
+        if not wanted:
+            is_free = shared and (shared, protocol) not in own
+            wanted = shared if is_free else _free_port(attributes, taken | {each for each, _ in own})
         port["nodePort"] = wanted
-        taken.add(wanted)
+        own.add((wanted, protocol))
+        alike.setdefault(port.get("port"), wanted)
+    taken |= {each for each, _ in own}
     if spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local":
         before = (attributes.old or {}).get("spec") or {}
         taken |= {each.get("healthCheckNodePort") for each in others}
@@ -112,3 +120,19 @@ def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[
         while not checked or (checked in taken and not spec.get("healthCheckNodePort")):
             checked = attributes.backend.rng.randint(FIRST_PORT, LAST_PORT)
         spec["healthCheckNodePort"] = checked
+
+
+def _free_port(attributes: Attributes, taken: set[int | None]) -> int:
+    """Return a port of the nodes that is not taken."""
+    while (port := attributes.backend.rng.randint(FIRST_PORT, LAST_PORT)) in taken:
+        pass
+    return port
+
+
+def _objection(port: int, taken: set[int | None], kept: set[int | None]) -> str:
+    """Return what speaks against a port that a service asks for; empty for one that it may have."""
+    if port in taken:
+        return "provided port is already allocated"
+    if port not in kept and not FIRST_PORT <= port <= LAST_PORT:
+        return f"provided port is not in the valid range. The range of valid ports is {FIRST_PORT}-{LAST_PORT}"
+    return ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
 from kilauea.apiserver.admission.amounts import ZERO, parse
-from kilauea.apiserver.admission.view import Metadata, Record, reader
+from kilauea.apiserver.admission.view import Metadata, Record, default_of, reader
 
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _MARKS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
@@ -103,8 +103,6 @@ def _size(claim: dict[str, Any]) -> Any:
 
 
 def _default_class(attributes: Attributes) -> str:
-    """The default class: the newest of those marked so, the first by name among equally old ones."""
+    """The default class."""
     classes = [_read(each.value).metadata for each in attributes.backend.store.list(_CLASSES).items]
-    marked = [each for each in classes if any((each.annotations or {}).get(key) == "true" for key in _MARKS)]
-    marked.sort(key=lambda each: each.name)
-    return max(marked, key=lambda each: each.creation_timestamp or "").name if marked else ""
+    return default_of(classes, _MARKS)

@@ -54,3 +54,15 @@ class Derived(Generic[T]):
 def reader(kind: type[T]) -> Callable[[bytes], T]:
     """A function from the bytes of an object to a record, which must not be changed: equal bytes share one."""
     return lru_cache(REMEMBERED)(msgspec.json.Decoder(kind).decode)
+
+
+def default_of(classes: Sequence[Metadata], marks: Sequence[str]) -> str:
+    """Return the name of the default class: the newest that is marked, the first by name among equally old ones.
+
+    Args:
+        classes: the metadata of all classes of a kind.
+        marks: annotations of which one is `true` at a default class.
+    """
+    marked = [each for each in classes if any((each.annotations or {}).get(key) == "true" for key in marks)]
+    marked.sort(key=lambda each: each.name)
+    return max(marked, key=lambda each: each.creation_timestamp or "").name if marked else ""

@@ -139,7 +139,11 @@ class Transport:
             key = key.lower()
             headers[key] = f"{headers[key]}, {value}" if key in headers else value
         path = unquote(path) if "%" in path else path
-        answer = await self._api.handle(ApiRequest(request.method, path, pairs, headers, body, user))
+        asked = ApiRequest(request.method, path, pairs, headers, body, user)
+        answer = await self._api.handle(asked)
+        flow = self._api.flow_of(asked)
+        if flow is not None:
+            answer.headers += flow.headers
         if isinstance(answer, Upgrade):
             work.take_time()
             return await self._conversations.hold(request, answer)

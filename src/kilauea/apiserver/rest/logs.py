@@ -1,12 +1,15 @@
 """Log: what a container has written, whole or followed. It comes from what runs the containers (`Backend.logs`).
 
-A log is read piece by piece while it is sent, so that a large one takes neither memory nor the time of others.
+A log is read piece by piece while it is sent, so that a large one takes neither memory nor the time of others. Programs
+in browsers, which cannot read an answer as it comes, may ask for it over a WebSocket.
 """
 
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from kilauea.api.container_logs import LogEntry, LogReader, LogStream, log_time
@@ -14,11 +17,12 @@ from kilauea.api.ports import ApiError
 from kilauea.api.times import SECOND, parse_time
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import not_supported
-from kilauea.apiserver.request import ApiResponse, TextStream
+from kilauea.apiserver.request import ApiResponse, Socket, TextStream, Upgrade
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.containers import container_of
 from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.rest.streams import asks_for_websocket, check_upgrade, conversation
 from kilauea.apiserver.status import ApiFault, Cause
 
 LOOK_SECONDS = 0.1
@@ -26,6 +30,9 @@ LOOK_SECONDS = 0.1
 WHOLE = 256 * 1024
 """Bytes up to which a log is sent as one answer."""
 TEXT = "text/plain"
+BASE64 = "base64.binary.k8s.io"
+PROTOCOLS = ("", "binary.k8s.io", BASE64)
+"""Of WebSockets: messages are bytes, or texts in Base64."""
 _STREAMS: dict[str, LogStream | None] = {"": None, "All": None, "Stdout": "stdout", "Stderr": "stderr"}
 _SPLIT = "Forbidden: `tailLines` and specific `stream` are mutually exclusive for now"
 
@@ -86,8 +93,32 @@ class _Text:
         return b"".join(parts)
 
 
-async def read_log(call: Call) -> ApiResponse | TextStream:
+async def read_log(call: Call) -> ApiResponse | TextStream | Upgrade:
     """Answer a get of a pod's `log`."""
+    if not asks_for_websocket(call):
+        return await _read_log(call)
+    check_upgrade(call, PROTOCOLS)
+    answer = await _read_log(call)
+    if isinstance(answer, ApiResponse) and answer.status >= 400:
+        return answer
+    chunks = answer.chunks if isinstance(answer, TextStream) else _whole(answer)
+
+    async def serve(socket: Socket) -> None:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                await socket.send(b64encode(chunk).decode() if socket.protocol == BASE64 else chunk)
+
+    return conversation(call, PROTOCOLS, serve)
+
+
+async def _whole(answer: ApiResponse) -> AsyncGenerator[bytes, None]:
+    """The body of an answer, if it has one."""
+    body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
+    if body:
+        yield body
+
+
+async def _read_log(call: Call) -> ApiResponse | TextStream:
     pod = decode(read_stored(call).value)
     options = _options(call)
     container = container_of(pod, call.request.first("container"))

@@ -20,6 +20,7 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.node_reports import of_node
 from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.rest.streams import asks_for_websocket
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.streams.http_exchange import ExchangeError, Switched, exchange
 
@@ -122,7 +123,7 @@ async def _pass_on(call: Call, pod: Object, port: int, *, tls: bool) -> TextStre
     connections: PodConnections | None = call.backend.connections
     if connections is None or not connections.runs(pod):
         raise status.no_proxy(call.resource.plural, call.info.name)
-    upgrade = "websocket" if _asks_for_websocket(call) else ""
+    upgrade = "websocket" if asks_for_websocket(call) else ""
     end = _session(call) if upgrade else _nothing
     try:
         connections.check_pod(pod)
@@ -161,12 +162,6 @@ def _session(call: Call) -> Callable[[], None]:
 
 def _nothing() -> None:
     """Do nothing."""
-
-
-def _asks_for_websocket(call: Call) -> bool:
-    headers = call.request.headers
-    tokens = {each.strip().lower() for each in headers.get("connection", "").split(",")}
-    return "upgrade" in tokens and headers.get("upgrade", "").strip().lower() == "websocket"
 
 
 def _headers(call: Call) -> dict[str, str]:

@@ -59,7 +59,7 @@ async def forward_ports(call: Call) -> Upgrade:
     """Answer a request to connect to ports of a pod."""
     pod, connections = await _admitted(call)
     _check(lambda: connections.check_pod(pod))
-    protocol = _check_upgrade(call, PROTOCOLS)
+    protocol = check_upgrade(call, PROTOCOLS)
     ports = [] if protocol == TUNNEL else _ports(call)
 
     async def connect(port: int) -> Connection:
@@ -68,7 +68,7 @@ async def forward_ports(call: Call) -> Upgrade:
     async def serve(socket: Socket) -> None:
         await forward(socket, ports, Target(call.info.name, pod["metadata"]["uid"], connect))
 
-    return _upgrade(call, PROTOCOLS, serve)
+    return conversation(call, PROTOCOLS, serve)
 
 
 def _ports(call: Call) -> list[int]:
@@ -131,17 +131,22 @@ def _streams(call: Call) -> Streams:
     return Streams(stdin, stdout, stderr and not tty, tty)
 
 
-def _check_upgrade(call: Call, supported: tuple[str, ...]) -> str:
+def asks_for_websocket(call: Call) -> bool:
+    """Return True if a request is the beginning of a WebSocket."""
+    headers = call.request.headers
+    tokens = {each.strip().lower() for each in headers.get("connection", "").split(",")}
+    return "upgrade" in tokens and headers.get("upgrade", "").strip().lower() == "websocket"
+
+
+def check_upgrade(call: Call, supported: tuple[str, ...]) -> str:
     """Return the protocol that is used: of those that the client names, the first that is known.
 
     Raises:
         ApiFault: it is not the beginning of a WebSocket (400), or one of an unknown protocol (403).
     """
-    headers = call.request.headers
-    tokens = {each.strip().lower() for each in headers.get("connection", "").split(",")}
-    if "upgrade" not in tokens or headers.get("upgrade", "").strip().lower() != "websocket":
+    if not asks_for_websocket(call):
         raise status.bad_request("Upgrade request required")
-    asked = [each.strip() for each in headers.get("sec-websocket-protocol", "").split(",")]
+    asked = [each.strip() for each in call.request.headers.get("sec-websocket-protocol", "").split(",")]
     protocol = next((each for each in asked if each in supported), None)
     if protocol is None:
         known = " ".join(each for each in supported if each)
@@ -164,15 +169,15 @@ def _check(ask: Callable[[], None]) -> None:
 
 def _process(call: Call, streams: Streams, connect: Callable[[], Awaitable[Process]]) -> Upgrade:
     """The conversation with a process."""
-    _check_upgrade(call, COMMANDS)
+    check_upgrade(call, COMMANDS)
 
     async def serve(socket: Socket) -> None:
         await serve_process(socket, connect, streams)
 
-    return _upgrade(call, COMMANDS, serve)
+    return conversation(call, COMMANDS, serve)
 
 
-def _upgrade(call: Call, protocols: Sequence[str], serve: Callable[[Socket], Awaitable[None]]) -> Upgrade:
+def conversation(call: Call, protocols: Sequence[str], serve: Callable[[Socket], Awaitable[None]]) -> Upgrade:
     """A conversation, within the limits.
 
     Raises:

@@ -110,7 +110,7 @@ def time(value: Any) -> str:
 @remembered(4096, 64)
 def _time_in_seconds(value: str) -> str:
     """The same moment stands in many objects, and several times in each."""
-    return _time(value, "2006-01-02T15:04:05Z07:00", _SECONDS).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _text(_time(value, "2006-01-02T15:04:05Z07:00", _SECONDS), "seconds")
 
 
 def micro_time(value: Any) -> str:
@@ -119,7 +119,7 @@ def micro_time(value: Any) -> str:
         raise TypeError("string")
     if _SETTLED.fullmatch(value) and _is_moment(value):  # as all that renew leases write it
         return value
-    return _time(value, "2006-01-02T15:04:05.000000Z07:00", _MICROS).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _text(_time(value, "2006-01-02T15:04:05.000000Z07:00", _MICROS), "microseconds")
 
 
 _SETTLED = re.compile(r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
@@ -132,6 +132,11 @@ def _is_moment(value: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _text(moment: datetime, timespec: str) -> str:
+    """The text of a time in UTC; a year before 1000 has four digits, too."""
+    return moment.replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
 
 
 def _time(value: str, layout: str, pieces: tuple[tuple[str, str], ...]) -> datetime:

@@ -304,14 +304,19 @@ class Events(Plain):
         return []
 
 
+def _new_path(path: str) -> str:
+    """The path of a field of an event in `events.k8s.io`."""
+    return path.replace("involvedObject", "regarding").replace("reportingComponent", "reportingController")
+
+
 class NewEvents(Events):
     """Events of `events.k8s.io`: the same objects under other names, and with stricter rules."""
 
-    selectable = tuple(path.replace("involvedObject", "regarding") for path in Events.selectable if path != "source")
+    selectable = tuple(_new_path(path) for path in Events.selectable if path != "source")
 
     def fields(self, obj: Mapping[str, Any]) -> dict[str, str]:
         """The values of the stored form under the names of this one."""
-        return {path.replace("involvedObject", "regarding"): value for path, value in super().fields(obj).items()}
+        return {_new_path(path): value for path, value in super().fields(obj).items()}
 
     def validate(self, obj: Object) -> list[Cause]:
         about = (obj.get("regarding") or {}).get("namespace") or ""

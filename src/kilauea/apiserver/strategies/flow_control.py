@@ -1,4 +1,4 @@
-"""The rules of flow schemas and priority levels; they are stored, and this server has no queues that they govern."""
+"""The rules of flow schemas and priority levels; `kilauea.apiserver.flow_control` acts as they say."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from kilauea.api.ports import ApiError, Clock, Controller, Record
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.controllers import definition_controllers
 from kilauea.apiserver.crd.serving import ServedDefinitions
+from kilauea.apiserver.flow_control.configuration import FlowConfiguration
 from kilauea.client.view import Cache
 from kilauea.controllers.registry import deletion_controllers
 from kilauea.runtime.clock import SystemClock
@@ -62,7 +63,7 @@ async def standalone(api: ApiServer, authority: str = "") -> AsyncIterator[None]
 
 
 class Definitions:
-    """Serves custom resources: follows their definitions, and runs the controllers of these."""
+    """Serves custom resources: follows their definitions, and runs the controllers that the server itself needs."""
 
     def __init__(self, api: ApiServer, clock: Clock | None = None) -> None:
         self._api = api
@@ -86,8 +87,9 @@ class Definitions:
                 broken.set_exception(error)
             return ends
 
+        own = [*definition_controllers(), FlowConfiguration()]
         controllers = controllers_in_process(
-            self._api, "kube-apiserver", definition_controllers(), self._clock, DEFINITIONS_AT_A_TIME, failed
+            self._api, "kube-apiserver", own, self._clock, DEFINITIONS_AT_A_TIME, failed
         )
         async with AsyncExitStack() as stack:
             stack.enter_context(served.following())

@@ -35,6 +35,9 @@ from kilauea.api.ports import (
 from kilauea.controllers.objects import NOTHING, is_going, no_keys, stored_kinds, uid_of, without_finalizer
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+MOST_ABSENT = 500
+"""Owners that do not exist and are taken out of an object at a time: a reference is a request, and there may be
+thousands of them."""
 FIELDS = ("metadata.finalizers",)
 """Fields that this reads of objects besides what views always keep."""
 SIGNS = ("metadata.ownerReferences", "metadata.deletionTimestamp")
@@ -117,6 +120,7 @@ class GarbageCollector:
             if _is_there(view, kinds, uid, dependents[:1]):
                 return NOTHING
             return Outcome(_collected(view, kinds, uid, dependents))
+        dependents = [each for each in dependents if _may_depend(each, owner)]
         if ORPHAN in _finalizers(owner.obj):
             return Outcome(_orphaned(owner, dependents))
         return Outcome(_deleted_first(view, kinds, owner, dependents))
@@ -129,12 +133,14 @@ def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequ
     chains: list[Sequence[Single]] = []
     only: list[Reference] = []
     for each in dependents:
-        if is_going(each.obj):
+        if is_going(each.obj) or not any(_references(by_kind, each.obj, uid)):
             continue
         absent = _absent(view, by_kind, each.obj)
-        if len(absent) < len(_owners(each.obj)):
-            if absent:
-                chains.append([Confirm(absent), _disowned(each, {gone.uid for gone in absent})])
+        if len(absent) < len(_owners(each.obj)) or len(absent) > MOST_ABSENT:
+            # The others go when it is their turn, unless the object has been deleted by then.
+            gone = sorted(absent, key=lambda reference: reference.uid != uid)[:MOST_ABSENT]
+            if gone:
+                chains.append([Confirm(gone), _disowned(each, {reference.uid for reference in gone})])
         elif len(absent) == 1:
             only = absent
             deleted.append([_deleted(each, _policy(each.obj))])
@@ -143,6 +149,12 @@ def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequ
     # Most dependents have one owner, all of them the same: the server is asked about it once.
     bulk: list[Operation] = [Confirm(only), Together(deleted)] if deleted else []
     return [*([Together(chains)] if chains else []), *bulk]
+
+
+def _may_depend(dependent: Found, owner: Found) -> bool:
+    """Return True if an object may have this owner: one of another namespace is none, and has no say about it."""
+    namespace = owner.obj["metadata"].get("namespace", "")
+    return not namespace or namespace == dependent.obj["metadata"].get("namespace", "")
 
 
 def _absent(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> list[Reference]:
@@ -154,13 +166,15 @@ def _absent(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -
 def _is_there(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> bool:
     """Return True if one of these dependents names the owner with this uid as it is."""
     by_kind = {(each.group, each.kind): each for each in kinds}
-    references = (reference for each in dependents for reference in _references(by_kind, each.obj))
-    return any(each is not None and each.uid == uid and _owner(view, each) is not None for each in references)
+    references = (reference for each in dependents for reference in _references(by_kind, each.obj, uid))
+    return any(each is not None and _owner(view, each) is not None for each in references)
 
 
-def _references(by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> Iterable[Reference | None]:
-    """The owners that an object names; None for one of a kind that is not served."""
+def _references(by_kind: Mapping[tuple[str, str], Resource], obj: Obj, uid: str = "") -> Iterable[Reference | None]:
+    """The owners that an object names, or those with a uid; None for one of a kind that is not served."""
     for owner in _owners(obj):
+        if uid and owner["uid"] != uid:
+            continue
         resource = by_kind.get((owner["apiVersion"].rpartition("/")[0], owner["kind"]))
         if resource is None:
             yield None

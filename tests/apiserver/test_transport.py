@@ -128,6 +128,19 @@ def test_a_body_beyond_the_limit_is_refused(server: Process) -> None:
     assert server.ask("POST", MAPS, b" " * (1024 * 1024))[0] == 400
 
 
+def test_a_packed_body_is_not_unpacked(server: Process) -> None:
+    """Kubernetes does not either; a kilobyte can stand for a million."""
+    code, body, _ = server.ask("POST", MAPS, gzip.compress(b'{"metadata":{"name":"packed"}}'), content_encoding="gzip")
+    assert (code, json.loads(body)["reason"]) == (400, "BadRequest")
+
+
+def test_heads_are_limited_before_a_client_is_known(server: Process) -> None:
+    for header in (b"A: " + b"x" * 40_000, b"\r\n".join(b"H%d: x" % number for number in range(200))):
+        with connected(server) as client:
+            client.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n\r\n")
+            assert client.recv(1000).startswith(b"HTTP/1.0 400")
+
+
 def connected(server: Process) -> ssl.SSLSocket:
     where = urllib.parse.urlsplit(server.url)
     plain = socket.create_connection((where.hostname, where.port), timeout=SECONDS)

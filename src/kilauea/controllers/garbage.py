@@ -35,9 +35,11 @@ from kilauea.api.ports import (
 from kilauea.controllers.objects import NOTHING, is_going, no_keys, stored_kinds, uid_of, without_finalizer
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-MOST_ABSENT = 500
-"""Owners that do not exist and are taken out of an object at a time: a reference is a request, and there may be
-thousands of them."""
+FEW_OWNERS = 16
+"""Owners up to which an object is looked at from each of them, together with what else they own."""
+MOST_ABSENT = 4000
+"""Owners that do not exist and are taken out of an object at a time: each costs a request, and a client may name
+thousands."""
 FIELDS = ("metadata.finalizers",)
 """Fields that this reads of objects besides what views always keep."""
 SIGNS = ("metadata.ownerReferences", "metadata.deletionTimestamp")
@@ -68,8 +70,13 @@ def _own_uid(obj: Obj) -> Iterable[Key]:
     return (Key("", uid_of(obj)),)
 
 
-def _uids_of_owners(obj: Obj) -> Iterable[Key]:
-    return [Key("", each["uid"]) for each in _owners(obj)]
+def _where_owners_are_looked_for(obj: Obj) -> Iterable[Key]:
+    """The uids of the owners of an object, so that what has the same owners is dealt with together.
+
+    An object with many owners is looked at once, by its own uid: the work would grow with the square of their number.
+    """
+    owners = _owners(obj)
+    return [Key("", each["uid"]) for each in owners] if len(owners) <= FEW_OWNERS else _own_uid(obj)
 
 
 def _may_have_dependents_that_go(old: Obj | None, new: Obj | None) -> bool:
@@ -102,7 +109,7 @@ class GarbageCollector:
             signs=SIGNS,
             matters=_may_have_dependents_that_go,
         ),
-        Interest(ALL_KINDS, _uids_of_owners, fields=FIELDS, signs=SIGNS, matters=_owners_may_be_concerned),
+        Interest(ALL_KINDS, _where_owners_are_looked_for, fields=FIELDS, signs=SIGNS, matters=_owners_may_be_concerned),
         Interest(DEFINITIONS, no_keys),
     )
 
@@ -113,13 +120,15 @@ class GarbageCollector:
         """
         kinds = [each for each in stored_kinds(view) if each != EVENTS]
         uid = key.name
-        found = (Found(each, obj) for each in kinds for obj in view.indexed(each, UID, uid))
+        found = [Found(each, obj) for each in kinds for obj in view.indexed(each, UID, uid)]
         owner = next((each for each in found if _may_have_dependents_that_go(None, each.obj)), None)
         dependents = [Found(each, obj) for each in kinds for obj in view.owned(each, uid)]
         if owner is None:
+            many = [each for each in found if len(_owners(each.obj)) > FEW_OWNERS]
+            itself = _collected(view, kinds, "", many) if many else ()
             if _is_there(view, kinds, uid, dependents[:1]):
-                return NOTHING
-            return Outcome(_collected(view, kinds, uid, dependents))
+                return Outcome(itself) if itself else NOTHING
+            return Outcome([*itself, *_collected(view, kinds, uid, dependents)])
         dependents = [each for each in dependents if _may_depend(each, owner)]
         if ORPHAN in _finalizers(owner.obj):
             return Outcome(_orphaned(owner, dependents))
@@ -127,7 +136,10 @@ class GarbageCollector:
 
 
 def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> Sequence[Operation]:
-    """Delete the dependents of what does not exist, and let those forget it that have other owners."""
+    """Delete the dependents of what does not exist, and let those forget it that have other owners.
+
+    With an empty uid, these are objects whose owners are all looked at.
+    """
     by_kind = {(each.group, each.kind): each for each in kinds}
     deleted: list[Sequence[Single]] = []
     chains: list[Sequence[Single]] = []

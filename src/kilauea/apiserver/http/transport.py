@@ -131,6 +131,7 @@ class Transport:
     async def _answer_in_time(self, request: web.BaseRequest, path: str, query: str, work: Work) -> web.StreamResponse:
         try:
             user = self._user_of(request)
+            work.user = "" if user is None else user.name
             has_body = request.body_exists
             if user is None and has_body:  # nothing is kept for a client that is not known
                 raise status.unauthorized()

@@ -301,6 +301,14 @@ def idle_watchers(server: Process) -> None:
 
 PAIRS = b"k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x80\x89\x7a" + b"\x12\x03\n\x01a" * 400_000
 """A ConfigMap in protobuf with one key 400,000 times."""
+JSON_BODIES: tuple[tuple[str, str, bytes, str], ...] = (
+    ("PATCH", f"{MAPS}/target", copies(), "application/json-patch+json"),
+    ("POST", MAPS, b'{"data":[' + b"1," * 20_000, "application/json"),
+    ("POST", MAPS, b"[" * 20_000, "application/json"),
+    ("POST", f"{PODS}/none/binding", b'{"target":{"name":{"a":1}}}', "application/json"),
+    ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles?dryRun=All", role(), "application/json"),
+)
+"""Requests that are refused or cost much, for any client: method, path, body and its form."""
 ATTACKS: dict[str, Attack] = {
     "deep YAML": send("POST", MAPS, b"a: " + b"[" * 2_900_000, content_type=YAML),
     "YAML with a key given often": send("POST", MAPS, b"a: 1\n" * 500_000, content_type=YAML),

@@ -213,10 +213,10 @@ def attack(kubeconfig: Path, stop: Event, pause: float, told: Queue[str]) -> Non
 def clean(target: Target) -> None:
     """Remove what attacks leave, so that they find the same cluster again."""
     target.ask("PATCH", f"{MAPS}/long", b'{"metadata":{"finalizers":null}}', content_type=MERGE)
-    names = ("long", "large", *(f"y{number}" for number in range(60)))
+    names = ("long", "large", "many-keys", *(f"y{number}" for number in range(60)))
     for found in json.loads(target.ask("GET", MAPS)[1])["items"]:
         name = found["metadata"]["name"]
-        if name in names or name.startswith(("costly-", "asking-")):
+        if name in names or name.startswith(("costly-", "asking-", "owned-")):
             target.ask("DELETE", f"{MAPS}/{name}")
     for found in json.loads(target.ask("GET", ROLES)[1])["items"]:
         if found["metadata"]["name"].startswith("wide-"):

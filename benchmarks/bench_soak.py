@@ -1,9 +1,11 @@
-"""A day of short jobs on a whole cluster under virtual time: do memory, objects and metric series stay flat?
+"""A day of a whole cluster under virtual time: do memory, objects and metric series stay flat?
 
-    python benchmarks/bench_soak.py [--smoke] [--hours 24] [--pods 20000]
+    python benchmarks/bench_soak.py [--smoke] [--hours 24] [--pods 20000] [--visits 60]
 
 So many pods an hour, ten in a job of Volcano, each runs half a minute; its job goes a minute after its end. Server (its
-log on disk), admission, scheduler, controllers and nodes are those of `kilauea up`, in one process. Virtual time is
+log on disk), admission, scheduler, controllers and nodes are those of `kilauea up`, in one process. Besides, once in so
+many seconds, other clients come (`visitors.py`): they list, apply, watch, define kinds, make and delete namespaces, ask
+for tokens that expire, and send requests that are wrong. Virtual time is
 that of the tests (`tests/support/virtual_time.py`, `tests/system`), which this file puts on the path.
 """
 
@@ -25,6 +27,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from bench_apiserver import resident  # noqa: E402
 from bench_vcjobs import job  # noqa: E402
+from visitors import Visitors  # noqa: E402
 
 from kilauea.admission.review import Settings  # noqa: E402
 from kilauea.api.kinds import VC_JOBS  # noqa: E402
@@ -59,7 +62,7 @@ from kilauea.telemetry.metrics import SchedulerMetrics  # noqa: E402
 from support.virtual_time import LoopClock, VirtualLoop, virtual_loop  # noqa: E402
 from system.server import DelayedWriter, FaultyLog, scratch  # noqa: E402
 
-SIZE, NODES = 10, 20
+SIZE, NODES, WATCHERS = 10, 20, 5
 RUN_SECONDS, TTL_SECONDS = 30, 60
 SLACK = 1.05
 """Allowed growth from the largest of the first half to that of the second; some objects live an hour."""
@@ -90,7 +93,7 @@ class Figures(NamedTuple):
 class Soak:
     """The cluster, and who submits to it."""
 
-    def __init__(self, loop: VirtualLoop, folder: Path) -> None:
+    def __init__(self, loop: VirtualLoop, folder: Path, visits: float) -> None:
         self._loop, self._folder = loop, folder
         clock, rng = LoopClock(loop), Random(1)
         self._clock = clock
@@ -121,6 +124,7 @@ class Soak:
             cache.run(client, clock, rng), self._driver.run(), recorder.run(),
             self._scheduler.watch(), self._scheduler.schedule(), expire_events(api.backend, clock),
         ]  # fmt: skip
+        self.visitors = Visitors(api, clock, visits)
 
     def _client(self, name: str) -> Client:
         return DirectClient(self._api, name, Random(name))
@@ -129,9 +133,12 @@ class Soak:
         """Begin with everything, and let it become ready."""
         await create_first_objects(self._api)
         await install_bundled(self._api)
-        await Definitions(self._api, self._clock).start()
+        self._definitions = Definitions(self._api, self._clock)
+        await self._definitions.start()
         self._tasks = [self._loop.create_task(work) for work in self._work]
         await asyncio.sleep(10)
+        callers = [self.visitors.visit(), *[self.visitors.watch() for _ in range(WATCHERS)]]
+        self._tasks += [self._loop.create_task(work) for work in callers]
 
     async def play(self, seconds: float, every: float) -> None:
         """Submit a job each so many seconds, for a time.
@@ -152,7 +159,14 @@ class Soak:
             due += every
             await asyncio.sleep(max(0.0, due - self._loop.time()))
         ended = [task for task in self._tasks if task.done()]
-        assert not ended, f"these have ended: {ended}"
+        assert not ended, f"these have ended: {ended}: {ended[0].exception()}"
+
+    async def end(self) -> None:
+        """End everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._definitions.stop()
 
     def figures(self) -> Figures:
         """The current counts; pods of existing jobs do not count as done."""
@@ -195,18 +209,21 @@ def verdict(found: Sequence[Figures]) -> list[str]:
     return grown
 
 
-def soak(hours: int, pods: int, hour: float) -> list[str]:
+def soak(hours: int, pods: int, hour: float, visits: float) -> list[str]:
     """Play so many hours of so many seconds; returns what grew."""
     found: list[Figures] = []
     print(HEADING)
     with scratch() as folder, virtual_loop() as loop:
-        cluster = Soak(loop, Path(folder))
+        cluster = Soak(loop, Path(folder), visits)
         loop.run_until_complete(cluster.start())
         for number in range(1, hours + 1):
             begin = time.perf_counter()
             loop.run_until_complete(cluster.play(hour, 3600 * SIZE / pods))
             found.append(cluster.figures())
             show(f"{number * hour / 3600:.2f} h", found[-1], time.perf_counter() - begin)
+        loop.run_until_complete(cluster.end())
+        came = cluster.visitors
+        print(f"visitors: {came.answers:,} answers, {came.events:,} events, {came.expired:,} expired tokens refused")
     return verdict(found)
 
 
@@ -216,8 +233,10 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true", help="some minutes")
     parser.add_argument("--hours", type=int, default=24)
     parser.add_argument("--pods", type=int, default=20_000, help="an hour")
+    parser.add_argument("--visits", type=float, default=60.0, help="seconds between visits of other clients")
     options = parser.parse_args()
-    grown = soak(4, options.pods, 60.0) if options.smoke else soak(options.hours, options.pods, 3600.0)
+    parts, part = (4, 60.0) if options.smoke else (options.hours, 3600.0)
+    grown = soak(parts, options.pods, part, options.visits)
     if options.smoke:
         print("too short for a verdict: events live an hour")
         return 0

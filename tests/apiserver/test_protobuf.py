@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilauea.apiserver.heavy import AtOnce, Task
 from kilauea.apiserver.protobuf import ProtobufError, decode_protobuf, encode_protobuf
 from kilauea.apiserver.request import ApiResponse, WatchStream, make_request
 from kilauea.apiserver.resources.message_names import message_name
@@ -275,3 +276,24 @@ def test_empty_fields_that_go_clients_send_with_each_schema_are_absent() -> None
     body = enveloped("apiextensions.k8s.io/v1", "CustomResourceDefinition", field(2, field(7, version)))
     schema = decoded(body)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert schema == {"type": "array", "items": {"type": "string", "minimum": 0.0}}
+
+
+def test_a_large_body_is_read_elsewhere_and_is_the_same_or_refused_in_the_same_words(api: Api) -> None:
+    done = []
+
+    class Noted(AtOnce):
+        async def run(self, task: Task, data: bytes) -> bytes:
+            done.append(task)
+            return await super().run(task, data)
+
+    api.backend.heavy = Noted()
+    pair = field(1, b"key") + field(2, b"x" * 70_000)
+    metadata = field(1, field(1, b"large"))
+    made = api.good("POST", MAPS, enveloped("v1", "ConfigMap", metadata + field(2, pair)), content_type=FORM)
+    assert made["data"] == {"key": "x" * 70_000}
+    wrong = field(1, b"key") + field(2, b"\xff" * 70_000)
+    answer = api.ask("POST", MAPS, enveloped("v1", "ConfigMap", metadata + field(2, wrong)), content_type=FORM)
+    assert (answer.code, answer.body["message"]) == (400, "a text is not UTF-8")
+    assert done == ["parse protobuf"] * 2
+    api.good("POST", MAPS, enveloped("v1", "ConfigMap", field(1, field(1, b"small"))), content_type=FORM)
+    assert len(done) == 2

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from apiserver.test_transport import SECONDS, Process
+from support.api_core import MAPS
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEFINITION = f"{DEFINITIONS}/queues.scheduling.volcano.sh"
@@ -86,3 +87,35 @@ def test_a_quota_does_not_keep_the_service_of_the_server_out(tmp_path: Path) -> 
         send(server, "DELETE", f"{SERVICES}/kubernetes")
     with Process(tmp_path) as server:
         assert send(server, "GET", f"{SERVICES}/kubernetes")["spec"]["clusterIPs"] == ["10.96.0.1"]
+
+
+def test_webhooks_and_policies_that_refuse_everything_keep_the_server_from_nothing(tmp_path: Path) -> None:
+    """They can be removed after the restart, too."""
+    group = "/apis/admissionregistration.k8s.io/v1"
+    rules = [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}]
+    hook = {
+        "name": "all.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": rules,
+        "sideEffects": "None", "admissionReviewVersions": ["v1"],
+    }  # fmt: skip
+    policy = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": "false"}]}
+    binding = {"policyName": "all", "validationActions": ["Deny"]}
+    made: list[tuple[str, Any]] = [
+        ("validatingadmissionpolicies", {"spec": policy}),
+        ("validatingadmissionpolicybindings", {"spec": binding}),
+        ("validatingwebhookconfigurations", {"webhooks": [hook]}),
+        ("mutatingwebhookconfigurations", {"webhooks": [hook]}),
+    ]
+    with Process(tmp_path) as server:
+        for plural, content in made:
+            send(server, "POST", f"{group}/{plural}", {"metadata": {"name": "all"}, **content}, 201)
+        send(server, "POST", MAPS, {"metadata": {"name": "a"}}, 500)
+        ended(server)
+    with Process(tmp_path) as server:
+        send(server, "POST", MAPS, {"metadata": {"name": "a"}}, 500)
+        for plural, _ in made:
+            send(server, "DELETE", f"{group}/{plural}/all")
+        end = time.monotonic() + SECONDS
+        while server.ask("POST", MAPS, b'{"metadata":{"name":"a"}}')[0] != 201:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        ended(server)

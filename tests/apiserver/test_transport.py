@@ -140,6 +140,19 @@ def test_a_body_beyond_the_limit_is_refused(server: Process) -> None:
     assert server.ask("POST", MAPS, b" " * (1024 * 1024))[0] == 400
 
 
+def test_a_packed_body_is_not_unpacked(server: Process) -> None:
+    """Kubernetes does not either; a kilobyte can stand for a million."""
+    code, body, _ = server.ask("POST", MAPS, gzip.compress(b'{"metadata":{"name":"packed"}}'), content_encoding="gzip")
+    assert (code, json.loads(body)["reason"]) == (400, "BadRequest")
+
+
+def test_heads_are_limited_before_a_client_is_known(server: Process) -> None:
+    for header in (b"A: " + b"x" * 40_000, b"\r\n".join(b"H%d: x" % number for number in range(200))):
+        with connected(server) as client:
+            client.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n\r\n")
+            assert client.recv(1000).startswith(b"HTTP/1.0 400")
+
+
 def connected(server: Process) -> ssl.SSLSocket:
     where = urllib.parse.urlsplit(server.url)
     plain = socket.create_connection((where.hostname, where.port), timeout=SECONDS)
@@ -264,6 +277,59 @@ def test_a_client_that_goes_away_is_forgotten(server: Process) -> None:
     body = json.dumps({"metadata": {"name": "after"}, "spec": spec}).encode()
     assert server.ask("POST", PODS, body)[0] == 201
     assert server.ask("DELETE", f"{PODS}/after")[0] == 200
+
+
+def watched(server: Process) -> float:
+    """The number of watches of config maps."""
+    lines = server.ask("GET", "/metrics")[1].decode().splitlines()
+    wanted = 'apiserver_longrunning_requests{group="",resource="configmaps",verb="WATCH"} '
+    return sum(float(line.removeprefix(wanted)) for line in lines if line.startswith(wanted))
+
+
+def begin_watch(server: Process, token: str = "") -> ssl.SSLSocket:
+    """A watch in which nothing happens, once it has started."""
+    client = connected(server)
+    head = f"GET {MAPS}?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token or server.token}"
+    client.sendall(f"{head}\r\n\r\n".encode())
+    assert client.recv(1000).startswith(b"HTTP/1.1 200")
+    return client
+
+
+def test_a_watch_without_events_ends_with_its_connection(server: Process) -> None:
+    before = watched(server)
+    clients = [begin_watch(server) for _ in range(5)]
+    assert watched(server) == before + 5
+    for client in clients:
+        client.close()
+    end = time.monotonic() + SECONDS
+    while watched(server) > before:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_user_with_many_watches_locks_no_client_out(tmp_path: Path) -> None:
+    with Process(tmp_path, descriptors=100) as server, ExitStack() as opened:
+        accounts = "/api/v1/namespaces/default/serviceaccounts"
+        bound = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+        subject = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
+        body = {"metadata": {"name": "v"}, "roleRef": bound, "subjects": [subject]}
+        path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+        assert server.ask("POST", path, json.dumps(body).encode())[0] == 201
+        server.ask("POST", accounts, b'{"metadata":{"name":"default"}}')
+        token = json.loads(server.ask("POST", f"{accounts}/default/token", b'{"spec":{}}')[1])["status"]["token"]
+        own = opened.enter_context(begin_watch(server))
+        for _ in range(120):
+            opened.enter_context(begin_watch(server, token))
+        assert server.ask("GET", MAPS)[0] == 200
+        assert server.ask("POST", MAPS, b'{"metadata":{"name":"seen"}}')[0] == 201
+        own.settimeout(SECONDS)
+        text = b""
+        while b'"name":"seen"' not in text:  # the watch of a user with one watch goes on
+            part = own.recv(100_000)
+            assert part
+            text += part
+        server.process.kill()
+        server.process.communicate()
 
 
 def test_credentials_and_objects_are_there_again_after_a_restart(tmp_path: Path) -> None:

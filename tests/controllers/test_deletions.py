@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -275,6 +276,61 @@ def test_many_dependents_go_with_their_owner(kept: Api) -> None:
         own(kept, f"child-{number}", owner)
     kept.good("DELETE", f"{MAPS}/owner")
     wait_until_gone(kept, *(f"{MAPS}/child-{number}" for number in range(50)))
+
+
+OWNERS = 12_000
+
+
+def absent_owners(count: int) -> list[dict[str, Any]]:
+    """References to objects that never were."""
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    return [{**kind, "name": f"none-{number}", "uid": f"u{number}"} for number in range(count)]
+
+
+def test_an_object_with_thousands_of_owners_costs_no_more_than_their_number(kept: Api) -> None:
+    owners = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": f"none-{each}", "uid": f"u{each}"} for each in range(5000)
+    ]
+    start = time.thread_time()
+    kept.good("POST", MAPS, {"metadata": {"name": "child", "ownerReferences": owners}})
+    wait_until_gone(kept, f"{MAPS}/child")
+    assert time.thread_time() - start < 3.0
+
+
+def test_of_many_owners_those_that_exist_stay(kept: Api) -> None:
+    there = kept.create_map("there")["metadata"]
+    owners = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": f"none-{each}", "uid": f"u{each}"} for each in range(40)
+    ]
+    owners.insert(20, {"apiVersion": "v1", "kind": "ConfigMap", "name": "there", "uid": there["uid"]})
+    kept.good("POST", MAPS, {"metadata": {"name": "child", "ownerReferences": owners}})
+    left: list[Any] = []
+    for _ in range(2000):
+        left = kept.good("GET", f"{MAPS}/child")["metadata"]["ownerReferences"]
+        if len(left) == 1:
+            break
+        kept.run(asyncio.sleep(0.01))
+    assert left == [owners[20]]
+    kept.good("DELETE", f"{MAPS}/there")
+    wait_until_gone(kept, f"{MAPS}/child")
+
+
+@pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
+def test_an_object_of_another_namespace_does_not_hold_up_a_deletion(kept: Api, policy: str) -> None:
+    """Who has rights in one namespace cannot keep objects of another from going."""
+    owner = kept.create_map("owner")["metadata"]
+    kept.good("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "owner",
+        "uid": owner["uid"],
+        "blockOwnerDeletion": True,
+    }
+    held = {"name": "held", "ownerReferences": [reference], "finalizers": ["example.com/wait"]}
+    kept.good("POST", "/api/v1/namespaces/team/configmaps", {"metadata": held})
+    kept.good("DELETE", f"{MAPS}/owner?propagationPolicy={policy}")
+    wait_until_gone(kept, f"{MAPS}/owner")
 
 
 def define_widgets(api: Api) -> None:

@@ -454,7 +454,7 @@ def test_a_pod_that_uses_more_disk_space_than_its_containers_may_is_evicted(
 
 
 def _until_measured(kubelet: KubeletWorld) -> None:
-    """Let the kubelet measure twice, as a measurement may have begun before a change."""
+    """Let the kubelet measure twice, as a measurement may have started before a change."""
     for _ in range(2):
         kubelet.wait(11)
         measurer.submit(int).result()

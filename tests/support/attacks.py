@@ -13,6 +13,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ PATIENCE = 1.0
 """Seconds within which every other client is answered, without those for which the machine was busy otherwise."""
 YAML = "application/yaml"
 MERGE = "application/merge-patch+json"
+METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 Attack = Callable[[Process], Any]
 
 
@@ -213,6 +215,53 @@ def policies_with(name: str, expression: str) -> Attack:
     return attack
 
 
+def large_writes(server: Process) -> None:
+    """Many writes at once, each of which is as much work as its bytes."""
+
+    def write(number: int) -> None:
+        containers = [{"name": f"c{number}-{each}", "image": "b"} for each in range(15_000)]
+        body = json.dumps({"metadata": {"generateName": "p-"}, "spec": {"containers": containers}})
+        assert server.ask("POST", PODS, body.encode())[0] == 413  # with what is defaulted, it is too large
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+
+
+def small_changes(server: Process) -> None:
+    """Small changes of a large object are as much work as the object."""
+    keys = {f"k{number}": "v" for number in range(12_000)}
+    server.ask("POST", MAPS, json.dumps({"metadata": {"name": "many-keys"}, "data": keys}).encode())
+
+    def change(number: int) -> None:
+        body = json.dumps({"metadata": {"annotations": {"a": str(number)}}}).encode()
+        assert server.ask("PATCH", f"{MAPS}/many-keys", body, content_type=MERGE)[0] == 200
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, range(16)))
+
+
+def many_owners(server: Process) -> None:
+    """An object that thousands of others own, none of which exists."""
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    owners = [{**kind, "name": f"none-{number}", "uid": f"u{number}"} for number in range(12_000)]
+    body = {"metadata": {"generateName": "owned-", "ownerReferences": owners}}
+    name = json.loads(server.ask("POST", MAPS, json.dumps(body).encode())[1])["metadata"]["name"]
+    end = time.monotonic() + 100
+    while server.ask("GET", f"{MAPS}/{name}", accept=METADATA)[0] != 404:
+        assert time.monotonic() < end
+        time.sleep(0.5)
+
+
+def large_heads(server: Process) -> None:
+    """Heads of many megabytes, by clients that are not known."""
+    with ExitStack() as opened:
+        for client in [opened.enter_context(connected(server)) for _ in range(10)]:
+            with suppress(OSError):  # the server ends the connection
+                client.sendall(b"GET /api HTTP/1.1\r\nHost: x\r\n")
+                for number in range(100):
+                    client.sendall(b"h%d: " % number + b"x" * 500_000 + b"\r\n")
+
+
 def half_requests(server: Process) -> None:
     with ExitStack() as opened:
         for _ in range(50):
@@ -250,6 +299,16 @@ def idle_watchers(server: Process) -> None:
                 server.ask("POST", MAPS, json.dumps({"metadata": {"name": "large"}}).encode())
 
 
+PAIRS = b"k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x80\x89\x7a" + b"\x12\x03\n\x01a" * 400_000
+"""A ConfigMap in protobuf with one key 400,000 times."""
+JSON_BODIES: tuple[tuple[str, str, bytes, str], ...] = (
+    ("PATCH", f"{MAPS}/target", copies(), "application/json-patch+json"),
+    ("POST", MAPS, b'{"data":[' + b"1," * 20_000, "application/json"),
+    ("POST", MAPS, b"[" * 20_000, "application/json"),
+    ("POST", f"{PODS}/none/binding", b'{"target":{"name":{"a":1}}}', "application/json"),
+    ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles?dryRun=All", role(), "application/json"),
+)
+"""Requests that are refused or cost much, for any client: method, path, body and its form."""
 ATTACKS: dict[str, Attack] = {
     "deep YAML": send("POST", MAPS, b"a: " + b"[" * 2_900_000, content_type=YAML),
     "YAML with a key given often": send("POST", MAPS, b"a: 1\n" * 500_000, content_type=YAML),
@@ -268,6 +327,11 @@ ATTACKS: dict[str, Attack] = {
     "costly policies that ask": policies_with(
         "asking", f"{NESTED} && authorizer.requestResource.check('create').allowed()"
     ),
+    "large writes": large_writes,
+    "small changes of a large object": small_changes,
+    "large protobuf": send("POST", MAPS, PAIRS, content_type="application/vnd.kubernetes.protobuf"),
+    "many owners": many_owners,
+    "large heads": large_heads,
     "half requests": half_requests,
     "bodies byte by byte": trickled_bodies,
     "idle watchers": idle_watchers,

@@ -64,6 +64,7 @@ from kilauea.apiserver.rest.update import update
 from kilauea.apiserver.rest.watching import watch
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import StorageError
+from kilauea.apiserver.turns import CALLER, LoopTurns
 from kilauea.apiserver.warning_headers import warning_headers
 
 log = logging.getLogger(__name__)
@@ -108,6 +109,8 @@ UNSTORED: Mapping[tuple[str, str], Verb] = {
 }
 """Kinds that are answered and never kept, by group and plural."""
 
+LARGE = 16 * 1024
+"""Bytes of a body and of the object that it changes from which a write waits for its turn; it takes some 5 ms."""
 PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 """Paths that may be read without saying who one is, as under the real server's default rules."""
 
@@ -123,6 +126,7 @@ class ApiServer:
         self._authorizer = Authorizer(backend.store)
         self._flows = FlowControl(backend.store)
         self.metrics.registry.register(FlowMetrics(self._flows))
+        self._turns = LoopTurns()
 
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
@@ -173,6 +177,7 @@ class ApiServer:
                 _check_timeout(request, info)
             if request.user is not None:
                 request.user = acting_user(request.user, request.headers, self._authorizer)
+                CALLER.set(request.user.name)
             elif request.path not in PUBLIC:
                 raise status.unauthorized()
             if request.user is not None and GROUP_MASTERS in request.user.groups:
@@ -223,6 +228,8 @@ class ApiServer:
             raise status.wrong_method()
         if info.subresource != "proxy":
             view_of(call)  # refuse an answer that cannot be given before anything is done
+        if _size(call) > LARGE:
+            await self._turns.take(call.user.name)
         try:
             answer = await verb(call)
         except ApiFault as fault:
@@ -248,6 +255,7 @@ class ApiServer:
                 except TooHeavy:
                     known[heavy.question] = b""
                 call = dataclasses.replace(call, warnings=[])
+                await self._turns.take(call.user.name)
                 try:
                     return await verb(call), call
                 except Deferred as more:
@@ -296,6 +304,15 @@ def _verb_of(call: Call) -> Verb | None:
     if verb in ("update", "patch") and not call.info.name:
         return None
     return UNSTORED.get((resource.group, resource.plural)) or VERBS.get(verb)
+
+
+def _size(call: Call) -> int:
+    """Bytes of a write: of its body and of the object that it changes. Lists and watches take care of themselves."""
+    info = call.info
+    if info.verb in ("get", "list", "watch") or info.subresource == "proxy":
+        return 0
+    stored = call.backend.store.get(call.key) if info.name else None
+    return len(call.request.body) + (stored.length if stored is not None else 0)
 
 
 def fault_response(fault: ApiFault) -> ApiResponse:

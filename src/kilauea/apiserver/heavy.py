@@ -20,7 +20,7 @@ from kilauea.apiserver.dynamic.evaluation import evaluate_elsewhere
 from kilauea.apiserver.dynamic.type_checks import check_types
 from kilauea.apiserver.protobuf import encode_protobuf
 from kilauea.apiserver.resources.message_names import message_name
-from kilauea.apiserver.rest.parsing import parse_json, parse_yaml
+from kilauea.apiserver.rest.parsing import parse_json, parse_protobuf, parse_yaml
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.policies import check_mutating_policy, check_validating_policy
 from kilauea.apiserver.strategies.webhooks import check_webhooks
@@ -29,7 +29,15 @@ from kilauea.apiserver.too_heavy import TooHeavy, TooManyWaiting
 __all__ = ["TASKS", "AtOnce", "Heavy", "Task", "TooHeavy", "TooManyWaiting", "write_protobuf", "write_yaml"]
 
 Task = Literal[
-    "apply rules", "check", "check types", "evaluate", "parse json", "parse yaml", "write protobuf", "write yaml"
+    "apply rules",
+    "check",
+    "check types",
+    "evaluate",
+    "parse json",
+    "parse protobuf",
+    "parse yaml",
+    "write protobuf",
+    "write yaml",
 ]
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -65,6 +73,7 @@ TASKS: Mapping[Task, Callable[[bytes], bytes]] = {
     "check types": check_types,
     "evaluate": evaluate_elsewhere,
     "parse json": lambda body: msgspec.json.encode(parse_json(body)),
+    "parse protobuf": lambda body: msgspec.json.encode(parse_protobuf(body)),
     "parse yaml": lambda body: msgspec.json.encode(parse_yaml(body)),
     "write yaml": write_yaml,
     "write protobuf": write_protobuf,

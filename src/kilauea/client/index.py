@@ -10,6 +10,8 @@ from kilauea.api.ports import Key, Obj
 
 log = logging.getLogger(__name__)
 
+FEW = 16
+"""Values of an object that are compared one by one."""
 Values = Callable[[Obj], Sequence[str]]
 """The values of an object."""
 
@@ -42,11 +44,13 @@ class Index:
             before, after = self._values_of(old), self._values_of(new)
         if before == after:
             return
+        # Most have one value. Clients can give objects thousands, of which each would be compared with each.
+        had, has = (before, after) if len(before) + len(after) <= FEW else (frozenset(before), frozenset(after))
         for value in before:
-            if value not in after:
+            if value not in has:
                 self._drop(value, key)
         for value in after:
-            if value not in before:
+            if value not in had:
                 insort(self._keys.setdefault(value, []), kept(key))
 
     def _values_of(self, obj: Obj | None) -> Sequence[str]:

@@ -35,6 +35,11 @@ from kilauea.api.ports import (
 from kilauea.controllers.objects import NOTHING, is_going, no_keys, stored_kinds, uid_of, without_finalizer
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+FEW_OWNERS = 16
+"""Owners up to which an object is looked at from each of them, together with what else they own."""
+MOST_ABSENT = 4000
+"""Owners that do not exist and are taken out of an object at a time: each costs a request, and a client may name
+thousands."""
 FIELDS = ("metadata.finalizers",)
 """Fields that this reads of objects besides what views always keep."""
 SIGNS = ("metadata.ownerReferences", "metadata.deletionTimestamp")
@@ -65,8 +70,13 @@ def _own_uid(obj: Obj) -> Iterable[Key]:
     return (Key("", uid_of(obj)),)
 
 
-def _uids_of_owners(obj: Obj) -> Iterable[Key]:
-    return [Key("", each["uid"]) for each in _owners(obj)]
+def _where_owners_are_looked_for(obj: Obj) -> Iterable[Key]:
+    """The uids of the owners of an object, so that what has the same owners is dealt with together.
+
+    An object with many owners is looked at once, by its own uid: the work would grow with the square of their number.
+    """
+    owners = _owners(obj)
+    return [Key("", each["uid"]) for each in owners] if len(owners) <= FEW_OWNERS else _own_uid(obj)
 
 
 def _may_have_dependents_that_go(old: Obj | None, new: Obj | None) -> bool:
@@ -99,7 +109,7 @@ class GarbageCollector:
             signs=SIGNS,
             matters=_may_have_dependents_that_go,
         ),
-        Interest(ALL_KINDS, _uids_of_owners, fields=FIELDS, signs=SIGNS, matters=_owners_may_be_concerned),
+        Interest(ALL_KINDS, _where_owners_are_looked_for, fields=FIELDS, signs=SIGNS, matters=_owners_may_be_concerned),
         Interest(DEFINITIONS, no_keys),
     )
 
@@ -110,31 +120,39 @@ class GarbageCollector:
         """
         kinds = [each for each in stored_kinds(view) if each != EVENTS]
         uid = key.name
-        found = (Found(each, obj) for each in kinds for obj in view.indexed(each, UID, uid))
+        found = [Found(each, obj) for each in kinds for obj in view.indexed(each, UID, uid)]
         owner = next((each for each in found if _may_have_dependents_that_go(None, each.obj)), None)
         dependents = [Found(each, obj) for each in kinds for obj in view.owned(each, uid)]
         if owner is None:
+            many = [each for each in found if len(_owners(each.obj)) > FEW_OWNERS]
+            itself = _collected(view, kinds, "", many) if many else ()
             if _is_there(view, kinds, uid, dependents[:1]):
-                return NOTHING
-            return Outcome(_collected(view, kinds, uid, dependents))
+                return Outcome(itself) if itself else NOTHING
+            return Outcome([*itself, *_collected(view, kinds, uid, dependents)])
+        dependents = [each for each in dependents if _may_depend(each, owner)]
         if ORPHAN in _finalizers(owner.obj):
             return Outcome(_orphaned(owner, dependents))
         return Outcome(_deleted_first(view, kinds, owner, dependents))
 
 
 def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> Sequence[Operation]:
-    """Delete the dependents of what does not exist, and let those forget it that have other owners."""
+    """Delete the dependents of what does not exist, and let those forget it that have other owners.
+
+    With an empty uid, these are objects whose owners are all looked at.
+    """
     by_kind = {(each.group, each.kind): each for each in kinds}
     deleted: list[Sequence[Single]] = []
     chains: list[Sequence[Single]] = []
     only: list[Reference] = []
     for each in dependents:
-        if is_going(each.obj):
+        if is_going(each.obj) or not any(_references(by_kind, each.obj, uid)):
             continue
         absent = _absent(view, by_kind, each.obj)
-        if len(absent) < len(_owners(each.obj)):
-            if absent:
-                chains.append([Confirm(absent), _disowned(each, {gone.uid for gone in absent})])
+        if len(absent) < len(_owners(each.obj)) or len(absent) > MOST_ABSENT:
+            # The others go when it is their turn, unless the object has been deleted by then.
+            gone = sorted(absent, key=lambda reference: reference.uid != uid)[:MOST_ABSENT]
+            if gone:
+                chains.append([Confirm(gone), _disowned(each, {reference.uid for reference in gone})])
         elif len(absent) == 1:
             only = absent
             deleted.append([_deleted(each, _policy(each.obj))])
@@ -143,6 +161,12 @@ def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequ
     # Most dependents have one owner, all of them the same: the server is asked about it once.
     bulk: list[Operation] = [Confirm(only), Together(deleted)] if deleted else []
     return [*([Together(chains)] if chains else []), *bulk]
+
+
+def _may_depend(dependent: Found, owner: Found) -> bool:
+    """Return True if an object may have this owner: one of another namespace is none, and has no say about it."""
+    namespace = owner.obj["metadata"].get("namespace", "")
+    return not namespace or namespace == dependent.obj["metadata"].get("namespace", "")
 
 
 def _absent(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> list[Reference]:
@@ -154,13 +178,15 @@ def _absent(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -
 def _is_there(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> bool:
     """Return True if one of these dependents names the owner with this uid as it is."""
     by_kind = {(each.group, each.kind): each for each in kinds}
-    references = (reference for each in dependents for reference in _references(by_kind, each.obj))
-    return any(each is not None and each.uid == uid and _owner(view, each) is not None for each in references)
+    references = (reference for each in dependents for reference in _references(by_kind, each.obj, uid))
+    return any(each is not None and _owner(view, each) is not None for each in references)
 
 
-def _references(by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> Iterable[Reference | None]:
-    """The owners that an object names; None for one of a kind that is not served."""
+def _references(by_kind: Mapping[tuple[str, str], Resource], obj: Obj, uid: str = "") -> Iterable[Reference | None]:
+    """The owners that an object names, or those with a uid; None for one of a kind that is not served."""
     for owner in _owners(obj):
+        if uid and owner["uid"] != uid:
+            continue
         resource = by_kind.get((owner["apiVersion"].rpartition("/")[0], owner["kind"]))
         if resource is None:
             yield None

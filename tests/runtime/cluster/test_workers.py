@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from kilauea.apiserver.heavy import TooHeavy, TooManyWaiting
+from kilauea.apiserver.turns import CALLER
 from kilauea.runtime.cluster import workers as workers_module
 from kilauea.runtime.cluster.workers import Workers
 
@@ -71,12 +72,31 @@ def test_a_task_counts_its_processor_time_and_not_the_time_that_the_machine_has_
     assert asyncio.run(run()) == b"a: 1\n"
 
 
-def test_only_so_many_tasks_wait() -> None:
+def test_only_so_many_tasks_of_a_user_wait() -> None:
     async def run() -> list[object]:
         workers = Workers(most=1, most_waiting=2)
-        tasks = [workers.run("parse yaml", b"a: 1") for _ in range(4)]
+        tasks = [workers.run("parse yaml", b"a: 1") for _ in range(5)]
         answers = await asyncio.gather(*tasks, return_exceptions=True)
         await workers.close()
         return [type(each) for each in answers]
 
-    assert asyncio.run(run()) == [bytes, bytes, TooManyWaiting, TooManyWaiting]
+    assert asyncio.run(run()) == [bytes, bytes, bytes, TooManyWaiting, TooManyWaiting]
+
+
+def test_a_user_with_much_work_leaves_a_worker_to_others() -> None:
+    async def run() -> list[str]:
+        workers, ended = Workers(), list[str]()
+
+        async def work(user: str, body: bytes) -> None:
+            CALLER.set(user)
+            await workers.run("parse yaml", body)
+            ended.append(user)
+
+        many = [asyncio.create_task(work("many", b"a: [" + b"1, " * 100_000 + b"1]")) for _ in range(6)]
+        await asyncio.sleep(0)
+        await work("one", b"a: 1")
+        await asyncio.gather(*many)
+        await workers.close()
+        return ended
+
+    assert asyncio.run(run()).index("one") < 2

@@ -13,6 +13,7 @@ import logging
 import math
 import resource
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -49,26 +50,43 @@ class Work:
     Attributes:
         task: answers it.
         deadline: by the monotonic clock; the task is cancelled then.
-        is_late: True once the task was cancelled for its deadline.
+        is_late: True once the task was cancelled here.
         answer: the answer, once its head has been sent.
+        user: the name of the user who asks; empty for one that is not known.
     """
 
     task: asyncio.Task[Any] | None
     deadline: float
     is_late: bool = False
     answer: web.StreamResponse | None = None
+    user: str = ""
+
+    @property
+    def lasts(self) -> bool:
+        """True if it lasts as long as it is read."""
+        return self.deadline == math.inf
+
+    def end(self) -> None:
+        """Cancel the task, once."""
+        if not self.is_late and self.task is not None:
+            self.is_late = True
+            self.task.cancel()
 
     def take_time(self) -> None:
         """Let it last as long as it is read."""
         self.deadline = math.inf
 
     def was_ended(self) -> bool:
-        """Return True for a cancellation that is due to the deadline alone; the task may go on to answer."""
+        """Return True for a cancellation that comes from here alone; the task may go on to answer."""
         return self.is_late and self.task is not None and self.task.uncancel() == 0
 
 
 class Connections(web.Server):
-    """All connections: since when those wait that have no request at work, and the requests of the others."""
+    """All connections: since when those wait that have no request at work, and the requests of the others.
+
+    Where there are too many, one makes room for each new one: that which has waited longest, or where all are at work,
+    the oldest watch (or log) of the user who has most. So a user with many watches locks out no other.
+    """
 
     def __init__(self, *arguments: Any, most: int, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -78,18 +96,21 @@ class Connections(web.Server):
         self._sweep: asyncio.TimerHandle | None = None
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
-        """Take in a connection; the one that has waited longest makes room for it if need be."""
+        """Take in a connection; another one makes room for it if need be."""
         super().connection_made(handler, transport)
         self._waiting[handler] = (time.monotonic(), HEAD_SECONDS)
         if len(self._connections) > self._most:
-            self._drop(next(iter(self._waiting)))
+            self._make_room(handler)
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._look_around)
 
     def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
-        """Forget a connection."""
+        """Forget a connection, and end what it was read for: a watch without events would not notice it for long."""
         super().connection_lost(handler, exc)
         self._waiting.pop(handler, None)
+        work = self._working.get(handler)
+        if work is not None and work.lasts:
+            work.end()
 
     def begin(self, handler: Any, seconds: float) -> Work:
         """Note that a request is being answered, which may take so long; its connection does not wait meanwhile."""
@@ -103,6 +124,17 @@ class Connections(web.Server):
         if handler in self._connections:
             self._waiting[handler] = (time.monotonic(), IDLE_SECONDS)
 
+    def _make_room(self, newcomer: Any) -> None:
+        waiting = next((each for each in self._waiting if each is not newcomer), None)
+        lasting = [(each, work) for each, work in self._working.items() if work.lasts and not work.is_late]
+        if waiting is not None or not lasting:
+            self._drop(newcomer if waiting is None else waiting)
+            return
+        ((user, _),) = Counter(work.user for _, work in lasting).most_common(1)
+        handler, work = next((each, work) for each, work in lasting if work.user == user)
+        work.end()
+        self._drop(handler)
+
     def _drop(self, handler: Any) -> None:
         self._waiting.pop(handler, None)
         transport = self._connections.get(handler)
@@ -115,9 +147,8 @@ class Connections(web.Server):
         for handler in [each for each, (since, most) in self._waiting.items() if now - since > most]:
             self._drop(handler)
         for work in self._working.values():
-            if now > work.deadline and not work.is_late and work.task is not None:
-                work.is_late = True
-                work.task.cancel()
+            if now > work.deadline:
+                work.end()
         self._sweep = None
         if self._connections:
             self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._look_around)

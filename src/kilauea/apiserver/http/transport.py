@@ -33,12 +33,16 @@ from kilauea.apiserver.request import JSON, ApiRequest, ApiResponse, TextStream,
 from kilauea.apiserver.status import ApiFault
 
 LARGEST_BODY = 3 * 1024 * 1024
-LARGEST_HEAD = 1024 * 1024
-"""Bytes of a request line or header; selectors can be long."""
+LARGEST_LINE = 1024 * 1024
+"""Bytes of a request line; selectors can be long."""
+LARGEST_HEADER, MOST_HEADERS = 32 * 1024, 128
+"""Bytes of a header, of which the largest are tokens; and their number. All are kept until the last one has come."""
 READ_BYTES = 64 * 1024
 """Bytes of an encrypted connection that are read at once: each connection has a buffer of this size, also at rest."""
 COMPRESSED_FROM = 128 * 1024
 """Bytes of an answer from which it is compressed, if the client takes that."""
+PIECE = 256 * 1024
+"""Bytes that a connection is given at once."""
 PATIENCE = 30.0
 """Seconds that a client may take nothing of an answer before it is dropped."""
 LINGER_SECONDS = 10.0
@@ -77,8 +81,10 @@ class Transport:
             access_log=None,
             lingering_time=LINGER_SECONDS,
             logger=log,
-            max_line_size=LARGEST_HEAD,
-            max_field_size=LARGEST_HEAD,
+            max_line_size=LARGEST_LINE,
+            max_field_size=LARGEST_HEADER,
+            max_headers=MOST_HEADERS,
+            auto_decompress=False,
         )
         self._conversations = Conversations()
         self._tunnels = Tunnels()
@@ -125,6 +131,7 @@ class Transport:
     async def _answer_in_time(self, request: web.BaseRequest, path: str, query: str, work: Work) -> web.StreamResponse:
         try:
             user = self._user_of(request)
+            work.user = "" if user is None else user.name
             has_body = request.body_exists
             if user is None and has_body:  # nothing is kept for a client that is not known
                 raise status.unauthorized()
@@ -278,7 +285,15 @@ async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer
 
 
 async def _write(request: web.BaseRequest, response: web.StreamResponse, data: bytes) -> None:
-    """Send some bytes; a client that reads nothing for too long is disconnected."""
+    """Send some bytes; a client that reads nothing for too long is disconnected.
+
+    A connection that is not read keeps another copy, encrypted, of what it is given, so a large part goes in pieces.
+    """
+    for start in range(0, len(data), PIECE):
+        await _write_piece(request, response, data if len(data) <= PIECE else data[start : start + PIECE])
+
+
+async def _write_piece(request: web.BaseRequest, response: web.StreamResponse, data: bytes) -> None:
     try:
         async with asyncio.timeout(PATIENCE):
             await response.write(data)

@@ -15,7 +15,7 @@ import msgspec
 from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
-from kilauea.apiserver.request import JSON, YAML
+from kilauea.apiserver.request import JSON, YAML, ApiRequest
 from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.parsing import MOST_REPEATED, may_repeat_keys, read_yaml
@@ -54,7 +54,7 @@ def read_document(call: Call, expected: str) -> Object:
     if form not in READABLE:
         raise status.unsupported_media_type(READABLE)
     if form == PROTOBUF:
-        return _read_protobuf(call.request.body)
+        return _read_protobuf(call.request)
     document = parse(call, form, expected)
     if document is None:
         return {}
@@ -102,10 +102,15 @@ def typed(schema: Schema, obj: Object, kind: str) -> None:
         raise _misread(kind, str(obj.get("apiVersion") or "v1").rpartition("/")[2], str(error)) from error
 
 
-def _read_protobuf(body: bytes) -> Object:
+def _read_protobuf(request: ApiRequest) -> Object:
     """An object in protobuf form."""
+    if request.parsed is not None:
+        if request.parsed.error:
+            raise status.bad_request(request.parsed.error)
+        found: Object = msgspec.json.decode(request.parsed.value)
+        return found
     try:
-        return decode_protobuf(body, message_name)
+        return decode_protobuf(request.body, message_name)
     except ProtobufError as error:
         raise status.bad_request(str(error)) from error
 

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from kilauea.api.yamltext import TextError, YamlError, read_documents
+from kilauea.apiserver.protobuf import ProtobufError, decode_protobuf
+from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.schema.repeated import repeated_fields
 from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 
@@ -56,6 +58,14 @@ def parse_yaml(body: bytes) -> Parsed:
     except YamlError as error:
         return Parsed(error=yaml_syntax_error(body, str(error)))
     return Parsed(msgspec.Raw(_encoded(value)), "", lines)
+
+
+def parse_protobuf(body: bytes) -> Parsed:
+    """Read an object in protobuf form."""
+    try:
+        return Parsed(msgspec.Raw(msgspec.json.encode(decode_protobuf(body, message_name))))
+    except ProtobufError as error:
+        return Parsed(error=str(error))
 
 
 def read_yaml(body: bytes) -> tuple[Any, list[str]]:

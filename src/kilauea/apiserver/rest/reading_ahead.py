@@ -16,7 +16,7 @@ from kilauea.apiserver.rest.parsing import Parsed
 LIGHT = 8 * 1024
 """Bytes of a body up to which it is read at once, in whatever form; a dense YAML text of this size takes 50 ms."""
 LIGHT_JSON = 64 * 1024
-"""The same for JSON."""
+"""The same for JSON and protobuf."""
 LARGEST_VALUE = 3 * 1024 * 1024
 """Bytes of the JSON that a YAML text may stand for: aliases can make much of little."""
 
@@ -31,7 +31,9 @@ async def read_ahead(request: ApiRequest, heavy: Heavy) -> None:
     form = media_type(request.headers.get("content-type", ""))
     if "yaml" in form:
         await _read(request, heavy, "parse yaml")
-    elif form != PROTOBUF and len(request.body) > LIGHT_JSON and not _is_plain(request.body):
+    elif len(request.body) > LIGHT_JSON and form == PROTOBUF:
+        await _read(request, heavy, "parse protobuf")
+    elif len(request.body) > LIGHT_JSON and not _is_plain(request.body):
         await _read(request, heavy, "parse json")
 
 
@@ -44,7 +46,7 @@ def _is_plain(body: bytes) -> bool:
     return body.count(b'"') == text.count(b'"') and b"\\u0022" not in body
 
 
-async def _read(request: ApiRequest, heavy: Heavy, task: Literal["parse json", "parse yaml"]) -> None:
+async def _read(request: ApiRequest, heavy: Heavy, task: Literal["parse json", "parse protobuf", "parse yaml"]) -> None:
     found = await heavy.run(task, request.body)
     if len(found) > LARGEST_VALUE * 2:  # one that is as large as its body may be a little larger in another form
         raise status.too_large(LARGEST_VALUE)

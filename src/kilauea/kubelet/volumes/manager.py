@@ -176,7 +176,7 @@ def _within(folder: Path, part: str) -> Path:
 
 
 def _make_folders(folder: Path, path: Path) -> None:
-    """Make a path in a volume, so that whoever writes to the volume writes there, too, as kubelets do it."""
+    """Make a path in a volume, so that all writers of the volume can write there, as kubelets do it."""
     mode = folder.stat().st_mode & 0o777
     for each in (*reversed(path.relative_to(folder).parents), path.relative_to(folder)):
         if not (folder / each).exists():

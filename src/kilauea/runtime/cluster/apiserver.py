@@ -100,7 +100,6 @@ async def serve(
         api = ApiServer(backend)
         client = WebhookClient()
         ending.push_async_callback(client.close)
-        api.backend.dynamic = DynamicAdmission(store, client)
         try:
             await create_first_objects(api)
             await install_bundled(api)
@@ -117,6 +116,8 @@ async def serve(
             await ending.enter_async_context(_own_work(api))
         except (ApiError, StorageError) as error:
             raise StartError(f"{options.data_dir}: {error}") from error
+        # Only now: a webhook that does not answer must not keep out the server's own objects, or it could never start.
+        api.backend.dynamic = DynamicAdmission(store, client)
         await ending.enter_async_context(beside(api, credentials.ca.decode()))
         if not stop.is_set():
             ready(await _listen(options, api, transport, credentials))

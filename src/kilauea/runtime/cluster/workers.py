@@ -16,14 +16,15 @@ from struct import Struct
 from typing import BinaryIO
 
 from kilauea.apiserver.heavy import TASKS, Task, TooHeavy, TooManyWaiting
+from kilauea.apiserver.turns import CALLER, TooManyOfUser, Turns
 
 MOST_WORKERS = 2
 SECONDS = 10.0
 """The processor time that a task may take."""
 PATIENCE = 12
 """Factor by which a task may last longer than that, on a busy machine."""
-MOST_WAITING = 64
-"""Tasks that may wait for a worker."""
+MOST_WAITING = 32
+"""Tasks of one user that may wait for a worker."""
 MEMORY = 1 << 30
 """Bytes of address space that a worker may take."""
 _REQUEST = Struct(">BdI")
@@ -36,29 +37,31 @@ _NAMES: tuple[Task, ...] = tuple(TASKS)
 
 
 class Workers:
-    """Worker processes that are started on demand."""
+    """Worker processes that are started on demand.
+
+    They go round the users, and one of them is always left for other users: no user takes all of them.
+    """
 
     def __init__(self, most: int = MOST_WORKERS, seconds: float = SECONDS, most_waiting: int = MOST_WAITING) -> None:
         self._seconds = seconds
-        self._most_waiting = most_waiting
-        self._waiting = 0
-        self._free = asyncio.Semaphore(most)
+        self._turns = Turns(most, max(most - 1, 1), most_waiting)
         self._idle: list[asyncio.subprocess.Process] = []
 
     async def run(self, task: Task, data: bytes) -> bytes:
         """Return the result of a task.
 
         Raises:
-            TooHeavy: it took too long or too much memory, or too many wait.
+            TooHeavy: it took too long or too much memory, or too many of the same user wait.
         """
-        if self._waiting >= self._most_waiting:
-            raise TooManyWaiting("too many large requests are being read: try again later")
-        self._waiting += 1
+        user = CALLER.get()
         try:
-            async with self._free:
-                return await self._run(task, data)
+            await self._turns.take(user)
+        except TooManyOfUser:
+            raise TooManyWaiting("too many of your large requests are being read: try again later") from None
+        try:
+            return await self._run(task, data)
         finally:
-            self._waiting -= 1
+            self._turns.give_back(user)
 
     async def _run(self, task: Task, data: bytes) -> bytes:
         worker = self._idle.pop() if self._idle else await _start()

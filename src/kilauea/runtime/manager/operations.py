@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ from kilauea.api.ports import (
 )
 from kilauea.client.rest import version_of
 
+CONFIRMED_AT_ONCE = 50
+"""Objects that are asked for before other tasks have their turn: requests to a server in this process do not wait."""
 LOOKED_AT_A_SECOND = 1000
 """Objects that are being deleted and are listed in a second."""
 
@@ -155,7 +158,9 @@ async def _replace(api: Api, operation: Replace) -> Written | None:
 
 
 async def _confirm(api: Api, operation: Confirm) -> None:
-    for resource, key, uid in operation.absent:
+    for number, (resource, key, uid) in enumerate(operation.absent, 1):
+        if number % CONFIRMED_AT_ONCE == 0:
+            await asyncio.sleep(0)
         try:
             found = await api.get(resource, key)
         except ApiError as error:

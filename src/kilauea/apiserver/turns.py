@@ -1,0 +1,109 @@
+"""Turns: what only few requests can have at a time goes round the users, however many requests each of them sends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from contextvars import ContextVar
+
+CALLER: ContextVar[str] = ContextVar("caller", default="")
+"""The name of the user whose request is being answered."""
+LONGEST_PAUSE = 0.5
+"""Seconds that others have between two requests that hold up the loop."""
+
+
+class TooManyOfUser(Exception):
+    """A user has too many requests that wait for their turn."""
+
+
+class Turns:
+    """Places that users take and give back; who waits is served user by user, and request by request for each user.
+
+    Args:
+        places: that can be taken at the same time.
+        of_user: places that one user can have at the same time.
+        most_waiting: requests of one user that may wait; None for any number.
+    """
+
+    def __init__(self, places: int = 1, of_user: int = 1, most_waiting: int | None = None) -> None:
+        self._places = places
+        self._of_user = of_user
+        self._most_waiting = most_waiting
+        self._taken: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """Requests by user; the user whose turn comes next is first."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """True if someone waits."""
+        return bool(self._waiting)
+
+    async def take(self, user: str) -> None:
+        """Wait for a place; `give_back` must follow.
+
+        Raises:
+            TooManyOfUser: too many requests of the user wait already.
+        """
+        if user not in self._waiting and self._has_place(user):
+            self._taken[user] += 1
+            return
+        queue = self._waiting.setdefault(user, deque())
+        if self._most_waiting is not None and len(queue) >= self._most_waiting:
+            raise TooManyOfUser
+        turn = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # the place came together with the end of the request
+                self.give_back(user)
+            raise
+
+    def give_back(self, user: str) -> None:
+        """Give a place to the next one."""
+        self._taken[user] -= 1
+        if not self._taken[user]:
+            del self._taken[user]
+        while (following := self._next()) is not None:
+            self._taken[following] += 1
+
+    def _has_place(self, user: str) -> bool:
+        return self._taken.total() < self._places and self._taken[user] < self._of_user
+
+    def _next(self) -> str | None:
+        """Wake the next request that can have a place, and return its user; None if there is none."""
+        for user in [each for each in self._waiting if self._has_place(each)]:
+            queue = self._waiting.pop(user)
+            turn = queue.popleft()
+            while turn.done() and queue:  # requests that have ended while they waited
+                turn = queue.popleft()
+            if queue:
+                self._waiting[user] = queue
+            if not turn.done():
+                turn.set_result(None)
+                return user
+        return None
+
+
+class LoopTurns:
+    """Turns of requests that hold up the event loop, such as writes of objects with a million bytes.
+
+    Where several wait, each is followed by a pause as long as it took, in which the loop does everything else. So other
+    requests wait for one of them at most, not for all.
+    """
+
+    def __init__(self) -> None:
+        self._turns = Turns()
+
+    async def take(self, user: str) -> None:
+        """Wait for a turn, which lasts until the caller waits for something else."""
+        await self._turns.take(user)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._end, user, loop.time())
+
+    def _end(self, user: str, since: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._turns.is_wanted:
+            loop.call_later(min(loop.time() - since, LONGEST_PAUSE), self._turns.give_back, user)
+        else:
+            self._turns.give_back(user)

@@ -93,6 +93,11 @@ class Holder(Protocol):
         """The bytes of the object."""
         ...
 
+    @property
+    def decoded(self) -> dict[str, Any] | None:
+        """The object, if it is kept decoded as well, as those are that have just been written; None else."""
+        ...
+
 
 Text = bytes | Holder
 """The text of an object, or what keeps it anyway."""

@@ -384,6 +384,11 @@ class Outcome:
     refused: Callable[[str], Sequence[Operation]] | None = None
 
 
+def no_keys(obj: Obj) -> Iterable[Key]:
+    """An object that is only looked up: `Interest.keys` of a kind of which no change makes a controller look."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Interest:
     """A kind that a controller wants to see, and about which keys an object of it makes it look.

@@ -10,7 +10,7 @@ from typing import Any
 from zlib import crc32
 
 from kilauea.api.kinds import LEASES, NODES
-from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
+from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of, no_keys
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import SILENT, is_simulated, node_state
 from kilauea.nodes.devices import offered
@@ -76,9 +76,7 @@ class Heartbeats:
         self._heartbeat = Heartbeat(renew_seconds)
         self.interests: Sequence[Interest] = (
             Interest(NODES, lambda node: (key_of(node),)),
-            Interest(
-                LEASES, lambda lease: ()
-            ),  # no other process renews them; a lost one is made with the next heartbeat
+            Interest(LEASES, no_keys),  # no other process renews them; a lost one is made with the next heartbeat
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

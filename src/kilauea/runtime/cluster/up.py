@@ -72,10 +72,11 @@ EVENTS = 1500
 
 More than pods can start in a second, each of which is told of once: so none of these events is dropped.
 """
-RENEW_SECONDS = 20
-"""Seconds between two heartbeats of a node, which are most of the work of an idle cluster."""
-MANY_NODES, SELDOM_SECONDS = 2000, 30
-"""The seconds if there are so many nodes; still well below those after which a node counts as silent."""
+RENEW_SECONDS = 30
+"""Seconds between two heartbeats of a node, which are most of the work of an idle cluster.
+
+Well below those after which a node counts as silent: here, no network loses one.
+"""
 HISTORY_FOLDER = "history"
 """Folder of the history, in that of the cluster."""
 HISTORY_GATHER_SECONDS = 1.0
@@ -315,8 +316,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
 
 
 def _nodes(up: Up, machine: MachinePods | None) -> list[Controller]:
-    seconds = RENEW_SECONDS if up.nodes < MANY_NODES else SELDOM_SECONDS
-    simulated = [Registration(up.nodes, up.machine), Heartbeats(up.machine, seconds), Pods(run_time=up.run_time)]
+    simulated = [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods(run_time=up.run_time)]
     return [*simulated, *(machine.controllers(RENEW_SECONDS) if machine is not None else ())]
 
 

@@ -1,4 +1,4 @@
-"""The objects that were written last are kept decoded, too, and shared by all that read them: nobody changes one."""
+"""The objects that were written last are kept decoded, too, and shared by all that read them: none of these may change."""
 
 from __future__ import annotations
 

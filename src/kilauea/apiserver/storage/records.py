@@ -30,7 +30,7 @@ class Stored(msgspec.Struct, gc=False):
     """An object at a revision: `revision` of its last write, `created` of the write that made it.
 
     Its value never changes, but may be kept in a compressed form once it is old. While it is new, `decoded` is the
-    object that the value was made from, for whoever would decode it otherwise; it must not be changed.
+    object that the value was made from, so that readers need not decode it. It must not be changed.
     """
 
     key: str

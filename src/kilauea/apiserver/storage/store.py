@@ -225,8 +225,8 @@ class Store:
             key: of the object.
             expected: the revision that the caller saw; 0 if the object must not exist, None for whatever is there.
             encode: makes the value, given its revision; None deletes. Called once, before the wait for the disk.
-            decoded: what the value is once it is decoded, if the caller has that. Readers share it for a while, so
-                nobody may change it from then on.
+            decoded: what the value is once it is decoded, if the caller has that. Readers share it for a while, so it
+                must not be changed from then on.
 
         Returns:
             The object; after a deletion its last value, at the revision of the deletion.

@@ -1,4 +1,4 @@
-"""The objects that were written last are kept decoded, too, and shared by all that read them: none of these may change."""
+"""The objects that were written last are kept decoded, too, and shared by all that read them: none may be changed."""
 
 from __future__ import annotations
 

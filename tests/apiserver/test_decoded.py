@@ -25,6 +25,13 @@ def stored(api: Api) -> Stored:
 
 
 @pytest.fixture
+def api(api: Api) -> Api:
+    """A server that keeps objects decoded."""
+    api.backend.store.most_decoded = 100
+    return api
+
+
+@pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[dict[str, Any], bytes]]]:
     """All objects that are shared in a test, with their texts: at its end, each still says what its text says."""
     seen: list[tuple[dict[str, Any], bytes]] = []
@@ -94,8 +101,8 @@ def test_a_bind_is_the_same_whether_the_pod_is_kept_decoded_or_not(api: Api) -> 
     assert msgspec.json.encode(one).replace(b"-1", b"") == msgspec.json.encode(other).replace(b"-1", b"")
 
 
-def test_only_the_objects_that_were_written_last_are_kept_decoded(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "DECODED", 2)
+def test_only_the_objects_that_were_written_last_are_kept_decoded(api: Api) -> None:
+    api.backend.store.most_decoded = 2
     for name in "abc":
         api.create_map(name, key=name)
     api.good("PATCH", f"{MAPS}/b", {"data": {"key": "again"}}, content_type=MERGE)

@@ -26,8 +26,6 @@ from kilauea.apiserver.storage.writer import Committed, Failed, LogWriter, Write
 
 log = logging.getLogger(__name__)
 NOTHING: Mapping[str, Stored | None] = {}
-DECODED = 1000
-"""Objects that are kept decoded, too: those that were written last, which are soon read and changed again."""
 
 
 @dataclass(slots=True)
@@ -63,7 +61,12 @@ class _Pending:
 
 
 class Store:
-    """All objects, by key, and their recent history. Made by `Store.open`."""
+    """All objects, by key, and their recent history. Made by `Store.open`.
+
+    Attributes:
+        most_decoded: objects that are kept decoded, too, of those that were written last. Where caches in the process
+            share them, that saves decoding each version two or three times; else it only takes memory.
+    """
 
     def __init__(self, objects: Objects, history: History) -> None:
         self._objects = objects
@@ -75,6 +78,7 @@ class Store:
         self._epoch = 0
         self._in_flight: deque[_Pending] = deque()
         self._ahead: dict[str, _Pending] = {}
+        self.most_decoded = 0
         self._decoded: OrderedDict[str, Stored] = OrderedDict()
         self._unsent: list[Row] = []
         self._handed = 0  # rows that the writer has and has not committed yet
@@ -294,9 +298,9 @@ class Store:
         earlier = self._decoded.pop(stored.key, None)
         if earlier is not None:
             earlier.decoded = None
-        if decoded is None:
+        if decoded is None or not self.most_decoded:
             return
-        while len(self._decoded) >= DECODED:
+        while len(self._decoded) >= self.most_decoded:
             self._decoded.popitem(last=False)[1].decoded = None
         stored.decoded = decoded
         self._decoded[stored.key] = stored

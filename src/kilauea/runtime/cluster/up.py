@@ -77,6 +77,8 @@ RENEW_SECONDS = 30
 
 Well below those after which a node counts as silent: here, no network loses one.
 """
+DECODED = 1000
+"""Objects that the server keeps decoded, as many as are written between the creation of a pod and its start."""
 HISTORY_FOLDER = "history"
 """Folder of the history, in that of the cluster."""
 HISTORY_GATHER_SECONDS = 1.0
@@ -176,6 +178,7 @@ async def _components(
 ) -> AsyncIterator[None]:
     """The components besides the server; the block starts once pods can be scheduled and the manifests are applied."""
     clock, rng, cache = SystemClock(), Random(up.server.seed), Cache()
+    api.backend.store.most_decoded = DECODED
 
     def client(component: str) -> Client:
         return DirectClient(api, component, Random(rng.random()))

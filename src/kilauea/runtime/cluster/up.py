@@ -178,7 +178,6 @@ async def _components(
 ) -> AsyncIterator[None]:
     """The components besides the server; the block starts once pods can be scheduled and the manifests are applied."""
     clock, rng, cache = SystemClock(), Random(up.server.seed), Cache()
-    api.backend.store.most_decoded = DECODED
 
     def client(component: str) -> Client:
         return DirectClient(api, component, Random(rng.random()))
@@ -355,7 +354,8 @@ def _scheduler(
 
 
 def _join(up: Up, backend: Backend, history: HistoryRecorder) -> None:
-    """Give the server the kinds and the admission of what runs beside it."""
+    """Give the server the kinds and the admission of what runs beside it, with which it shares objects."""
+    backend.store.most_decoded = DECODED
     for each in (*METRICS, *HISTORY):
         backend.registry.add(each)
     backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")

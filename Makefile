@@ -19,8 +19,8 @@ PROSE := src tests docs examples benchmarks deploy README.md ARCHITECTURE.md CON
 # Tests that take long: those of `make test-cluster` and `make test-charts`.
 LONG := tests/cluster tests/adversary tests/charts tests/system
 # Tests at the real Kubernetes; `make test-kubernetes` runs them, because it builds Kubernetes and Helm.
-REAL := $(addprefix tests/cluster/test_,beside_volcano.py from_volcano.py installation.py operators.py real_failover.py real_faults.py \
-	real_kubernetes.py rights.py webhooks.py)
+REAL := $(addprefix tests/cluster/test_,beside_volcano.py from_volcano.py howto_operators.py installation.py operators.py \
+	real_failover.py real_faults.py real_kubernetes.py rights.py webhooks.py)
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Extras stay in the pins: without them, pip before 23.3 tries the newest version of `coverage[toml]`, whose hash is unknown.
@@ -38,7 +38,7 @@ help:
 	@echo "make test-matrix      quick tests on each Python of this machine, and with the lowest requirements"
 	@echo "make test-clients     the official Python clients of all versions from 29 to the newest"
 	@echo "make test-cluster     longer tests against the embedded cluster"
-	@echo "make test-kubernetes  our API server against the real one; our scheduler, our chart and an operator at it (needs Go)"
+	@echo "make test-kubernetes  our API server against the real one; our scheduler, our chart and operators at it (needs Go)"
 	@echo "make test-conformance conformance specs of Kubernetes' own e2e suite on \`kilauea up\` (needs Go and kubectl)"
 	@echo "make test-charts      well-known charts on \`kilauea up\` with Helm (needs Go and kubectl)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"

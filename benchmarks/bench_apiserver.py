@@ -79,7 +79,9 @@ class Client:
     async def send(
         self, method: str, path: str, body: bytes = b"", content: str = "application/json"
     ) -> tuple[int, bytes]:
-        """A request; returns the code and the head of the answer."""
+        """A request; returns the code and the head of the answer. Servers close connections that are idle for long."""
+        if self._reader.at_eof():
+            await self.open()
         length = f"Content-Type: {content}\r\nContent-Length: {len(body)}\r\n" if body else ""
         self._writer.write(f"{method} {path} HTTP/1.1\r\n{self._head}{length}\r\n".encode() + body)
         head = await self._reader.readuntil(b"\r\n\r\n")

@@ -1,7 +1,7 @@
 """The manifests of `docs/howto/operators.md`: the pods that an operator makes of each are a gang.
 
-The operators do not run here. What they make of a manifest is written down for each kind in `OPERATORS`: the pods of
-its templates, with the metadata and the spec that these have.
+The operators do not run here, but in `tests/cluster/test_howto_operators.py`. What they make of a manifest is written
+down for each kind in `OPERATORS`: the pods of its templates, with the metadata and the spec that these have.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from cluster.deployed import free_port
+from cluster.operators import Site, installed, need
 from cluster.real_product import Product, running_product
-from cluster.up_process import kubectl, running_up, until
+from cluster.up_process import running_up, until
 from support.pages import LOOKS, ROOT, Block, Played, Shell, blocks
-
-sys.path.insert(0, str(ROOT / "tests/kubernetes"))
-try:
-    import real_operators
-finally:
-    sys.path.remove(str(ROOT / "tests/kubernetes"))
 
 HOWTO = ROOT / "docs/howto"
 VOLCANO = "--gang-scheduler-name=volcano"
@@ -43,17 +36,10 @@ CONTAINERS = {"TFJob": "tensorflow", "XGBoostJob": "xgboost", "PaddleJob": "padd
 
 @pytest.fixture(autouse=True)
 def built() -> None:
-    if reason := real_operators.lacks("training-operator"):
-        pytest.skip(reason)
+    need("training-operator")
 
 
-@contextmanager
-def operator(kubeconfig: Path, run: Any, home: Path, *options: str) -> Iterator[None]:
-    """The operator at a cluster for the length of a block."""
-    cluster = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
-    ports = [free_port() for _ in range(3)]
-    with real_operators.training_operator(run, cluster, home, ports, *options):
-        yield
+operator = partial(installed, "training-operator")
 
 
 def played(shell: Shell, block: Block) -> Iterator[Played]:
@@ -77,7 +63,7 @@ def test_what_the_page_shows_happens_on_a_cluster_of_ours(tmp_path: Path) -> Non
     with ExitStack() as ends:
         ends.callback(shell.close)
         server = ends.enter_context(running_up(tmp_path / "data", "--nodes", "2", "--node-cpu", "4"))
-        ends.enter_context(operator(server.kubeconfig, partial(kubectl, server), tmp_path, VOLCANO))
+        ends.enter_context(operator(Site.of(server), tmp_path, VOLCANO))
         shell.run(f"export KUBECONFIG={server.kubeconfig}")
         for block in blocks(page):
             if "file" in block.about:
@@ -121,8 +107,7 @@ def test_at_the_real_kubernetes_jobs_are_gangs_with_the_operators_groups_and_wit
         patch = yaml.safe_dump({"status": {"capacity": disk, "allocatable": disk}})
         for name in ("node-1", "node-2", "node-3"):
             product.kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", patch)
-        (tmp_path / "with").mkdir()
-        with operator(product.kubeconfig, product.kubectl, tmp_path / "with", VOLCANO):
+        with operator(Site.of(product), tmp_path / "with", VOLCANO):
             for kind in REPLICAS:
                 product.kubectl("apply", "-f", "-", given=yaml.safe_dump(job(kind)))
             for kind, (_, replicas) in REPLICAS.items():
@@ -131,9 +116,8 @@ def test_at_the_real_kubernetes_jobs_are_gangs_with_the_operators_groups_and_wit
                 groups = {each["metadata"]["annotations"]["scheduling.k8s.io/group-name"] for each in pods}
                 assert (len(pods), groups) == (sum(replicas.values()), {kind.lower()})
                 assert {each["spec"]["schedulerName"] for each in pods} == {"volcano"}
-        (tmp_path / "without").mkdir()
         text = next(block.text for block in blocks(HOWTO / "operators.md") if "PyTorchJob" in block.text)
-        with operator(product.kubeconfig, product.kubectl, tmp_path / "without"):
+        with operator(Site.of(product), tmp_path / "without"):
             product.kubectl("apply", "-f", "-", given=text)
             until(lambda: len(pods_of(product, "torch")) == 3, "its pods", LOADED)
             until(lambda: runs_whole(product, "torch", 3), "its group to run", LOADED)

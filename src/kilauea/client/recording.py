@@ -116,7 +116,7 @@ class Recorder:
         api: where they are written.
         clock: for their times.
         limit: on all writes; None for no limit.
-        instance: of the components, such as the name of a pod.
+        instance: name of the process, by which two that work at the same time can be told apart.
 
     Attributes:
         busy: tells if the process has more urgent work than good news of pods, which is written more slowly then.

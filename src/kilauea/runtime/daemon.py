@@ -112,7 +112,8 @@ class Daemon:
         if options.qps is not None:
             transport = Limited(transport, RateLimit(options.qps, options.burst, self.clock))
         self.client = Client(transport, name, self.rng)
-        self.recorder = Recorder(self.client, self.clock, RateLimit(*events, self.clock) if events else None)
+        limit = RateLimit(*events, self.clock) if events else None
+        self.recorder = Recorder(self.client, self.clock, limit, self._leadership.identity)
         self._lease_client = Client(Reporting(self._lease_transport, self.clock, quiet=True), name, self.rng)
         self._stack = AsyncExitStack()
 

@@ -37,6 +37,8 @@ class Leadership:
         self._rng = rng
         self._lease = lease
         self._terms = terms
+        self.identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        """Name of this process, which no other has."""
         self._election: Election | None = None
         self._led = False
 
@@ -63,8 +65,7 @@ class Leadership:
         if self._lease is None:
             await work()
             return
-        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        self._election = Election(api, self._clock, self._rng, self._lease, identity, self._terms)
+        self._election = Election(api, self._clock, self._rng, self._lease, self.identity, self._terms)
 
         async def led() -> None:
             self._led = True

@@ -23,6 +23,7 @@ from kilauea.api.kinds import (
     DEFINITIONS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
+    EVENTS,
     LEASES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -143,6 +144,21 @@ class Patient(Cluster):
         spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}]}
         self.add(PODS, "default", {"metadata": {"name": name}, "spec": spec})
         self.api.now += 20 * SECOND
+
+    def bound(self, scheduler: str, instance: str, *seconds: int) -> None:
+        """Events of binds that a process of a scheduler made so many seconds ago."""
+        for ago in seconds:
+            at = format_time((self.api.now - ago * SECOND) // SECOND * SECOND)
+            name = f"pod-{instance.replace('_', '-') or 'unnamed'}.{ago}"
+            body = {
+                "metadata": {"name": name},
+                "involvedObject": {"kind": "Pod", "namespace": "default", "name": name},
+                "reason": "Scheduled",
+                "reportingComponent": scheduler,
+                "reportingInstance": instance,
+                "lastTimestamp": at,
+            }
+            self.add(EVENTS, "default", body)
 
 
 @pytest.fixture(scope="module")
@@ -421,6 +437,33 @@ def test_schedulers_with_different_names_work_side_by_side(patient: Patient) -> 
 def test_two_replicas_of_one_installation_take_turns(patient: Patient) -> None:
     patient.deploy("one", ["kilauea", "scheduler"])
     patient.deploy("two", ["kilauea", "scheduler"])
+    assert patient.status("installations") == "ok"
+
+
+@pytest.mark.parametrize("other", ["b_2", ""])
+def test_schedulers_without_deployments_and_leases_are_known_by_binds_at_the_same_time(
+    patient: Patient, other: str
+) -> None:
+    patient.bound("volcano", "a_1", 100, 60)
+    patient.bound("volcano", other, 90, 50)
+    found = patient.finding("installations")
+    assert (found.severity, found.object, found.field) == (
+        "warning",
+        "scheduler volcano",
+        "reportingInstance of events",
+    )
+    assert found.message.startswith("two schedulers bind pods of volcano:")
+    assert found.message.endswith("for 30 s side by side")
+    assert "a_1" in found.value
+    assert "--scheduler-name" in found.fix
+
+
+def test_schedulers_that_bind_one_after_the_other_or_under_different_names_are_no_finding(patient: Patient) -> None:
+    patient.bound("volcano", "a_1", 100, 60)
+    patient.bound("volcano", "b_2", 58, 10)
+    patient.bound("research", "c_3", 100, 10)
+    for instance in ("d_4", "e_5"):
+        patient.bound("default-scheduler", instance, 100, 10)
     assert patient.status("installations") == "ok"
 
 

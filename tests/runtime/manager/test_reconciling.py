@@ -34,7 +34,7 @@ from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.controllers.objects import ItsController
 from kilauea.runtime.cluster.direct import DirectTransport
-from kilauea.runtime.manager.reconciling import Driver
+from kilauea.runtime.manager.reconciling import SIDE_BY_SIDE, Driver
 from support.virtual_api import World, virtual_api
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
@@ -514,6 +514,45 @@ def test_of_chains_side_by_side_one_that_fails_ends_only_itself_and_the_whole_is
 
         world.run(test())
     assert {record.message for _, record in records} == set(names)
+
+
+class Counting:
+    """An API of which each request takes a second, and that counts requests under way."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.now = self.most = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def create(self, *arguments: Any) -> Any:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(1)
+        self.now -= 1
+        return await self._client.create(*arguments)
+
+
+@pytest.mark.parametrize(("keys", "most"), [(1, 1 + SIDE_BY_SIDE), (3, 3 + SIDE_BY_SIDE)])
+def test_operations_beside_the_first_of_a_key_are_limited_over_all_keys(keys: int, most: int) -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            def answer(key: Key, view: View, now: int) -> Outcome:
+                if view.get(SECRETS, Key("default", f"{key.name}-0")):
+                    return Outcome()
+                names = [{"namespace": "default", "name": f"{key.name}-{number}"} for number in range(30)]
+                return Outcome([Together([[Create(SECRETS, {"metadata": name})] for name in names])])
+
+            api: Any = Counting(world.calm)
+            drive(world, Calls(answer, Interest(MAPS, own_key), Interest(SECRETS, lambda obj: ())), client=api)
+            await make(world, *NAMES[:keys])
+            await asyncio.sleep(30 * keys / most + 3)  # all of them are used until the end
+            assert len(await decoded(world, SECRETS)) == 30 * keys
+            assert api.most == most
+
+        world.run(test())
 
 
 def test_a_creation_that_is_refused_is_told_of_the_object_that_it_is_for() -> None:

@@ -15,6 +15,7 @@ from kilauea.api.kinds import (
     DEFINITIONS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
+    EVENTS,
     LEASES,
     MUTATING_WEBHOOKS,
     POD_GROUPS,
@@ -26,7 +27,7 @@ from kilauea.api.kinds import (
     VALIDATING_WEBHOOKS,
     VC_JOBS,
 )
-from kilauea.api.ports import Api, ApiError, Key, Obj, Resource
+from kilauea.api.ports import ApiError, Key, Obj, Resource
 from kilauea.api.times import SECOND
 from kilauea.client.advice import NOT_FOUND
 from kilauea.client.rest import Client
@@ -37,6 +38,8 @@ LISTED = (
     *(QUEUES, SERVICES, VALIDATING_WEBHOOKS, VC_JOBS),
 )
 """Kinds that are read as a whole."""
+BINDS = {"fieldSelector": "involvedObject.kind=Pod,reason=Scheduled", "limit": "2000"}
+"""Events that are read: schedulers tell of a bind so. There can be a hundred thousand of them, so some have to do."""
 AT_ONCE = 16
 """Reviews of rights that are asked at a time."""
 
@@ -107,7 +110,7 @@ class Reader:
 
     def __init__(self, transport: Transport, server: str, now: int) -> None:
         self._transport = transport
-        self._api: Api = Client(transport, "kilauea-doctor")
+        self._api = Client(transport, "kilauea-doctor")
         self.facts = Facts(server, now)
         self._gate = asyncio.Semaphore(AT_ONCE)
 
@@ -120,7 +123,7 @@ class Reader:
             if error.code != 403:
                 self.facts.fault = error
                 return
-        await asyncio.gather(*map(self._list, LISTED))
+        await asyncio.gather(*map(self._list, LISTED), self._read_binds())
 
     async def _read_version(self) -> None:
         answer = await self._transport.request("GET", "/version", {"accept": "application/json"}, b"")
@@ -137,6 +140,14 @@ class Reader:
             self.facts.refused[resource] = error
         else:
             self.facts.objects[resource] = [msgspec.json.decode(each) for each in listed.items]
+
+    async def _read_binds(self) -> None:
+        try:
+            page = await self._api.read(EVENTS, "", "", BINDS)
+        except ApiError as error:
+            self.facts.refused[EVENTS] = error
+        else:
+            self.facts.objects[EVENTS] = msgspec.json.decode(page).get("items") or ()
 
     async def read_map(self, key: Key) -> None:
         """Read a ConfigMap."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from kilauea.api.kinds import DEPLOYMENTS, LEASES, PODS
+from kilauea.api.kinds import DEPLOYMENTS, EVENTS, LEASES, PODS
 from kilauea.api.ports import Key, Obj
 from kilauea.api.times import SECOND, parse_time
 from kilauea.runtime.doctor.facts import Facts
@@ -22,6 +22,11 @@ from kilauea.runtime.doctor.installation import (
 )
 
 LEASE_SECONDS = 15
+DEFAULT = "default-scheduler"
+"""Kubernetes' own scheduler, which looks after itself."""
+TOGETHER_SECONDS = 5
+"""Seconds for which two processes seem to bind where the clocks of their hosts differ."""
+UNNAMED = "one that does not name its process"
 NONE_FOUND = "no Deployment of a scheduler, controllers or webhooks: they run elsewhere, or not at all"
 
 
@@ -110,9 +115,12 @@ def alive(facts: Facts) -> list[Key]:
 
 
 def check_installations(facts: Facts) -> Check:
-    """Check that each part is installed once, or that its installations share the work."""
+    """Check that each part is installed once, or that its installations share the work.
+
+    Schedulers outside the cluster have no Deployment, and maybe no lease: they are known by the events of their binds.
+    """
     if DEPLOYMENTS in facts.refused:
-        return check_of("installations", "", [unread_deployments(facts)])
+        return check_of("installations", "", [unread_deployments(facts), *_two_binders(facts)])
     found = components(facts)
     pairs = [
         finding
@@ -120,7 +128,10 @@ def check_installations(facts: Facts) -> Check:
         for one, other in combinations([each for each in found if each.part == part], 2)
         for finding in _rivals(one, other)
     ]
-    return check_of("installations", "each part is installed once", [*pairs, *_two_leases(facts, found)])
+    others = [*pairs, *_two_leases(facts, found)]
+    return check_of(
+        "installations", "each part is installed once", [*others, *(_two_binders(facts) if not others else ())]
+    )
 
 
 def _rivals(one: Component, other: Component) -> Iterator[Finding]:
@@ -164,6 +175,31 @@ def _two_leases(facts: Facts, found: Sequence[Component]) -> Iterator[Finding]:
         message = f"schedulers hold {len(held)} leases of the same name: {names}; they may bind the same pods"
         fix = "stop all but one, or give them different --scheduler-name and the same --leader-elect-resource-namespace"
         yield Finding(WARNING, f"Lease {held[1]}", "spec.holderIdentity", "", message, fix)
+
+
+def _two_binders(facts: Facts) -> Iterator[Finding]:
+    """Yield processes that bound pods under one name at the same time, as their events tell.
+
+    Replicas take turns, so that one's first bind follows the other's last; where one begins long before the other has
+    ended, both work. Volcano's scheduler does not name its process: two of them look like one.
+    """
+    if EVENTS in facts.refused:
+        yield unread("events", facts.refused[EVENTS], "grant your user list on events")
+        return
+    times: dict[tuple[str, str], list[int]] = {}
+    for event in facts.all(EVENTS):
+        name = str(event.get("reportingComponent") or (event.get("source") or {}).get("component") or "")
+        at = event.get("lastTimestamp") or event.get("eventTime")
+        if name and name != DEFAULT and at:
+            times.setdefault((name, str(event.get("reportingInstance") or "")), []).append(parse_time(at))
+    for (name, one), (other_name, other) in combinations(sorted(times), 2):
+        mine, theirs = times[name, one], times[other_name, other]
+        together = min(max(mine), max(theirs)) - max(min(mine), min(theirs))
+        if name == other_name and together > TOGETHER_SECONDS * SECOND:
+            both = f"{one or UNNAMED} and {other}"
+            message = f"two schedulers bind pods of {name}: {both}, for {together // SECOND} s side by side"
+            fix = "stop one of them, or give them different --scheduler-name; each is named by its host and a random id"
+            yield Finding(WARNING, f"scheduler {name}", "reportingInstance of events", both, message, fix)
 
 
 def scheduler_names(facts: Facts) -> set[str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -52,7 +53,11 @@ from kilauea.runtime.manager.work_queue import WorkQueue
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
 """Shortest and longest pause before a retry of a key, in seconds."""
 SIDE_BY_SIDE = 16
-"""Concurrent operations for one key, if their order does not matter."""
+"""Operations that are carried out beside the first of a key, if their order does not matter; of all keys together.
+
+More do not make a server faster, and each takes a connection: when many jobs come at once, a handshake of TLS costs it
+half of what the creation of a pod does.
+"""
 REFUSALS = (400, 403)
 """Status codes of refusals that a retry does not change: admission or authorization denies the change."""
 PASSING = (409, 429, 503, 504)
@@ -143,6 +148,7 @@ class Driver:
         self._record = record
         self._concurrency = concurrency
         self._tell_failure = failed
+        self._spare = SIDE_BY_SIDE
         self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment[0].queue.add(moment[1]))
         self._workers = [ControllerWorker(controller) for controller in controllers]
         self._expectations = Expectations(cache)
@@ -297,17 +303,31 @@ class Driver:
                 traces.append(trace)
 
     async def _together(self, name: str, together: Together, traces: list[Trace]) -> None:
-        """Carry out chains concurrently; a worker stops at a failure."""
-        waiting = iter(together.chains)
+        """Carry out chains concurrently: one worker is the key's own, the others are spare ones of the driver.
+
+        A worker stops at a failure.
+        """
+        waiting = deque(together.chains)
+        failures: list[Exception] = []
 
         async def work() -> None:
-            for chain in waiting:
-                await self._chain(name, chain, traces)
+            try:
+                while waiting:
+                    chain = waiting.popleft()
+                    if waiting and self._spare:
+                        self._spare -= 1
+                        tasks.create_task(work()).add_done_callback(give_back)
+                    await self._chain(name, chain, traces)
+            except Exception as error:
+                failures.append(error)
 
-        workers = [work() for _ in range(min(SIDE_BY_SIDE, len(together.chains)))]
-        for ended in await asyncio.gather(*workers, return_exceptions=True):
-            if ended is not None:
-                raise ended
+        def give_back(worker: asyncio.Task[None]) -> None:
+            self._spare += 1
+
+        async with asyncio.TaskGroup() as tasks:
+            await work()
+        if failures:
+            raise failures[0]
 
     async def _carry_out(self, name: str, operation: Single) -> Trace | None:
         if isinstance(operation, Record):

@@ -37,6 +37,7 @@ class Held(NamedTuple):
     """Something that keeps an object anyway."""
 
     value: bytes
+    decoded: dict[str, Any] | None = None
 
 
 @pytest.mark.usefixtures("few_decoded")
@@ -56,6 +57,18 @@ def test_objects_that_are_not_kept_as_dicts_are_found_as_they_came(way: str) -> 
     assert indexer.all()[2:4] == pods[2:4]
     assert indexer.indexed("node", "node-1") == pods[1::2]
     assert [indexer.get(Key("default", f"pod-{number:04}")) for number in range(10)] == pods
+
+
+def test_an_object_that_is_kept_decoded_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache shares it but for its managed fields, which stay with the one who keeps it."""
+    monkeypatch.setattr(kept, "read", None)
+    whole = msgspec.json.decode(stored(pod(1)))
+    indexer = Indexer(PODS)
+    indexer.on_events([Seen("ADDED", b"", "1", Held(b"", whole))])
+    found = indexer.get(Key("default", "pod-0001"))
+    assert found == pod(1)
+    assert found["spec"] is whole["spec"]
+    assert whole == msgspec.json.decode(stored(pod(1)))
 
 
 def test_objects_of_an_index_are_counted_without_a_look_at_them(monkeypatch: pytest.MonkeyPatch) -> None:

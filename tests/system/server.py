@@ -153,6 +153,7 @@ class ServerProcess:
             return self._writer
 
         self._store = store = Store.of_log(self._log, write, retention, self.loop.time)
+        store.most_decoded = 100  # as in kilauea up
         assert store.revision >= self.revision, f"revision {self.revision} was seen, {store.revision} is left"
         core = ApiServer(Backend(store, Registry(builtin_types()), self.clock.now, Random(rng.random())))
         settings = Settings(check_template=template_errors)

@@ -93,6 +93,11 @@ class Holder(Protocol):
         """The bytes of the object."""
         ...
 
+    @property
+    def decoded(self) -> dict[str, Any] | None:
+        """The object, if it is kept decoded as well, as those are that have just been written; None else."""
+        ...
+
 
 Text = bytes | Holder
 """The text of an object, or what keeps it anyway."""
@@ -377,6 +382,11 @@ class Outcome:
     again: float | None = None
     foreseen: bool = False
     refused: Callable[[str], Sequence[Operation]] | None = None
+
+
+def no_keys(obj: Obj) -> Iterable[Key]:
+    """An object that is only looked up: `Interest.keys` of a kind of which no change makes a controller look."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

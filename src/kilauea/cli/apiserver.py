@@ -76,9 +76,8 @@ def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durab
     It does not run pods: it stores, validates and watches objects like the API server of a cluster. Stop it with
     SIGTERM or Ctrl-C; the next start restores every write that it has answered.
     """
-    import asyncio
-
     from kilauea.runtime.cluster.apiserver import ServerOptions, serve
+    from kilauea.runtime.cluster.server_loop import run_server
     from kilauea.runtime.daemon import StartError
     from kilauea.runtime.tasks import stopped_by_signals
 
@@ -93,7 +92,7 @@ def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durab
         await serve(options, ready, stopped_by_signals())
 
     try:
-        asyncio.run(run())
+        run_server(run())
     except StartError as error:
         click.echo(f"kilauea apiserver: {error}", err=True)
         raise SystemExit(1) from None

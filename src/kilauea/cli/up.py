@@ -193,8 +193,7 @@ def _images(texts: tuple[str, ...]) -> tuple[Mapped, ...]:
 
 def run(options: Up) -> None:
     """Run until the stop event is set."""
-    import asyncio
-
+    from kilauea.runtime.cluster.server_loop import run_server
     from kilauea.runtime.cluster.up import run_up
     from kilauea.runtime.daemon import StartError
     from kilauea.runtime.tasks import stopped_by_signals
@@ -213,7 +212,7 @@ def run(options: Up) -> None:
         await run_up(options, ready, stopped_by_signals(), again)
 
     try:
-        asyncio.run(main())
+        run_server(main())
     except StartError as error:
         click.echo(f"kilauea up: {error}", err=True)
         raise SystemExit(1) from None

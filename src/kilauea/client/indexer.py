@@ -11,7 +11,7 @@ import msgspec
 from kilauea.api.ports import Holder, Key, Obj, Resource, Seen, Text, bytes_of, key_of
 from kilauea.client.fields import decoder_of, skimmer_of
 from kilauea.client.index import Index, Values, by_label, by_text, owners, remove
-from kilauea.client.kept import Kept, Packed, Whole, key_in, read, split
+from kilauea.client.kept import Kept, Packed, Whole, key_in, obj_of, read, split
 
 Listener = Callable[[Obj | None, Obj | None], None]
 """Is told of a change: what was there and what is there now, None for nothing."""
@@ -166,7 +166,7 @@ class Indexer:
                 seen.holder is not None and seen.type != "DELETED" and self._skim(seen.object, seen.holder)
             ):
                 continue
-            obj = self._read(seen.object)
+            obj = obj_of(seen.holder) if seen.holder and self.fields is None else self._read(seen.object)
             if seen.type == "DELETED":
                 self._take_out(key_of(obj))
             else:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast, overload
 
 import msgspec
 
-from kilauea.api.ports import Holder, Key, Obj, Text, bytes_of
+from kilauea.api.ports import Holder, Key, Obj, Text
 
 DECODED = 500
 """Objects of a kind that are kept as dicts, too: those that changed or were looked at last."""
@@ -62,7 +62,7 @@ class Whole:
         """One object."""
         obj = self._decoded.get(key)
         if obj is None and (text := self._texts.get(key)) is not None:
-            obj = read(bytes_of(text))
+            obj = obj_of(text)
             self._keep_decoded(key, obj)
         return obj
 
@@ -88,7 +88,7 @@ class Whole:
     def items(self) -> Iterator[tuple[Key, Obj]]:
         """Yield all objects with their keys."""
         for key, text in self._texts.items():
-            yield key, self._decoded.get(key) or read(bytes_of(text))
+            yield key, self._decoded.get(key) or obj_of(text)
 
     def _keep_decoded(self, key: Key, obj: Obj) -> None:
         if len(self._decoded) >= DECODED:
@@ -130,7 +130,7 @@ def _equal(one: object, other: object) -> bool:
 
 
 def _as_obj(found: Obj | Text) -> Obj:
-    return found if isinstance(found, dict) else read(bytes_of(cast(Text, found)))
+    return found if isinstance(found, dict) else obj_of(cast(Text, found))
 
 
 _unpack = msgspec.json.Decoder(dict[str, Any]).decode
@@ -212,6 +212,17 @@ def key_in(text: bytes) -> Key:
     """The key of an object."""
     metadata = _head_of(text).metadata
     return Key(intern(metadata.namespace), metadata.name)
+
+
+def obj_of(text: Text) -> Obj:
+    """An object without its managed fields; shared with what keeps it decoded, if that does."""
+    if isinstance(text, bytes):
+        return read(text)
+    decoded = text.decoded
+    if decoded is None:
+        return read(text.value)
+    metadata = {name: value for name, value in decoded["metadata"].items() if name != "managedFields"}
+    return {**decoded, "metadata": metadata}
 
 
 def read(text: bytes) -> Obj:

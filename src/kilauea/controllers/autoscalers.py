@@ -18,7 +18,7 @@ from kilauea.api.kinds import (
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
 )
-from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, Resource, View
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, Resource, View, no_keys
 from kilauea.api.quantity import amount
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.api.usage import container_usage, total_usage, usage_texts
@@ -28,7 +28,6 @@ from kilauea.controllers.objects import (
     is_going,
     labels_of,
     matcher,
-    no_keys,
     own_key,
     spec_of,
     status_of,

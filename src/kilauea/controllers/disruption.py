@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kilauea.api.kinds import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
-from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, View
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, View, no_keys
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.controllers.deployments.scaling import scaled, wanted_replicas
 from kilauea.controllers.objects import (
@@ -21,7 +21,6 @@ from kilauea.controllers.objects import (
     labels_of,
     matcher,
     name_of,
-    no_keys,
     spec_of,
     status_of,
     status_patch,

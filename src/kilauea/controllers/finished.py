@@ -6,19 +6,9 @@ The job of a flow stays until its flow has noted how it ended: it would be run o
 from __future__ import annotations
 
 from kilauea.api.kinds import JOB_FLOWS, VC_JOBS
-from kilauea.api.ports import Delete, Interest, Key, Obj, Outcome, View
+from kilauea.api.ports import Delete, Interest, Key, Obj, Outcome, View, no_keys
 from kilauea.api.times import SECOND, parse_time
-from kilauea.controllers.objects import (
-    NOTHING,
-    controller_of,
-    is_going,
-    name_of,
-    no_keys,
-    own_key,
-    spec_of,
-    status_of,
-    uid_of,
-)
+from kilauea.controllers.objects import NOTHING, controller_of, is_going, name_of, own_key, spec_of, status_of, uid_of
 
 OVER = frozenset({"Completed", "Failed", "Terminated"})
 """Phases that a job does not leave again; an aborted one may be resumed."""

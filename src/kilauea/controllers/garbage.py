@@ -31,8 +31,9 @@ from kilauea.api.ports import (
     Together,
     View,
     key_of,
+    no_keys,
 )
-from kilauea.controllers.objects import NOTHING, is_going, no_keys, stored_kinds, uid_of, without_finalizer
+from kilauea.controllers.objects import NOTHING, is_going, stored_kinds, uid_of, without_finalizer
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 FEW_OWNERS = 16

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from kilauea.api.kinds import DEFINITIONS, NAMESPACES, PODS
-from kilauea.api.ports import Empty, Interest, Key, Outcome, Patch, Remaining, Replace, View
+from kilauea.api.ports import Empty, Interest, Key, Outcome, Patch, Remaining, Replace, View, no_keys
 from kilauea.controllers.namespace_conditions import deletion_conditions
-from kilauea.controllers.objects import NOTHING, is_going, no_keys, own_key, spec_of, stored_kinds
+from kilauea.controllers.objects import NOTHING, is_going, own_key, spec_of, stored_kinds
 
 FINALIZER = "kubernetes"
 """Holds a namespace, in its `spec.finalizers`, until it is empty."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kilauea.api.kinds import NODES, NUMA_TOPOLOGIES
-from kilauea.api.ports import Delete, Interest, Key, Obj, Outcome, View
-from kilauea.controllers.objects import NOTHING, is_going, no_keys, own_key, uid_of
+from kilauea.api.ports import Delete, Interest, Key, Obj, Outcome, View, no_keys
+from kilauea.controllers.objects import NOTHING, is_going, own_key, uid_of
 
 
 def _ends(old: Obj | None, new: Obj | None) -> bool:

@@ -125,21 +125,22 @@ def own_key(obj: Obj) -> Iterable[Key]:
     return (key_of(obj),)
 
 
-def no_keys(obj: Obj) -> Iterable[Key]:
-    """An object that is only looked up."""
-    return ()
+class ItsController:
+    """`Interest.keys` of objects that concern the key of their controller, if that is of a kind.
 
+    Attributes:
+        kind: apiVersion and kind of the controller.
+    """
 
-def its_controller(resource: Resource) -> Callable[[Obj], Iterable[Key]]:
-    """An object concerns the key of its owner of a kind."""
+    def __init__(self, resource: Resource) -> None:
+        self.kind = (resource.api_version, resource.kind)
 
-    def keys(obj: Obj) -> Iterable[Key]:
+    def __call__(self, obj: Obj) -> Iterable[Key]:
+        """Return the key of the controller."""
         owner = controller_of(obj)
-        if owner is None or owner["kind"] != resource.kind or owner["apiVersion"] != resource.api_version:
+        if owner is None or (owner["apiVersion"], owner["kind"]) != self.kind:
             return ()
         return (Key(obj["metadata"]["namespace"], owner["name"]),)
-
-    return keys
 
 
 def orphans_of(obj: Obj) -> str:
@@ -155,7 +156,7 @@ DEBOUNCE_SECONDS = 0.2
 
 def dependents(resource: Resource, of: Resource, delay: float = DEBOUNCE_SECONDS) -> Interest:
     """A kind whose objects belong to those of another, which may adopt such as have no controller."""
-    return Interest(resource, its_controller(of), indexes={ORPHANS: orphans_of}, delay=delay)
+    return Interest(resource, ItsController(of), indexes={ORPHANS: orphans_of}, delay=delay)
 
 
 # --- selectors

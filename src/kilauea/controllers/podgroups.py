@@ -11,7 +11,20 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kilauea.api.kinds import DAEMON_SETS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
-from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, Resource, View, key_of
+from kilauea.api.ports import (
+    Create,
+    Delete,
+    Interest,
+    Key,
+    Obj,
+    Operation,
+    Outcome,
+    Patch,
+    Resource,
+    View,
+    key_of,
+    no_keys,
+)
 from kilauea.api.wellknown import (
     COOLDOWN_TIME,
     GROUP_NAME,
@@ -27,7 +40,6 @@ from kilauea.controllers.objects import (
     controller_of,
     is_going,
     labels_of,
-    no_keys,
     own_key,
     owner_reference,
     spec_of,

@@ -26,6 +26,7 @@ from kilauea.api.ports import (
     Reference,
     Replace,
     View,
+    no_keys,
 )
 from kilauea.controllers.hashes import LONGEST_BASE, suffixes
 from kilauea.controllers.objects import (
@@ -95,7 +96,7 @@ class ResourceClaimController:
     interests = (
         Interest(RESOURCE_CLAIMS, _claim_key),
         Interest(PODS, _keys_of_pod),
-        Interest(CLAIM_TEMPLATES, lambda template: ()),
+        Interest(CLAIM_TEMPLATES, no_keys),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

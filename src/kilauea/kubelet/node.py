@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kilauea.api.kinds import LEASES, NODES
-from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
+from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of, no_keys
 from kilauea.api.wellknown import HOSTNAME
 from kilauea.nodes.annotations import NODE_RUNTIME, PROCESS
 from kilauea.nodes.heartbeats import Heartbeat
@@ -53,7 +53,7 @@ class MachineNodes:
             Interest(
                 NODES, lambda node: (key_of(node),) if node["metadata"]["name"] in self._nodes else (), always=always
             ),
-            Interest(LEASES, lambda lease: ()),
+            Interest(LEASES, no_keys),
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

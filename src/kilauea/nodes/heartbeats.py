@@ -10,7 +10,7 @@ from typing import Any
 from zlib import crc32
 
 from kilauea.api.kinds import LEASES, NODES
-from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
+from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of, no_keys
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import SILENT, is_simulated, node_state
 from kilauea.nodes.devices import offered
@@ -23,8 +23,11 @@ LEASE_PERIODS = 4
 """Periods without renewal after which a Lease has run out."""
 RENEW_SECONDS = 10
 """Between two renewals of a Lease."""
-SLOT = SECOND // 10
-"""Nodes whose moments lie in the same one of these speak together, so that many need few commits."""
+SLOTS = 64
+"""Parts of the time between two renewals. Nodes in the same one speak together, so that many need few commits.
+
+Each commit and each turn of the loop costs as much as several heartbeats. 64 divides a second into whole microseconds.
+"""
 
 
 class Heartbeat:
@@ -36,10 +39,11 @@ class Heartbeat:
 
     def __init__(self, renew_seconds: int) -> None:
         self._renew = renew_seconds * SECOND
+        self._slot = self._renew // SLOTS
 
     def pause(self, name: str, now: int) -> float:
         """Return the seconds until the Lease of a node is due."""
-        turn = crc32(name.encode()) % (self._renew // SLOT) * SLOT
+        turn = crc32(name.encode()) % SLOTS * self._slot
         return (self._renew - (now - turn) % self._renew) / SECOND
 
     def lease(self, node: Obj, view: View, now: int) -> Operation | None:
@@ -58,7 +62,7 @@ class Heartbeat:
 
     def _turn(self, name: str, moment: int) -> int:
         """The period of a node that contains a moment."""
-        return turn_of(name, moment // SLOT, self._renew // SLOT)
+        return turn_of(name, moment // self._slot, SLOTS)
 
 
 class Heartbeats:
@@ -76,9 +80,7 @@ class Heartbeats:
         self._heartbeat = Heartbeat(renew_seconds)
         self.interests: Sequence[Interest] = (
             Interest(NODES, lambda node: (key_of(node),)),
-            Interest(
-                LEASES, lambda lease: ()
-            ),  # no other process renews them; a lost one is made with the next heartbeat
+            Interest(LEASES, no_keys),  # no other process renews them; a lost one is made with the next heartbeat
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kilauea.api.devices import ALLOCATING, SUCCESS
 from kilauea.api.kinds import NODES, PODS
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of, no_keys
 from kilauea.api.times import SECOND
 from kilauea.nodes import npus, systems
 from kilauea.nodes.annotations import (
@@ -63,7 +63,7 @@ class Pods:
         on_node = {NODE_NAME: lambda pod: str(pod["spec"].get("nodeName") or "")}
         self.interests: Sequence[Interest] = (
             Interest(PODS, _concerned, indexes=on_node),
-            Interest(NODES, lambda node: ()),
+            Interest(NODES, no_keys),
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilauea.api.kinds import NODES
-from kilauea.api.ports import Create, Interest, Key, Outcome, View
+from kilauea.api.ports import Create, Interest, Key, Outcome, View, no_keys
 from kilauea.nodes.machine import Machine, node_manifest
 from kilauea.nodes.node_conditions import conditions_to_write
 
@@ -31,7 +31,7 @@ class Registration:
     def __init__(self, count: int, machine: Machine) -> None:
         self._machine = machine
         always = tuple(Key("", node_name(number)) for number in range(count))
-        self.interests: Sequence[Interest] = (Interest(NODES, lambda node: (), always=always),)
+        self.interests: Sequence[Interest] = (Interest(NODES, no_keys, always=always),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Create a node that is not there."""

@@ -32,6 +32,7 @@ from kilauea.api.ports import (
 )
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
+from kilauea.controllers.objects import ItsController
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.manager.reconciling import SIDE_BY_SIDE, Driver
 from support.virtual_api import World, virtual_api
@@ -432,6 +433,38 @@ def test_the_keys_that_an_object_no_longer_concerns_are_asked_about_too() -> Non
             await world.calm.patch(MAPS, Key("default", "a"), {"data": {"group": "blue"}})
             await asyncio.sleep(1)
             assert [name for name, _ in controller.calls] == ["red", "red", "blue"]
+
+        world.run(test())
+
+
+def test_only_the_controller_of_an_object_hears_of_it_and_both_when_it_changes_hands() -> None:
+    def owned_by(kind: str, name: str) -> dict[str, Any]:
+        owner = {"apiVersion": "v1", "kind": kind, "name": name, "uid": name, "controller": True}
+        return {"metadata": {"ownerReferences": [owner]}}
+
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            by_secret, by_node = (
+                Calls(lambda key, view, now: Outcome(), Interest(MAPS, ItsController(kind)))
+                for kind in (SECRETS, NODES)
+            )
+            drive(world, by_secret, by_node)
+            await make(world, "a", "free")
+            heard: list[tuple[list[str], list[str]]] = []
+            for change in (
+                owned_by("Secret", "s"),
+                {"data": {"more": "of it"}},
+                owned_by("Node", "n"),
+                owned_by("Pod", "p"),
+                {"data": {"still": "more"}},
+            ):
+                await world.calm.patch(MAPS, Key("default", "a"), change)
+                await asyncio.sleep(1)
+                heard.append(([name for name, _ in by_secret.calls], [name for name, _ in by_node.calls]))
+                by_secret.calls.clear()
+                by_node.calls.clear()
+            assert heard == [(["s"], []), (["s"], []), (["s"], ["n"]), ([], ["n"]), ([], [])]
 
         world.run(test())
 

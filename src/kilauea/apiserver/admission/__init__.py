@@ -157,23 +157,32 @@ def forbidden(attributes: Attributes, why: str) -> ApiFault:
 
 
 async def write_admitted(
-    attributes: Attributes, key: str, expected: int, encode: Callable[[int], bytes] | None
+    attributes: Attributes,
+    key: str,
+    expected: int,
+    encode: Callable[[int], bytes] | None,
+    decoded: dict[str, Any] | None = None,
 ) -> Stored:
     """`Store.write` with what follows from it in admission."""
     effects = attributes.backend.admission.begin(attributes)
     if not effects:
-        return await attributes.backend.store.write(key, expected, encode)
+        return await attributes.backend.store.write(key, expected, encode, decoded)
     # A caller that goes away takes neither the write with it nor what follows from it.
-    writing = asyncio.ensure_future(_write(attributes.backend, effects, key, expected, encode))
+    writing = asyncio.ensure_future(_write(attributes.backend, effects, key, expected, encode, decoded))
     writing.add_done_callback(_retrieve)
     return await asyncio.shield(writing)
 
 
 async def _write(
-    backend: Backend, effects: Sequence[Effect], key: str, expected: int, encode: Callable[[int], bytes] | None
+    backend: Backend,
+    effects: Sequence[Effect],
+    key: str,
+    expected: int,
+    encode: Callable[[int], bytes] | None,
+    decoded: dict[str, Any] | None,
 ) -> Stored:
     try:
-        stored = await backend.store.write(key, expected, encode)
+        stored = await backend.store.write(key, expected, encode, decoded)
     except BaseException:
         _cancel(effects)
         raise

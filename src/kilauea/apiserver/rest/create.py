@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, write_admitted
 from kilauea.apiserver.negotiation import object_response
@@ -12,8 +14,10 @@ from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamica
 from kilauea.apiserver.rest.objects import (
     check_metadata,
     complete,
+    encode,
     encoder,
     fill_status,
+    in_stored_form,
     metadata_of,
     new_metadata,
     note_manager,
@@ -97,7 +101,8 @@ async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | Non
     if attributes.dry_run:
         return None if backend.store.get(key) else encoder(call, obj)(0)
     try:
-        stored = await write_admitted(attributes, key, 0, encoder(call, await stored_form(call, obj)))
+        form = in_stored_form(call, await stored_form(call, obj))
+        stored = await write_admitted(attributes, key, 0, partial(encode, form), form)
     except Conflict:
         return None
     return await served_value(call, stored.value)

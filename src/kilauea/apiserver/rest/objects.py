@@ -96,8 +96,18 @@ def encode(obj: Object, revision: int, *, deepens: bool = True) -> bytes:
 
 def encoder(call: Call, obj: Object) -> Callable[[int], bytes]:
     """Return a function that encodes an object for the store, once its revision is known."""
+    return partial(encode, in_stored_form(call, obj))
+
+
+def in_stored_form(call: Call, obj: Object) -> Object:
+    """An object of a built-in kind as it is stored, where that is in the form of another kind or version."""
     form = call.resource.other_form
-    return partial(encode, obj if form is None else form.stored(obj))
+    return obj if form is None else form.stored(obj)
+
+
+def unshared(obj: Object) -> Object:
+    """An object of which the metadata, the spec and the status are dicts of their own; all below is shared."""
+    return {key: dict(value) if value.__class__ is dict else value for key, value in obj.items()}
 
 
 def metadata_of(obj: Object) -> Object:

@@ -68,9 +68,16 @@ def _is_of_status(call: Call, document: Any) -> bool:
 
 def _with_status(call: Call, document: Object, old: Object) -> Object:
     """An object with a patch of its status on it, which shares the rest with the object as it was."""
-    nulls = b"null" in call.request.body
+    nulls, patch = b"null" in call.request.body, document["status"]
     obj = {**old, "metadata": {**old["metadata"], **document.get("metadata", {})}}
-    obj["status"] = merged(old.get("status") or {}, document["status"], nulls=nulls)
+    # What is below looks through the new status and changes it in place, so nothing of it may belong to the old one.
+    before = {
+        key: value
+        if value.__class__ not in (dict, list) or isinstance(patch.get(key), list)
+        else decode(_encode(value))
+        for key, value in (old.get("status") or {}).items()
+    }
+    obj["status"] = merged(before, patch, nulls=nulls)
     _strip_built_in(call, MERGE_PATCH, obj, ("status",))
     return obj
 

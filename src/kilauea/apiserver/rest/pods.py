@@ -7,7 +7,7 @@ from functools import partial
 from kilauea.apiserver.request import RequestInfo
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.call import Call
-from kilauea.apiserver.rest.objects import decode_but_managers, encode
+from kilauea.apiserver.rest.objects import decode_but_managers, encode, unshared
 from kilauea.apiserver.rest.update import TRIES, Change
 from kilauea.apiserver.storage import Conflict, Missing
 
@@ -32,20 +32,23 @@ async def change_pod(call: Call, change: Change) -> bytes:
     Args:
         call: names the pod.
         change: may be called several times; sets a resourceVersion that must be that of the pod, if there must be one,
-            and adds no levels to the pod.
+            and adds no levels to the pod. It changes nothing below the metadata, the spec and the status of the pod
+            that it is given, but puts new values there.
     """
     for _ in range(TRIES):
         current = call.backend.store.get(call.key)
         if current is None:
             raise call.not_found()
-        pod = change(decode_but_managers(current.value))
+        shared = current.decoded
+        pod = change(decode_but_managers(current.value) if shared is None else unshared(shared))
         if pod["metadata"].get("resourceVersion", "") != str(current.revision):
             raise call.conflict()
         if call.dry_run():
             return encode(pod, current.revision)
         try:
             value = partial(encode, pod, deepens=False)
-            stored = await call.backend.store.write(current.key, current.revision, value)
+            decoded = None if shared is None else pod  # else its managers are not decoded
+            stored = await call.backend.store.write(current.key, current.revision, value, decoded)
         except (Conflict, Missing):
             continue
         return stored.value

@@ -7,6 +7,7 @@ again on the new one, unless the caller named the revision that the change is fo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -24,7 +25,9 @@ from kilauea.apiserver.rest.objects import (
     check_metadata,
     complete,
     decode,
+    encode,
     encoder,
+    in_stored_form,
     kept_metadata,
     metadata_of,
     note_manager,
@@ -84,7 +87,7 @@ async def change_object(
         if current is None:
             raise call.not_found()
         served = await served_value(call, current.value)
-        old = decode(served)
+        old = (shares and _decoded(call, current)) or decode(served)
         obj = change(old if shares else decode(served))
         _settle(call, obj, old, current, whole)
         await _prepare(call, obj, old, track)
@@ -96,6 +99,11 @@ async def change_object(
     raise call.conflict()
 
 
+def _decoded(call: Call, current: Stored) -> Object | None:
+    """An object as the store keeps it decoded, if it does; it is shared, and must not be changed."""
+    return current.decoded if call.resource.is_served_as_stored else None
+
+
 async def write_change(call: Call, obj: Object, old: Object, current: Stored) -> bytes | None:
     """Write a finished change, or let the object go if it was held up only by what the change takes away.
 
@@ -105,10 +113,13 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
     if call.dry_run():
         return encoder(call, obj)(current.revision)
     goes = is_free_to_go(call, obj)
-    encode_stored = encoder(call, await stored_form(call, obj))
+    form = in_stored_form(call, await stored_form(call, obj))
     try:
-        attributes = call.attributes("DELETE", None, old) if goes else call.attributes("UPDATE", obj, old)
-        stored = await write_admitted(attributes, current.key, current.revision, None if goes else encode_stored)
+        if goes:
+            stored = await write_admitted(call.attributes("DELETE", None, old), current.key, current.revision, None)
+        else:
+            attributes = call.attributes("UPDATE", obj, old)
+            stored = await write_admitted(attributes, current.key, current.revision, partial(encode, form), form)
     except (Conflict, Missing):
         return None
     return encoder(call, obj)(stored.revision) if goes else await served_value(call, stored.value)

@@ -6,7 +6,7 @@ collection does not walk a hundred thousand of them.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -29,7 +29,8 @@ class Form(Protocol):
 class Stored(msgspec.Struct, gc=False):
     """An object at a revision: `revision` of its last write, `created` of the write that made it.
 
-    Its value never changes, but may be kept in a compressed form once it is old.
+    Its value never changes, but may be kept in a compressed form once it is old. While it is new, `decoded` is the
+    object that the value was made from, so that readers need not decode it. It must not be changed.
     """
 
     key: str
@@ -37,6 +38,7 @@ class Stored(msgspec.Struct, gc=False):
     revision: int
     created: int
     _form: Form | None = None
+    decoded: dict[str, Any] | None = None
 
     @property
     def value(self) -> bytes:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kilauea.apiserver.storage.errors import Conflict, Missing, StorageError, TooNew, WriteFailed
 from kilauea.apiserver.storage.history import CHECK_EVERY, History, Retention
@@ -60,7 +61,12 @@ class _Pending:
 
 
 class Store:
-    """All objects, by key, and their recent history. Made by `Store.open`."""
+    """All objects, by key, and their recent history. Made by `Store.open`.
+
+    Attributes:
+        most_decoded: objects that are kept decoded, too, of those that were written last. Where caches in the process
+            share them, that saves decoding each version two or three times; else it only takes memory.
+    """
 
     def __init__(self, objects: Objects, history: History) -> None:
         self._objects = objects
@@ -72,6 +78,8 @@ class Store:
         self._epoch = 0
         self._in_flight: deque[_Pending] = deque()
         self._ahead: dict[str, _Pending] = {}
+        self.most_decoded = 0
+        self._decoded: OrderedDict[str, Stored] = OrderedDict()
         self._unsent: list[Row] = []
         self._handed = 0  # rows that the writer has and has not committed yet
         self._closed = False
@@ -208,13 +216,21 @@ class Store:
         finally:
             self._listeners.remove(listener)
 
-    async def write(self, key: str, expected: int | None, encode: Callable[[int], bytes] | None) -> Stored:
+    async def write(
+        self,
+        key: str,
+        expected: int | None,
+        encode: Callable[[int], bytes] | None,
+        decoded: dict[str, Any] | None = None,
+    ) -> Stored:
         """Create, update or delete an object; returns it when it is durable.
 
         Args:
             key: of the object.
             expected: the revision that the caller saw; 0 if the object must not exist, None for whatever is there.
             encode: makes the value, given its revision; None deletes. Called once, before the wait for the disk.
+            decoded: what the value is once it is decoded, if the caller has that. Readers share it for a while, so it
+                must not be changed from then on.
 
         Returns:
             The object; after a deletion its last value, at the revision of the deletion.
@@ -232,7 +248,7 @@ class Store:
             await ahead.wait()  # refused because of a write that is not visible yet
         if self._closed:
             raise StorageError("the store is closed")
-        return await self._send(key, before, encode)
+        return await self._send(key, before, encode, decoded)
 
     async def close(self) -> None:
         """Finish the writes on their way, end all watchers and give the folder free; may be called more than once."""
@@ -251,11 +267,18 @@ class Store:
             return self._objects.get(key)
         return None if ahead.event.kind == "deleted" else ahead.event.now
 
-    def _send(self, key: str, before: Stored | None, encode: Callable[[int], bytes] | None) -> asyncio.Future[Stored]:
+    def _send(
+        self,
+        key: str,
+        before: Stored | None,
+        encode: Callable[[int], bytes] | None,
+        decoded: dict[str, Any] | None,
+    ) -> asyncio.Future[Stored]:
         """Give a write its revision and send it to the disk."""
         revision = self._assigned + 1
         value = None if encode is None else encode(revision)
         event = _event(key, revision, value, before)
+        self._keep_decoded(event.now, decoded)
         line = row(revision, key, event.now.created, 0 if before is None else before.revision, value)
         loop = asyncio.get_running_loop()
         pending = _Pending(event, loop.create_future())
@@ -269,6 +292,18 @@ class Store:
             loop.call_soon(self._hand_over)
         self._unsent.append(line)
         return pending.done
+
+    def _keep_decoded(self, stored: Stored, decoded: dict[str, Any] | None) -> None:
+        """Keep the newest version of an object decoded, in place of an earlier one."""
+        earlier = self._decoded.pop(stored.key, None)
+        if earlier is not None:
+            earlier.decoded = None
+        if decoded is None or not self.most_decoded:
+            return
+        while len(self._decoded) >= self.most_decoded:
+            self._decoded.popitem(last=False)[1].decoded = None
+        stored.decoded = decoded
+        self._decoded[stored.key] = stored
 
     def _hand_over(self) -> None:
         """Give the writer what has gathered; while it is busy, more gathers."""

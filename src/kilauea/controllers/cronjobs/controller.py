@@ -13,9 +13,9 @@ from kilauea.controllers.cronjobs.slots import job_name, slots
 from kilauea.controllers.jobs.ending import ended
 from kilauea.controllers.objects import (
     NOTHING,
+    ItsController,
     is_going,
     is_true,
-    its_controller,
     name_of,
     object_reference,
     own_key,
@@ -35,7 +35,7 @@ class CronJobController:
     """Makes jobs by schedules."""
 
     name = "cronjob-controller"
-    interests = (Interest(CRON_JOBS, own_key), Interest(JOBS, its_controller(CRON_JOBS)))
+    interests = (Interest(CRON_JOBS, own_key), Interest(JOBS, ItsController(CRON_JOBS)))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make a job if one is due, forget old ones, say which run."""

@@ -6,17 +6,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kilauea.api.kinds import JOB_FLOWS, JOB_TEMPLATES, VC_JOBS
-from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Outcome, Patch, Record, Single, Together, View, key_of
+from kilauea.api.ports import (
+    Create,
+    Delete,
+    Interest,
+    Key,
+    Obj,
+    Outcome,
+    Patch,
+    Record,
+    Single,
+    Together,
+    View,
+    key_of,
+    no_keys,
+)
 from kilauea.controllers.jobflows import BY_FLOW, BY_TEMPLATE
 from kilauea.controllers.jobflows.status import job_name, phases, vertices_of, wanted_status
 from kilauea.controllers.objects import (
     DEBOUNCE_SECONDS,
     NOTHING,
+    ItsController,
     is_going,
-    its_controller,
     merge_patch,
     name_of,
-    no_keys,
     own_key,
     owner_reference,
     retry_delay,
@@ -36,7 +49,7 @@ class JobFlowController:
     name = "jobflow-controller"
     interests = (
         Interest(JOB_FLOWS, own_key),
-        Interest(VC_JOBS, its_controller(JOB_FLOWS), delay=DEBOUNCE_SECONDS),
+        Interest(VC_JOBS, ItsController(JOB_FLOWS), delay=DEBOUNCE_SECONDS),
         Interest(JOB_TEMPLATES, no_keys),
     )
 

@@ -32,10 +32,10 @@ from kilauea.controllers.objects import (
     DEBOUNCE_SECONDS,
     NOTHING,
     ORPHANS,
+    ItsController,
     controller_of,
     is_going,
     is_true,
-    its_controller,
     orphans_of,
     own_key,
     spec_of,
@@ -62,9 +62,7 @@ class JobController:
     name = "job-controller"
     interests = (
         Interest(JOBS, own_key),
-        Interest(
-            PODS, its_controller(JOBS), indexes={ORPHANS: orphans_of, TRACKED: tracked_by}, delay=DEBOUNCE_SECONDS
-        ),
+        Interest(PODS, ItsController(JOBS), indexes={ORPHANS: orphans_of, TRACKED: tracked_by}, delay=DEBOUNCE_SECONDS),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

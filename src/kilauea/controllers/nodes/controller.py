@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kilauea.api.kinds import LEASES, NODES, PODS
-from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, View
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, View, no_keys
 from kilauea.api.times import SECOND
 from kilauea.controllers.nodes.eviction import lost, stay_left, taint_eviction, unready
 from kilauea.controllers.nodes.health import GRACE_SECONDS, last_heartbeat, last_renewal, readiness, taints, unknown
-from kilauea.controllers.objects import condition_of, is_going, name_of, no_keys, own_key, spec_of, uid_of
+from kilauea.controllers.objects import condition_of, is_going, name_of, own_key, spec_of, uid_of
 from kilauea.controllers.pods import is_finished
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -44,7 +44,7 @@ def _name_if_well(node: Obj) -> str:
 
 def _is_well(key: Key, view: View) -> bool:
     """Return True for a node that pods need not be looked at for; that it no longer is well is a change of the node."""
-    return bool(view.indexed(NODES, WELL, key.name))
+    return view.count_indexed(NODES, WELL, key.name) > 0
 
 
 SETTLED = "settled"

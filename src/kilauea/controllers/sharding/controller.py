@@ -9,9 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kilauea.api.kinds import CONFIG_MAPS, NODE_SHARDS, NODES, PODS
-from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
+from kilauea.api.ports import (
+    Create,
+    Delete,
+    Interest,
+    Key,
+    Obj,
+    Operation,
+    Outcome,
+    Patch,
+    Record,
+    View,
+    key_of,
+    no_keys,
+)
 from kilauea.api.times import SECOND
-from kilauea.controllers.objects import NOTHING, is_going, labels_of, name_of, no_keys, spec_of, status_of, uid_of
+from kilauea.controllers.objects import NOTHING, is_going, labels_of, name_of, spec_of, status_of, uid_of
 from kilauea.controllers.sharding.configuration import ShardingError, SharingPlan, of_config_map
 from kilauea.controllers.sharding.policies import candidates_of, shared_out
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from kilauea.api.kinds import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of, no_keys
 from kilauea.controllers.objects import (
     NOTHING,
     dependents,
     is_going,
     labels_of,
     name_of,
-    no_keys,
     own_key,
     owner_reference,
     spec_of,

@@ -12,8 +12,8 @@ from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.cronjobs.slots import Slots, job_name, slots
 from kilauea.controllers.objects import (
     NOTHING,
+    ItsController,
     is_going,
-    its_controller,
     name_of,
     own_key,
     owner_reference,
@@ -30,7 +30,7 @@ class VcCronJobController:
     """Makes Volcano's jobs by schedules."""
 
     name = "vccronjob-controller"
-    interests = (Interest(VC_CRON_JOBS, own_key), Interest(VC_JOBS, its_controller(VC_CRON_JOBS)))
+    interests = (Interest(VC_CRON_JOBS, own_key), Interest(VC_JOBS, ItsController(VC_CRON_JOBS)))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make a job if one is due, forget old ones, say which run."""

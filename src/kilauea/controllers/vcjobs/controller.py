@@ -24,13 +24,12 @@ from kilauea.api.kinds import (
     SERVICES,
     VC_JOBS,
 )
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of, no_keys
 from kilauea.controllers.objects import (
     DEBOUNCE_SECONDS,
+    ItsController,
     controller_of,
     is_going,
-    its_controller,
-    no_keys,
     own_key,
     status_of,
     uid_of,
@@ -44,7 +43,7 @@ from kilauea.controllers.vcjobs.syncing import Sync
 from kilauea.controllers.vcjobs.work import Work
 
 COMMANDED = "job"
-_its_job = its_controller(VC_JOBS)
+_its_job = ItsController(VC_JOBS)
 
 
 def commanded_job(command: Obj) -> str:

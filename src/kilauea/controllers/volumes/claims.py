@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
-from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Record, View, key_of
+from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Record, View, key_of, no_keys
 from kilauea.api.wellknown import BETA_STORAGE_CLASS, BIND_COMPLETED, NO_PROVISIONER, SELECTED_NODE
-from kilauea.controllers.objects import NOTHING, annotations_of, is_going, no_keys, own_key, spec_of
+from kilauea.controllers.objects import NOTHING, annotations_of, is_going, own_key, spec_of
 from kilauea.controllers.volumes.binding import announced, bound, lost, provisioned
 from kilauea.controllers.volumes.classes import default_class
 from kilauea.controllers.volumes.matching import best, class_of, is_bound, refers_to

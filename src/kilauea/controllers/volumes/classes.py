@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kilauea.api.kinds import STORAGE_CLASSES
-from kilauea.api.ports import Create, Interest, Key, Outcome, View
+from kilauea.api.ports import Create, Interest, Key, Outcome, View, no_keys
 from kilauea.api.wellknown import DEFAULT_STORAGE_CLASS
-from kilauea.controllers.objects import NOTHING, no_keys
+from kilauea.controllers.objects import NOTHING
 
 STANDARD = {
     "apiVersion": STORAGE_CLASSES.api_version,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kilauea.api.kinds import CLAIMS, PODS, STORAGE_CLASSES
-from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, View, key_of, no_keys
 from kilauea.api.wellknown import SELECTED_NODE
-from kilauea.controllers.objects import NOTHING, annotations_of, is_going, no_keys, spec_of
+from kilauea.controllers.objects import NOTHING, annotations_of, is_going, spec_of
 from kilauea.controllers.pods import is_active
 from kilauea.controllers.volumes.claims import claims_of
 from kilauea.controllers.volumes.matching import class_of, is_bound

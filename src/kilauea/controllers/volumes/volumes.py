@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kilauea.api.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, View, key_of
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, View, key_of, no_keys
 from kilauea.api.wellknown import SELECTED_NODE
-from kilauea.controllers.objects import (
-    NOTHING,
-    annotations_of,
-    is_going,
-    no_keys,
-    own_key,
-    spec_of,
-    status_patch,
-    uid_of,
-)
+from kilauea.controllers.objects import NOTHING, annotations_of, is_going, own_key, spec_of, status_patch, uid_of
 from kilauea.controllers.volumes.binding import PROVISIONED_BY, bound
 from kilauea.controllers.volumes.claims import OF_CLASS, class_index
 from kilauea.controllers.volumes.matching import class_of, is_bound, suits

@@ -72,10 +72,13 @@ EVENTS = 1500
 
 More than pods can start in a second, each of which is told of once: so none of these events is dropped.
 """
-RENEW_SECONDS = 20
-"""Seconds between two heartbeats of a node, which are most of the work of an idle cluster."""
-MANY_NODES, SELDOM_SECONDS = 2000, 30
-"""The seconds if there are so many nodes; still well below those after which a node counts as silent."""
+RENEW_SECONDS = 30
+"""Seconds between two heartbeats of a node, which are most of the work of an idle cluster.
+
+Well below those after which a node counts as silent: here, no network loses one.
+"""
+DECODED = 1000
+"""Objects that the server keeps decoded, as many as are written between the creation of a pod and its start."""
 HISTORY_FOLDER = "history"
 """Folder of the history, in that of the cluster."""
 HISTORY_GATHER_SECONDS = 1.0
@@ -315,8 +318,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
 
 
 def _nodes(up: Up, machine: MachinePods | None) -> list[Controller]:
-    seconds = RENEW_SECONDS if up.nodes < MANY_NODES else SELDOM_SECONDS
-    simulated = [Registration(up.nodes, up.machine), Heartbeats(up.machine, seconds), Pods(run_time=up.run_time)]
+    simulated = [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods(run_time=up.run_time)]
     return [*simulated, *(machine.controllers(RENEW_SECONDS) if machine is not None else ())]
 
 
@@ -352,7 +354,8 @@ def _scheduler(
 
 
 def _join(up: Up, backend: Backend, history: HistoryRecorder) -> None:
-    """Give the server the kinds and the admission of what runs beside it."""
+    """Give the server the kinds and the admission of what runs beside it, with which it shares objects."""
+    backend.store.most_decoded = DECODED
     for each in (*METRICS, *HISTORY):
         backend.registry.add(each)
     backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")

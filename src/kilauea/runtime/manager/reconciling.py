@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
+from typing import Any
 
 from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import (
@@ -38,9 +39,12 @@ from kilauea.api.ports import (
     Resource,
     Single,
     Together,
+    no_keys,
 )
 from kilauea.client.backoff import pause
+from kilauea.client.indexer import Indexer, Listener
 from kilauea.client.view import Cache
+from kilauea.controllers.objects import ItsController, controller_of
 from kilauea.runtime.manager.expectations import Expectations
 from kilauea.runtime.manager.operations import NotYet, Trace, carry_out, told, written
 from kilauea.runtime.manager.timers import Timers
@@ -66,6 +70,27 @@ log = logging.getLogger(__name__)
 
 class CreationRefused(ApiError):
     """The server refuses to create an object."""
+
+
+class ByController:
+    """Tells listeners of changes of objects whose controller is of their kind, which are few of many a kind's objects.
+
+    An object that changes hands is told to both sides.
+    """
+
+    def __init__(self) -> None:
+        self._listeners: dict[tuple[Any, Any], list[Listener]] = {}
+
+    def add(self, kind: tuple[str, str], listener: Listener) -> None:
+        """Tell a listener of objects whose controller has this apiVersion and kind."""
+        self._listeners.setdefault(kind, []).append(listener)
+
+    def __call__(self, old: Obj | None, new: Obj | None) -> None:
+        """Tell of a change."""
+        owners = [owner for obj in (old, new) if obj is not None and (owner := controller_of(obj)) is not None]
+        for kind in {(owner.get("apiVersion"), owner.get("kind")): None for owner in owners} if owners else ():
+            for listener in self._listeners.get(kind, ()):
+                listener(old, new)
 
 
 class ControllerWorker:
@@ -127,6 +152,7 @@ class Driver:
         self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment[0].queue.add(moment[1]))
         self._workers = [ControllerWorker(controller) for controller in controllers]
         self._expectations = Expectations(cache)
+        self._by_controller: dict[Resource, ByController] = {}
         self._followed: dict[Resource, list[tuple[ControllerWorker, Interest]]] = {}
         """Interests in every kind that are followed, by kind."""
         for worker in self._workers:
@@ -159,12 +185,23 @@ class Driver:
         indexer = self._cache.declare(
             resource, interest.labels, interest.indexes, fields=interest.fields, signs=interest.signs
         )
-        changed = self._listener(worker, replace(interest, resource=resource))
-        indexer.listeners.append(changed)
+        if interest.keys is not no_keys:
+            self._tell(indexer, interest, self._listener(worker, replace(interest, resource=resource)))
+        self._expectations.follow(indexer)
+
+    def _tell(self, indexer: Indexer, interest: Interest, changed: Listener) -> None:
+        """Tell a listener of the changes of a kind that concern it."""
+        if isinstance(interest.keys, ItsController):
+            by_controller = self._by_controller.get(indexer.resource)
+            if by_controller is None:
+                by_controller = self._by_controller[indexer.resource] = ByController()
+                indexer.listeners.append(by_controller)
+            by_controller.add(interest.keys.kind, changed)
+        else:
+            indexer.listeners.append(changed)
         # Another controller may have had the kind listed already; those objects have not changed for this one yet.
         for obj in indexer.all():
             changed(None, obj)
-        self._expectations.follow(indexer)
 
     def _follow_unless_events(self, worker: ControllerWorker, interest: Interest, resource: Resource) -> None:
         """Skip events: they own nothing and are owned by nothing, and there are many."""

@@ -12,10 +12,9 @@ from kilauea.apiserver.fields import check_annotations, check_labels, forbidden_
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, count_generation, keep, spec_of
 from kilauea.apiserver.strategies.pod_parts import check_ephemeral, check_resize, keep_all_but
-from kilauea.apiserver.strategies.pod_spec import check_pod_spec
+from kilauea.apiserver.strategies.pod_spec import DEFAULT_GRACE, check_pod_spec
 from kilauea.apiserver.strategies.pod_warnings import pod_warnings
 
-DEFAULT_GRACE = 30
 _ENDED = ("Succeeded", "Failed")
 _FREE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
 _IMMUTABLE = (
@@ -182,7 +181,12 @@ def check_template(
     metadata = template.get("metadata") or {}
     found = check_labels(f"{path}.labels", metadata.get("labels") or {})
     found += check_annotations(f"{path}.annotations", metadata.get("annotations") or {})
-    return found + check_pod_spec(f"{path}.spec", spec_of(template), restart=restart, claims=claims)
+    spec = spec_of(template)
+    found += check_pod_spec(f"{path}.spec", spec, restart=restart, claims=claims, in_pod=False)
+    if spec.get("ephemeralContainers"):
+        message = "ephemeral containers not allowed in pod template"
+        found.append(forbidden_field(f"{path}.spec.ephemeralContainers", message))
+    return found
 
 
 def _mend_grace(pod: Object) -> None:

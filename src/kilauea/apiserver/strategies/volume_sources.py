@@ -44,6 +44,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 _HOST_PATHS = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _INITIATOR = re.compile(r"iqn\.\d{4}-\d{2}\.([^: .]+\.?)+[^.: ]*(:.*)?|eui\.[0-9A-Fa-f]{16}|naa\.[0-9A-Fa-f]{16,32}")
+_LONGEST_TENANT = 64
 _SECRETS = ("controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef")
 _DISK_ADDRESS = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 
@@ -82,13 +83,20 @@ def _network_path(source: Object, path: str) -> Iterator[Cause]:
 
 def _shared_disk(source: Object, path: str) -> Iterator[Cause]:
     name, initiator = source.get("iqn"), source.get("initiatorName")
-    if name and not _INITIATOR.fullmatch(name):
-        yield invalid_value(f"{path}.iqn", name, "must be valid format")
+    if name:
+        yield from _check_initiator(f"{path}.iqn", name)
     yield from check_range(f"{path}.lun", source.get("lun"), 0, 255)
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
         yield required(f"{path}.secretRef")
-    if initiator is not None and not _INITIATOR.fullmatch(initiator):
-        yield invalid_value(f"{path}.initiatorname", initiator, "must be valid format")
+    if initiator is not None:
+        yield from _check_initiator(f"{path}.initiatorname", initiator)
+
+
+def _check_initiator(path: str, name: str) -> Iterator[Cause]:
+    if not name.startswith(("iqn", "eui", "naa")):
+        yield invalid_value(path, name, "must be valid format starting with iqn, eui, or naa")
+    elif not _INITIATOR.fullmatch(name):
+        yield invalid_value(path, name, "must be valid format")
 
 
 def _endpoints_namespace(source: Object, path: str) -> Iterator[Cause]:
@@ -138,9 +146,14 @@ def _cloud_disk(source: Object, path: str) -> Iterator[Cause]:
 
 
 def _registry(source: Object, path: str) -> Iterator[Cause]:
-    registry = source.get("registry") or ""
+    registry, message = source.get("registry") or "", "must be a host:port pair or multiple pairs separated by commas"
     if not registry:
-        yield required(f"{path}.registry", "must be a host:port pair or multiple pairs separated by commas")
+        yield required(f"{path}.registry", message)
+    elif len(source.get("tenant") or "") > _LONGEST_TENANT:
+        message = f"must be a UUID and may not exceed a length of {_LONGEST_TENANT} characters"
+        yield required(f"{path}.tenant", message)
+    elif any(":" not in each for each in registry.split(",")):
+        yield required(f"{path}.registry", message)
     if not source.get("volume"):
         yield required(f"{path}.volume")
 

@@ -28,10 +28,25 @@ def pull_policy(image: str) -> str:
 
 def _container(obj: Object) -> None:
     obj.setdefault("imagePullPolicy", pull_policy(obj.get("image", "")))
+    if "lifecycle" in obj:
+        _drop_stop_signal(obj)
+
+
+def _drop_stop_signal(container: Object) -> None:
+    """The real server knows stop signals only with a feature gate that is off by default."""
+    lifecycle = container["lifecycle"]
+    if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
+        del container["lifecycle"]
 
 
 def _image_volume(obj: Object) -> None:
     obj.setdefault("pullPolicy", pull_policy(obj.get("reference", "")))
+
+
+def _projection(obj: Object) -> None:
+    """Drop what the real server knows only with feature gates that are off by default."""
+    obj.pop("clusterTrustBundle", None)
+    obj.pop("podCertificate", None)
 
 
 def _volume(obj: Object) -> None:
@@ -195,6 +210,7 @@ CODED_RULES: Mapping[str, Rule] = {
     "io.k8s.api.core.v1.ServicePort": _service_port,
     "io.k8s.api.core.v1.ServiceSpec": _service_spec,
     "io.k8s.api.core.v1.Volume": _volume,
+    "io.k8s.api.core.v1.VolumeProjection": _projection,
     "io.k8s.api.networking.v1.NetworkPolicySpec": _network_policy_spec,
     "io.k8s.api.rbac.v1.Subject": _subject,
     "io.k8s.api.resource.v1.DeviceSubRequest": _device_request,

@@ -33,7 +33,8 @@ _MESSAGES = ("File", "FallbackToLogsOnError")
 _HANDLED = frozenset((*PROBES, "lifecycle"))
 _NOT_BEFORE = "may not be set for init containers without restartPolicy=Always"
 _NOT_EPHEMERAL = (
-    "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources", "resizePolicy",
+    "ports", "resources", "resizePolicy", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle",
+    "restartPolicy",
 )  # fmt: skip
 _ALWAYS_THERE = frozenset(("resources",))
 
@@ -140,11 +141,8 @@ def _check_container(path: str, container: Object, pod: Surroundings) -> list[Ca
         causes.append(required(f"{path}.name"))
     else:
         causes += check_name(f"{path}.name", name, label_problems(name))
-    image = container.get("image", "")
-    if not image:
+    if not container.get("image"):
         causes.append(required(f"{path}.image"))
-    elif image != image.strip():
-        causes.append(invalid_value(f"{path}.image", image, "must not have leading or trailing whitespace"))
     if container.get("terminationMessagePolicy", "File") not in _MESSAGES:
         where = f"{path}.terminationMessagePolicy"
         causes.append(not_supported(where, container["terminationMessagePolicy"], _MESSAGES))
@@ -207,6 +205,15 @@ def _check_host_ports(path: str, containers: list[Object]) -> list[Cause]:
                 causes.append(duplicate(f"{path}[{number}].ports[{place}].hostPort", told))
             seen.add(told)
     return causes
+
+
+def check_images(path: str, containers: list[Object]) -> list[Cause]:
+    """Names of images without white space around them, which only pods must have, not templates."""
+    return [
+        invalid_value(f"{path}[{number}].image", container["image"], "must not have leading or trailing whitespace")
+        for number, container in enumerate(containers)
+        if container.get("image") and container["image"] != container["image"].strip()
+    ]
 
 
 def check_ports_of_host(path: str, containers: list[Object]) -> Iterator[Cause]:

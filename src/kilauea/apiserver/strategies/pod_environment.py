@@ -9,7 +9,7 @@ from kilauea.api.names import data_key_problems, qualified_name_problems, subdom
 from kilauea.apiserver.fields import check_name, invalid_value, missing_reference, not_supported, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object
-from kilauea.apiserver.strategies.local_paths import check_unreserved
+from kilauea.apiserver.strategies.local_paths import check_no_way_up
 from kilauea.apiserver.strategies.quantities import amount
 
 _VARIABLE = re.compile(r"[ -<>-~]+")
@@ -36,11 +36,12 @@ _RESOURCES = (
 _HUGE = ("requests.hugepages-", "limits.hugepages-")
 _SIZES = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
 _DIVISORS = {
-    "cpu": ("1m, 1", "cpu"),
+    "cpu": ("1m and 1", "cpu"),
     "memory": (_SIZES, "memory"),
     "ephemeral-storage": (_SIZES, "local ephemeral storage"),
     "hugepages": (_SIZES, "hugepages"),
 }
+_UNITS = {"1m and 1": ("1m", "1"), _SIZES: tuple(_SIZES.split(", "))}
 """By resource: the units in which a variable can show it, and its name in the refusal."""
 _SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 _TOO_MANY = "may not have more than one field specified at a time"
@@ -108,7 +109,7 @@ def _key_of_file(path: str, source: Object) -> Iterator[Cause]:
     if not place:
         yield required(f"{path}.path")
     else:
-        yield from check_unreserved(f"{path}.path", place)
+        yield from check_no_way_up(f"{path}.path", place)
 
 
 _VALUES: Mapping[str, Callable[[str, Object], Iterator[Cause]]] = {
@@ -161,7 +162,7 @@ def check_shown_resource(path: str, source: Object, *, in_volume: bool) -> Itera
     kind = resource.partition(".")[2]
     rule = _DIVISORS.get("hugepages" if resource.startswith(_HUGE) else kind)
     text = str(source.get("divisor") or "0")
-    if rule is not None and amount(text) and text not in rule[0].split(", "):
+    if rule is not None and amount(text) and text not in _UNITS[rule[0]]:
         message = f"only divisor's values {rule[0]} are supported with the {rule[1]} resource"
         yield invalid_value(f"{path}.divisor", resource, message)
 

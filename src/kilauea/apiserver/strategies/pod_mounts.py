@@ -45,9 +45,9 @@ def check_mounts(path: str, container: Object, volumes: Mapping[str, str]) -> li
 
 
 def _used(parts: list[Object], place: str) -> tuple[str, set[str], set[str]]:
-    """What the other list uses: its name, the names of volumes, and paths."""
-    names, places = ({each.get(field, "") for each in parts} for field in ("name", place))
-    return "volumeDevices" if place == "devicePath" else "volumeMounts", names, places
+    """What the other list uses: its name, the names of volumes, and of each the last path, as the real server does."""
+    paths = {each.get("name", ""): each.get(place, "") for each in parts}
+    return "volumeDevices" if place == "devicePath" else "volumeMounts", set(paths), set(paths.values())
 
 
 def _check_overlap(

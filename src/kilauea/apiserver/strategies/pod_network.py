@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
 from kilauea.api.names import label_problems, subdomain_problems
 from kilauea.apiserver.fields import check_name, forbidden_field, invalid_value, required
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.addresses import ADDRESS_FORM
+from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, is_address
 from kilauea.apiserver.strategies.base import Object
 
 _MOST_SERVERS, _MOST_SEARCHES, _LONGEST_SEARCHES = 3, 32, 2048
@@ -58,9 +57,7 @@ def _search_problems(name: str) -> Iterator[str]:
 
 
 def _check_address(path: str, text: str) -> Iterator[Cause]:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
+    if not is_address(text):
         yield invalid_value(path, text, ADDRESS_FORM)
 
 

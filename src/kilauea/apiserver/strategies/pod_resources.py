@@ -16,7 +16,7 @@ from kilauea.apiserver.fields import (
     not_supported,
     required,
 )
-from kilauea.apiserver.schema.scalars import QUANTITY_WORDS, quantity
+from kilauea.apiserver.schema.scalars import quantity
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
@@ -115,9 +115,7 @@ def _check_number(path: str, name: str, text: str) -> Iterator[Cause]:
 def _check_pages(path: str, name: str, text: str) -> Iterator[Cause]:
     """Huge pages are requested as whole pages."""
     page, number = amount(name.removeprefix(_HUGE)), amount(text)
-    if page is None:
-        yield invalid_value(path, text, QUANTITY_WORDS)
-    elif number is not None and (number <= 0 or number % page):
+    if page is None or number is None or number <= 0 or number % page:
         yield invalid_value(path, text, f"{text} is not positive integer multiple of {name}")
 
 
@@ -225,6 +223,8 @@ def check_amounts_of_pod(path: str, spec: Object) -> Iterator[Cause]:
             if side == "requests":
                 yield from _check_limit(path, name, text, limits.get(name))
     yield from _check_huge(path, requests, limits)
+    if resources.get("claims"):
+        yield forbidden_field(f"{path}.claims", "claims may not be set for Resources at pod-level")
     for name, text in requests.items():
         needed, most = _needed(spec, name), amount(text)
         if needed is not None and most is not None and most < needed:

@@ -45,13 +45,13 @@ def check_pod_security(path: str, spec: Object) -> Iterator[Cause]:
         yield from check_windows_options(f"{where}.windowsOptions", context["windowsOptions"])
     yield from _check_apparmor(f"{where}.appArmorProfile", context.get("appArmorProfile"))
     yield from _check_word(f"{where}.supplementalGroupsPolicy", context, ("Merge", "Strict"))
-    yield from _check_word(f"{where}.seLinuxChangePolicy", context, ("Recursive",), ("MountOption",))
+    yield from _check_word(f"{where}.seLinuxChangePolicy", context, ("Recursive",))
 
 
-def _check_word(path: str, context: Object, allowed: tuple[str, ...], more: tuple[str, ...] = ()) -> Iterator[Cause]:
-    """A word that must be one of those allowed; a refusal does not name `more`."""
+def _check_word(path: str, context: Object, allowed: tuple[str, ...]) -> Iterator[Cause]:
+    """A word that must be one of those allowed."""
     word = context.get(path.rpartition(".")[2])
-    if word is not None and word not in (*allowed, *more):
+    if word is not None and word not in allowed:
         yield not_supported(path, word, allowed)
 
 

@@ -22,6 +22,7 @@ from kilauea.apiserver.strategies.pod_containers import (
     Surroundings,
     check_containers,
     check_ephemeral_containers,
+    check_images,
     check_init_containers,
     check_ports_of_host,
 )
@@ -43,6 +44,7 @@ DEFAULT_GRACE = 30
 """Seconds that a pod has to end unless it says something else."""
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION = ("Never", "PreemptLowerPriority")
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _NAMED = frozenset(("hostname", "subdomain"))
 
 
@@ -89,7 +91,13 @@ def check_pod_spec(
         causes += check_pod_security(path, spec)
     if dns == "None" and spec.get("dnsConfig") is None:
         causes += check_dns(f"{path}.dnsConfig", None, dns)
-    return causes + _check_rest(path, spec)
+    causes += _check_rest(path, spec)
+    return causes + check_all_images(path, spec) if in_pod else causes
+
+
+def check_all_images(path: str, spec: Object) -> list[Cause]:
+    """The names of the images of all containers."""
+    return [cause for part in _CONTAINERS if spec.get(part) for cause in check_images(f"{path}.{part}", spec[part])]
 
 
 def _check_all_containers(path: str, spec: Object, volumes: Mapping[str, str]) -> list[Cause]:
@@ -191,10 +199,10 @@ def _preemption(path: str, policy: str, spec: Object) -> list[Cause]:
 
 def _overhead(path: str, amounts: Mapping[str, str], spec: Object) -> Iterator[Cause]:
     for name, text in amounts.items():
-        yield from check_container_resource(f"{path}[{name}]", name)
+        yield from check_container_resource(f"{path}.limits[{name}]", name)
         number = amount(text)
         if number is not None and number < 0:
-            yield invalid_value(f"{path}[{name}]", text, NEGATIVE)
+            yield invalid_value(f"{path}.limits[{name}]", text, NEGATIVE)
 
 
 def _system(path: str, system: Object, spec: Object) -> Iterator[Cause]:

@@ -21,7 +21,7 @@ from kilauea.apiserver.strategies.local_paths import check_descending, check_mod
 from kilauea.apiserver.strategies.pod_containers import PULL_POLICIES
 from kilauea.apiserver.strategies.pod_environment import SHOWN_BY_VOLUMES, check_field, check_shown_resource
 from kilauea.apiserver.strategies.quantities import amount
-from kilauea.apiserver.strategies.volume_sources import check_source, driver_problems
+from kilauea.apiserver.strategies.volume_sources import check_shared_disk, check_source, driver_problems
 from kilauea.apiserver.strategies.volumes import check_claim
 
 _SHORTEST_TOKEN, _LONGEST_TOKEN = 10 * 60, 2**32
@@ -89,6 +89,13 @@ def _repository(path: str, source: Object) -> Iterator[Cause]:
 def _as_of_volumes(path: str, source: Object) -> Iterator[Cause]:
     """Kinds that have the same fields in persistent volumes."""
     yield from check_source(path.rpartition(".")[2], source, path)
+
+
+def _shared_disk(path: str, source: Object) -> Iterator[Cause]:
+    for field in ("targetPortal", "iqn"):
+        if not source.get(field):
+            yield required(f"{path}.{field}")
+    yield from check_shared_disk(source, path, in_pod=True)
 
 
 def _with_secret(path: str, source: Object) -> Iterator[Cause]:
@@ -282,7 +289,7 @@ _KINDS: Mapping[str, Callable[[str, Object], Iterator[Cause]] | None] = {
     "awsElasticBlockStore": _as_of_volumes,
     "secret": _files("secretName"),
     "nfs": _as_of_volumes,
-    "iscsi": _as_of_volumes,
+    "iscsi": _shared_disk,
     "glusterfs": _as_of_volumes,
     "flocker": _flocker,
     "persistentVolumeClaim": _claim,

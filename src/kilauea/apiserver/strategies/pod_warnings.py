@@ -109,6 +109,8 @@ def _volumes(path: str, volumes: Any) -> Iterator[str]:
     for number, volume in enumerate(volumes):
         if not _OLD_VOLUME_NAMES.isdisjoint(volume):
             yield from volume_source_warnings(f"{path}[{number}]", volume)
+        if "projected" in volume and not any(volume["projected"].get("sources") or ()):
+            yield f'volume "{volume.get("name", "")}" (Projected) has no sources provided'
         if volume.get("ephemeral"):
             claim = (volume["ephemeral"].get("volumeClaimTemplate") or {}).get("spec") or {}
             where = f"{path}[{number}].ephemeral.volumeClaimTemplate.spec.resources"

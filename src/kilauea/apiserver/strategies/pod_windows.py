@@ -38,7 +38,7 @@ def check_system(path: str, spec: Object) -> Iterator[Cause]:
     """The operating system that a pod names, and fields that only the other one knows."""
     name = spec["os"].get("name", "")
     if not name:
-        yield required(f"{path}.os.name", "cannot be empty")
+        yield required(f"{path}.os.name")
     elif name not in _SYSTEMS:
         yield not_supported(f"{path}.os", name, _SYSTEMS)
     elif name == "windows":
@@ -105,7 +105,7 @@ def _user_problems(text: str) -> Iterator[str]:
     if len(domain) >= _LONGEST_DOMAIN:
         yield f"'s Domain length must be under {_LONGEST_DOMAIN} characters"
     if backslash and not (_NETBIOS.fullmatch(domain) or _DOMAIN.fullmatch(domain)):
-        yield "'s Domain doesn't match the NetBIOS nor the DNS format"
+        yield "'s Domain doesn't match the NetBios nor the DNS format"
     if not user:
         yield "'s User cannot be empty"
     elif len(user) > _LONGEST_USER:

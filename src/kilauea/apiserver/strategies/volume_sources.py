@@ -81,19 +81,20 @@ def _network_path(source: Object, path: str) -> Iterator[Cause]:
         yield invalid_value(f"{path}.path", source.get("path", ""), "must be an absolute path")
 
 
-def _shared_disk(source: Object, path: str) -> Iterator[Cause]:
+def check_shared_disk(source: Object, path: str, *, in_pod: bool = False) -> Iterator[Cause]:
+    """The errors in a disk behind iSCSI, fields that are missing apart; of a pod's, some are told otherwise."""
     name, initiator = source.get("iqn"), source.get("initiatorName")
     if name:
-        yield from _check_initiator(f"{path}.iqn", name)
+        yield from _check_initiator(f"{path}.iqn", name, in_pod)
     yield from check_range(f"{path}.lun", source.get("lun"), 0, 255)
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
         yield required(f"{path}.secretRef")
     if initiator is not None:
-        yield from _check_initiator(f"{path}.initiatorname", initiator)
+        yield from _check_initiator(f"{path}.initiatorname", initiator, in_pod)
 
 
-def _check_initiator(path: str, name: str) -> Iterator[Cause]:
-    if not name.startswith(("iqn", "eui", "naa")):
+def _check_initiator(path: str, name: str, in_pod: bool) -> Iterator[Cause]:
+    if in_pod and not name.startswith(("iqn", "eui", "naa")):
         yield invalid_value(path, name, "must be valid format starting with iqn, eui, or naa")
     elif not _INITIATOR.fullmatch(name):
         yield invalid_value(path, name, "must be valid format")
@@ -184,7 +185,7 @@ _MORE: Mapping[str, Callable[[Object, str], Iterator[Cause]]] = {
     "glusterfs": _endpoints_namespace,
     "nfs": _network_path,
     "quobyte": _registry,
-    "iscsi": _shared_disk,
+    "iscsi": check_shared_disk,
     "cinder": _named_secret,
     "fc": _channels,
     "azureFile": _share,

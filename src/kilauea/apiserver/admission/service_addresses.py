@@ -98,6 +98,8 @@ def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[
     had = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in old}
     for number, port in enumerate(spec.get("ports") or []):
         wanted = port.get("nodePort") or had.get((port.get("port"), port.get("protocol")))
+        if not wanted and spec.get("allocateLoadBalancerNodePorts") is False:
+            continue
         if wanted and wanted in taken:
             cause = invalid_value(f"spec.ports[{number}].nodePort", wanted, "provided port is already allocated")
             raise status.invalid("Service", "", attributes.name, [cause])

@@ -88,8 +88,11 @@ async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | Non
     fill_status(call, obj)
     metadata = obj["metadata"]
     name = metadata.get("name", "")
-    causes = check_metadata(call, obj)
-    causes += resource.strategy.validate(obj)
+    if resource.strategy.checks_metadata_last:
+        causes = resource.strategy.validate(obj) or check_metadata(call, obj)
+    else:
+        causes = check_metadata(call, obj)
+        causes += resource.strategy.validate(obj)
     refuse(call, name, causes)
     call.warnings += resource.strategy.warnings(obj)
     await validate_dynamically(call, attributes)

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kilauea.api.names import data_key_problems, label_problems, label_value_problems, qualified_name_problems
+from kilauea.api.names import (
+    data_key_problems,
+    label_problems,
+    label_value_problems,
+    path_segment_problems,
+    qualified_name_problems,
+)
 from kilauea.apiserver.fields import (
     check_name,
     check_required_name,
@@ -267,6 +273,8 @@ class Events(Plain):
     """Events may be created by an update, and are never checked against the object that they are about for long."""
 
     create_on_update = True
+    name_problems = staticmethod(path_segment_problems)
+    checks_metadata_last = True
     selectable: tuple[str, ...] = (
         "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
         "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",

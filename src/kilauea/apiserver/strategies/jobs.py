@@ -19,9 +19,16 @@ from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.ingresses import check_controller
 from kilauea.apiserver.strategies.job_policies import check_failure_policy, check_success_policy
 from kilauea.apiserver.strategies.pod_spec import RESTART_POLICIES
-from kilauea.apiserver.strategies.pod_warnings import template_warnings
+from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.pods import check_template
-from kilauea.apiserver.strategies.workloads import IMMUTABLE, MISMATCH, check_fixed, is_selected, labels_of
+from kilauea.apiserver.strategies.workloads import (
+    IMMUTABLE,
+    MISMATCH,
+    check_fixed,
+    is_selected,
+    labels_of,
+    told_selector,
+)
 
 UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 _OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
@@ -80,7 +87,7 @@ class Jobs(Strategy):
         return causes + check_fixed(obj, old, fixed)
 
     def warnings(self, obj: Object) -> list[str]:
-        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
+        return name_warnings(obj) + template_warnings("spec.template.", spec_of(obj).get("template") or {})
 
 
 def _check_completions(spec: Object, before: Object) -> Iterator[Cause]:
@@ -129,7 +136,11 @@ class CronJobs(Strategy):
         spec = spec_of(obj)
         causes = check_word("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"))
         job, path = spec_of(spec.get("jobTemplate") or {}), "spec.jobTemplate.spec"
-        causes += check_job(path, job)
+        selector = job.get("selector")
+        causes += check_job(path, {**job, "selector": None})
+        if selector is not None:
+            message = "`selector` will be auto-generated"
+            causes.append(invalid_value(f"{path}.selector", told_selector(selector), message))
         if job.get("manualSelector"):
             causes.append(not_supported(f"{path}.manualSelector", True, ("nil", "false")))
         for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
@@ -138,7 +149,7 @@ class CronJobs(Strategy):
 
     def warnings(self, obj: Object) -> list[str]:
         job = spec_of(spec_of(obj).get("jobTemplate") or {})
-        return template_warnings("spec.jobTemplate.spec.template.", job.get("template") or {})
+        return name_warnings(obj) + template_warnings("spec.jobTemplate.spec.template.", job.get("template") or {})
 
 
 def _check_schedule(spec: Object) -> list[Cause]:
@@ -226,15 +237,15 @@ def _check_restarts(path: str, spec: Object) -> Iterator[Cause]:
 def _check_indexes(path: str, spec: Object) -> Iterator[Cause]:
     """Fields that need indexes, and limits of jobs that have them."""
     mode, failed, limit = spec.get("completionMode"), spec.get("maxFailedIndexes"), spec.get("backoffLimitPerIndex")
-    if mode == "NonIndexed":
+    if mode != "Indexed":
         for field, value in (("backoffLimitPerIndex", limit), ("maxFailedIndexes", failed)):
             if value is not None:
                 yield invalid_value(f"{path}.{field}", value, "requires indexed completion mode")
+    if failed is not None and limit is None:
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if mode != "Indexed":
         return
     completions, parallelism = spec.get("completions"), spec.get("parallelism")
-    if failed is not None and limit is None:
-        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if completions is None:
         yield required(f"{path}.completions", "when completion mode is Indexed")
     if parallelism is not None and parallelism > MOST_INDEXES:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kilauea.api.names import label_problems
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.status import Cause
@@ -13,6 +16,9 @@ from kilauea.apiserver.strategies.service_parts import (
     checks_health,
     is_reached_from_outside,
 )
+
+_NOT_HEADLESS: Mapping[str, Any] = {"loadBalancerIP": "", "externalIPs": [], "sessionAffinity": "None"}
+"""Fields without effect in a service without an address, and their usual values."""
 
 
 class Services(Strategy):
@@ -52,6 +58,12 @@ class Services(Strategy):
             found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
         if spec.get("externalName") and spec.get("type") != "ExternalName":
             found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        if spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP":
+            found += [
+                f"spec.{field} is ignored for headless services"
+                for field, usual in _NOT_HEADLESS.items()
+                if spec.get(field, usual) != usual
+            ]
         if spec.get("trafficDistribution") == "PreferClose":
             found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
         return found

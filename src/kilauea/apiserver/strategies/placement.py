@@ -49,7 +49,7 @@ def _check_node_affinity(path: str, affinity: Object) -> list[Cause]:
     for number, preferred in enumerate(affinity.get(PREFERRED) or []):
         where = f"{path}.{PREFERRED}[{number}]"
         causes += _check_weight(where, preferred.get("weight", 0))
-        causes += _check_node_term(f"{where}.preference", preferred.get("preference") or {})
+        causes += _check_node_term(f"{where}.preference", preferred.get("preference") or {}, is_hard=False)
     return causes
 
 
@@ -71,10 +71,10 @@ def check_node_selector(path: str, selector: Object) -> list[Cause]:
     ]
 
 
-def _check_node_term(path: str, term: Object) -> list[Cause]:
+def _check_node_term(path: str, term: Object, *, is_hard: bool = True) -> list[Cause]:
     causes: list[Cause] = []
     for number, each in enumerate(term.get("matchExpressions") or []):
-        causes += _check_requirement(f"{path}.matchExpressions[{number}]", each)
+        causes += _check_requirement(f"{path}.matchExpressions[{number}]", each, is_hard=is_hard)
     for number, each in enumerate(term.get("matchFields") or []):
         where = f"{path}.matchFields[{number}]"
         if each.get("key") != "metadata.name":
@@ -90,7 +90,7 @@ def _check_node_term(path: str, term: Object) -> list[Cause]:
     return causes
 
 
-def _check_requirement(path: str, each: Object) -> list[Cause]:
+def _check_requirement(path: str, each: Object, *, is_hard: bool) -> list[Cause]:
     operator, values, key = each.get("operator", ""), each.get("values") or [], each.get("key", "")
     causes: list[Cause] = []
     if operator in ("In", "NotIn"):
@@ -107,7 +107,7 @@ def _check_requirement(path: str, each: Object) -> list[Cause]:
     else:
         causes.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
     causes += check_name(f"{path}.key", key, qualified_name_problems(key))
-    for number, value in enumerate(values):
+    for number, value in enumerate(values if is_hard else ()):
         causes += check_name(f"{path}.values[{number}]", value, label_value_problems(value))
     return causes
 
@@ -225,7 +225,7 @@ def _check_rules(path: str, constraint: Object) -> list[Cause]:
             causes.append(not_supported(f"{path}.{field}", policy, _INCLUSION))
     keys = constraint.get("matchLabelKeys") or []
     if keys and constraint.get("labelSelector") is None:
-        causes.append(forbidden_field(f"{path}.matchLabelKeys", _NO_SELECTOR))
+        return [*causes, forbidden_field(f"{path}.matchLabelKeys", _NO_SELECTOR)]
     for number, key in enumerate(keys):
         causes += check_name(f"{path}.matchLabelKeys[{number}]", key, qualified_name_problems(key))
     return causes + check_label_selector(f"{path}.labelSelector", constraint.get("labelSelector") or {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from kilauea.api.names import data_key_problems, qualified_name_problems, subdomain_problems
+from kilauea.api.names import data_key_problems, label_problems, qualified_name_problems, subdomain_problems
 from kilauea.apiserver.fields import check_name, invalid_value, missing_reference, not_supported, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object
@@ -106,6 +106,8 @@ def _key_of_file(path: str, source: Object) -> Iterator[Cause]:
         yield invalid_value(f"{path}.key", key, _VARIABLE_WORDS)
     if not name:
         yield required(f"{path}.volumeName")
+    else:
+        yield from check_name(f"{path}.volumeName", name, label_problems(name))
     if not place:
         yield required(f"{path}.path")
     else:

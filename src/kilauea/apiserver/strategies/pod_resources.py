@@ -72,22 +72,27 @@ def _check_amounts(path: str, requests: Amounts, limits: Amounts) -> list[Cause]
 def _check_amount(path: str, name: str, text: str) -> Iterator[Cause]:
     """The name and the amount of one resource of a container."""
     yield from check_container_resource(path, name)
-    yield from _check_number(path, name, text)
+    yield from check_number(path, name, text)
     if name.startswith(_HUGE) and ".limits[" in path:
         yield from _check_pages(path, name, text)
 
 
 def check_container_resource(path: str, name: str) -> Iterator[Cause]:
     """The name of a resource that containers can request."""
-    problems = qualified_name_problems(name)
-    yield from check_name(path, name, problems)
+    yield from check_resource_name(path, name)
     if "/" not in name:
-        if not problems and name not in _STANDARD and not _is_huge(name):
-            yield invalid_value(path, name, "must be a standard resource type or fully qualified")
         if name not in _OF_CONTAINERS and not name.startswith(_HUGE):
             yield invalid_value(path, name, "must be a standard resource for containers")
     elif not is_native(name) and not is_extended(name):
         yield invalid_value(path, name, "doesn't follow extended resource name standard")
+
+
+def check_resource_name(path: str, name: str) -> Iterator[Cause]:
+    """The name of any resource."""
+    problems = qualified_name_problems(name)
+    yield from check_name(path, name, problems)
+    if "/" not in name and not problems and name not in _STANDARD and not _is_huge(name):
+        yield invalid_value(path, name, "must be a standard resource type or fully qualified")
 
 
 def _is_huge(name: str) -> bool:
@@ -104,7 +109,8 @@ def is_extended(name: str) -> bool:
     return not is_native(name) and not name.startswith("requests.") and not qualified_name_problems(f"requests.{name}")
 
 
-def _check_number(path: str, name: str, text: str) -> Iterator[Cause]:
+def check_number(path: str, name: str, text: str) -> Iterator[Cause]:
+    """The amount of one resource: not negative, and a whole number of what is counted."""
     number = amount(text) or Fraction(0)
     if number < 0:
         yield invalid_value(path, text, NEGATIVE)
@@ -214,16 +220,22 @@ def check_amounts_of_pod(path: str, spec: Object) -> Iterator[Cause]:
     for side, amounts in (("limits", limits), ("requests", requests)):
         for name, text in amounts.items():
             where = f"{path}.{side}[{name}]"
+            problems = [*check_resource_name(where, name)]
+            yield from problems
             if name not in _RESIZED and not name.startswith(_HUGE):
-                yield not_supported(where, name, _OF_PODS)
+                if not problems:
+                    yield not_supported(where, name, _OF_PODS)
+                yield from check_number(where, name, text)
                 continue
-            yield from _check_number(where, name, text)
+            yield from check_number(where, name, text)
             if name.startswith(_HUGE):
                 yield from _check_pages(where, name, text)
             if side == "requests":
                 yield from _check_limit(path, name, text, limits.get(name))
     yield from _check_huge(path, requests, limits)
-    if resources.get("claims"):
+    if resources.get("claims") is not None:
+        names = {claim.get("name", "") for claim in spec.get("resourceClaims") or ()} - {""}
+        yield from _check_used_claims(f"{path}.claims", resources["claims"], names)
         yield forbidden_field(f"{path}.claims", "claims may not be set for Resources at pod-level")
     for name, text in requests.items():
         needed, most = _needed(spec, name), amount(text)

@@ -30,12 +30,12 @@ from kilauea.apiserver.strategies.pod_network import check_aliases, check_dns, c
 from kilauea.apiserver.strategies.pod_resources import (
     check_amounts_of_pod,
     check_container_resource,
+    check_number,
     check_pod_claims,
 )
 from kilauea.apiserver.strategies.pod_security import check_own_users, check_pod_security
 from kilauea.apiserver.strategies.pod_volumes import check_volumes
 from kilauea.apiserver.strategies.pod_windows import check_host_processes, check_system
-from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 
 Object = dict[str, Any]
 
@@ -43,7 +43,7 @@ RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DEFAULT_GRACE = 30
 """Seconds that a pod has to end unless it says something else."""
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_PREEMPTION = ("Never", "PreemptLowerPriority")
+_PREEMPTION = ("PreemptLowerPriority", "Never")
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _NAMED = frozenset(("hostname", "subdomain"))
 
@@ -200,9 +200,7 @@ def _preemption(path: str, policy: str, spec: Object) -> list[Cause]:
 def _overhead(path: str, amounts: Mapping[str, str], spec: Object) -> Iterator[Cause]:
     for name, text in amounts.items():
         yield from check_container_resource(f"{path}.limits[{name}]", name)
-        number = amount(text)
-        if number is not None and number < 0:
-            yield invalid_value(f"{path}.limits[{name}]", text, NEGATIVE)
+        yield from check_number(f"{path}.limits[{name}]", name, text)
 
 
 def _system(path: str, system: Object, spec: Object) -> Iterator[Cause]:

@@ -21,11 +21,10 @@ from kilauea.apiserver.strategies.local_paths import check_descending, check_mod
 from kilauea.apiserver.strategies.pod_containers import PULL_POLICIES
 from kilauea.apiserver.strategies.pod_environment import SHOWN_BY_VOLUMES, check_field, check_shown_resource
 from kilauea.apiserver.strategies.quantities import amount
-from kilauea.apiserver.strategies.volume_sources import check_shared_disk, check_source, driver_problems
+from kilauea.apiserver.strategies.volume_sources import check_driver, check_shared_disk, check_source
 from kilauea.apiserver.strategies.volumes import check_claim
 
 _SHORTEST_TOKEN, _LONGEST_TOKEN = 10 * 60, 2**32
-_RESERVED = ("kubernetes.io", "k8s.io")
 _METADATA = (
     "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
     "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
@@ -71,7 +70,11 @@ def _check_kinds(path: str, volume: Object, given: list[str], *, in_pod: bool) -
     if kind == "image":
         yield from _image(f"{path}.image", volume[kind], in_pod=in_pod)
     for other in given[1:]:
-        yield forbidden_field(f"{path}.{other}", "may not specify more than 1 volume type")
+        yield forbidden_field(f"{path}.{_TOLD.get(other, other)}", "may not specify more than 1 volume type")
+
+
+_TOLD = {"downwardAPI": "downwarAPI"}
+"""Kinds of volumes that the real server names otherwise."""
 
 
 def _empty(path: str, source: Object) -> Iterator[Cause]:
@@ -157,26 +160,6 @@ def _claim(path: str, source: Object) -> Iterator[Cause]:
         yield required(f"{path}.claimName")
 
 
-def _flocker(path: str, source: Object) -> Iterator[Cause]:
-    name, uid = source.get("datasetName") or "", source.get("datasetUUID") or ""
-    if not name and not uid:
-        yield required(path, "one of datasetName and datasetUUID is required")
-    if name and uid:
-        message = "datasetName and datasetUUID can not be specified simultaneously"
-        yield invalid_value(path, "resource", message)
-    if "/" in name:
-        yield invalid_value(f"{path}.datasetName", name, "must not contain '/'")
-
-
-def _flex(path: str, source: Object) -> Iterator[Cause]:
-    if not source.get("driver"):
-        yield required(f"{path}.driver")
-    for key in source.get("options") or ():
-        if f".{key.lower().partition('/')[0]}".endswith(tuple(f".{each}" for each in _RESERVED)):
-            message = "kubernetes.io and k8s.io namespaces are reserved"
-            yield invalid_value(f"{path}.options[{key}]", key, message)
-
-
 def _azure_file(path: str, source: Object) -> Iterator[Cause]:
     for field in ("secretName", "shareName"):
         if not source.get(field):
@@ -196,10 +179,8 @@ def _object_storage(path: str, source: Object) -> Iterator[Cause]:
 
 
 def _driver(path: str, source: Object) -> Iterator[Cause]:
-    name, secret = source.get("driver") or "", source.get("nodePublishSecretRef")
-    if not name:
-        yield required(f"{path}.driver")
-    yield from check_name(f"{path}.driver", name, driver_problems(name))
+    secret = source.get("nodePublishSecretRef")
+    yield from check_driver(f"{path}.driver", source.get("driver") or "")
     if secret is not None and not secret.get("name"):
         yield required(f"{path}.nodePublishSecretRef.name")
 
@@ -291,7 +272,7 @@ _KINDS: Mapping[str, Callable[[str, Object], Iterator[Cause]] | None] = {
     "nfs": _as_of_volumes,
     "iscsi": _shared_disk,
     "glusterfs": _as_of_volumes,
-    "flocker": _flocker,
+    "flocker": _as_of_volumes,
     "persistentVolumeClaim": _claim,
     "rbd": _as_of_volumes,
     "cinder": _with_secret,
@@ -299,7 +280,7 @@ _KINDS: Mapping[str, Callable[[str, Object], Iterator[Cause]] | None] = {
     "quobyte": _as_of_volumes,
     "downwardAPI": _downward,
     "fc": _as_of_volumes,
-    "flexVolume": _flex,
+    "flexVolume": _as_of_volumes,
     "configMap": _files("name"),
     "azureFile": _azure_file,
     "vsphereVolume": _as_of_volumes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kilauea.api.names import label_problems
 from kilauea.apiserver.strategies.base import Object, spec_of
 from kilauea.apiserver.strategies.quantities import amount
 
@@ -37,9 +38,25 @@ _NULL_SELECTOR = "labelSelector: a null labelSelector results in matching no pod
 _BYTES = ("memory", "ephemeral-storage")
 
 
+_SURPRISING = "which can result in surprising behavior; a DNS label is recommended"
+
+
 def pod_warnings(pod: Object) -> list[str]:
     """The warnings for a pod."""
-    return template_warnings("", pod)
+    warnings = template_warnings("", pod)
+    problems = label_problems(pod["metadata"].get("name", ""))
+    if problems:
+        told = f"metadata.name: this is used in the Pod's hostname, {_SURPRISING}: [{' '.join(problems)}]"
+        warnings.append(told)
+    return warnings
+
+
+def name_warnings(obj: Object) -> list[str]:
+    """The warnings for the name of an object that names pods after itself."""
+    problems = label_problems(obj["metadata"].get("name", ""))
+    if not problems:
+        return []
+    return [f"metadata.name: this is used in Pod names and hostnames, {_SURPRISING}: [{' '.join(problems)}]"]
 
 
 def template_warnings(path: str, template: Object) -> list[str]:
@@ -61,6 +78,9 @@ def template_warnings(path: str, template: Object) -> list[str]:
     if not _RARE.isdisjoint(spec):
         warnings += _doubles(path, spec)
     warnings += _containers(path, spec)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        told = "must be >= 0; negative values are invalid and will be treated as 1"
+        warnings.append(f"{path}terminationGracePeriodSeconds: {told}")
     if spec.get("affinity"):
         warnings += _pod_affinity(f"{path}affinity", spec["affinity"])
     return warnings

@@ -27,13 +27,6 @@ class Pods(Strategy):
         "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
     )  # fmt: skip
 
-    def default(self, obj: Object) -> None:
-        """The account has an older name, which always says the same."""
-        spec = obj.get("spec")
-        account = spec and (spec.get("serviceAccountName") or spec.get("serviceAccount"))
-        if spec and account:
-            spec["serviceAccountName"] = spec["serviceAccount"] = account
-
     def prepare_create(self, obj: Object) -> None:
         _mend_grace(obj)
         obj["metadata"]["generation"] = 1
@@ -113,13 +106,16 @@ _GATED = {
 def qos_class(spec: Object) -> str:
     """The quality of service that a pod's requests and limits make: all equal, none at all, or in between."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
+    if (spec.get("resources") or {}).keys() & {"requests", "limits"}:
+        containers = [spec]  # what a whole pod asks for hides what its containers do
     guaranteed, any_amount = bool(containers), False
     for container in containers:
         resources = container.get("resources") or {}
         requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
         for name in ("cpu", "memory"):
             any_amount = any_amount or _is_some(requests.get(name)) or _is_some(limits.get(name))
-            guaranteed = guaranteed and name in limits and requests.get(name, limits[name]) == limits[name]
+            some = _is_some(limits.get(name))
+            guaranteed = guaranteed and some and requests.get(name, limits[name]) == limits[name]
     if not any_amount:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kilauea.api.names import path_segment_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_word,
@@ -56,6 +57,8 @@ class Budgets(Strategy):
     """Pod disruption budgets: a minimum that stays or a maximum that goes, not both."""
 
     unconditional_update = False
+    name_problems = staticmethod(path_segment_problems)
+    checks_metadata_last = True
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)

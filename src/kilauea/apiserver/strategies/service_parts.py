@@ -50,6 +50,9 @@ def check_addresses(spec: Object) -> Iterator[Cause]:
         elif family in families[:number]:
             yield duplicate(f"spec.ipFamilies[{number}]", family)
     yield from check_word("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), _FAMILY_POLICIES)
+    if spec.get("ipFamilyPolicy") == "RequireDualStack" and (first != "None" or spec.get("selector")):
+        message = "this cluster is not configured for dual-stack services"
+        yield invalid_value("spec.ipFamilyPolicy", "RequireDualStack", message)
     yield from _check_each_address(addresses or ([first] if first else []))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kilauea.api.names import label_value_problems, qualified_name_problems, subdomain_problems
+from kilauea.api.names import qualified_name_problems, subdomain_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_name,
@@ -19,7 +19,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
-from kilauea.apiserver.strategies.volume_sources import driver_problems
+from kilauea.apiserver.strategies.volume_sources import check_driver, driver_problems
 
 IMMUTABLE = "field is immutable"
 _LONGEST_TOKEN, _SHORTEST_TOKEN, _SHORTEST_PERIOD = 2**32, 600, 10
@@ -76,7 +76,7 @@ def _check_topologies(path: str, topologies: Sequence[Object]) -> Iterator[Cause
         where, found = f"{path}[{number}].matchLabelExpressions", dict[str, frozenset[str]]()
         for index, each in enumerate(term.get("matchLabelExpressions") or []):
             yield from _check_topology(each, f"{where}[{index}]", found)
-        if found in seen:
+        if found in seen or not found:
             yield duplicate(where, "")
         seen.append(found)
 
@@ -89,7 +89,6 @@ def _check_topology(each: Object, path: str, found: dict[str, frozenset[str]]) -
     for number, value in enumerate(values):
         if value in values[:number]:
             yield duplicate(f"{path}.values[{number}]", value)
-        yield from check_name(f"{path}.values[{number}]", value, label_value_problems(value))
     yield from check_name(f"{path}.key", key, qualified_name_problems(key))
     if key in found:
         yield duplicate(f"{path}.key", key)
@@ -123,6 +122,11 @@ class StorageObjects(Plain):
 class Drivers(StorageObjects):
     """Drivers of container storage."""
 
+    def prepare_create(self, obj: Object) -> None:
+        """Drop what the real server knows only with a feature gate that is off by default."""
+        super().prepare_create(obj)
+        spec_of(obj).pop("preventPodSchedulingIfMissing", None)
+
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a driver."""
         spec = spec_of(obj)
@@ -130,6 +134,10 @@ class Drivers(StorageObjects):
         causes += _check_tokens("spec.tokenRequests", spec.get("tokenRequests") or [])
         for mode in spec.get("volumeLifecycleModes") or []:
             causes += check_word("spec.volumeLifecycleModes", mode, _LIFECYCLES)
+        if spec.get("serviceAccountTokenInSecrets") is not None and not spec.get("tokenRequests"):
+            message = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+            told = spec["serviceAccountTokenInSecrets"]
+            causes.append(invalid_value("spec.serviceAccountTokenInSecrets", told, message))
         seconds = spec.get("nodeAllocatableUpdatePeriodSeconds")
         if seconds is not None and seconds < _SHORTEST_PERIOD:
             message = f"must be greater than or equal to {_SHORTEST_PERIOD} seconds"
@@ -188,7 +196,7 @@ def _check_node_drivers(path: str, drivers: Sequence[Object]) -> Iterator[Cause]
     names: set[str] = set()
     for number, driver in enumerate(drivers):
         where, name = f"{path}[{number}]", driver.get("name") or ""
-        yield from check_required_name(f"{where}.name", name, driver_problems)
+        yield from check_driver(f"{where}.name", name)
         if not driver.get("nodeID"):
             yield required(f"{where}.nodeID")
         count = (driver.get("allocatable") or {}).get("count")

@@ -30,6 +30,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "nfs": ("server", "path"),
     "rbd": ("monitors", "image"),
     "cephfs": ("monitors",),
+    "flexVolume": ("driver",),
     "iscsi": ("targetPortal", "iqn"),
     "cinder": ("volumeID",),
     "azureFile": ("secretName", "shareName"),
@@ -44,6 +45,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 _HOST_PATHS = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _INITIATOR = re.compile(r"iqn\.\d{4}-\d{2}\.([^: .]+\.?)+[^.: ]*(:.*)?|eui\.[0-9A-Fa-f]{16}|naa\.[0-9A-Fa-f]{16,32}")
+_RESERVED = (".kubernetes.io", ".k8s.io")
 _LONGEST_TENANT = 64
 _SECRETS = ("controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef")
 _DISK_ADDRESS = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
@@ -154,9 +156,21 @@ def _registry(source: Object, path: str) -> Iterator[Cause]:
         message = f"must be a UUID and may not exceed a length of {_LONGEST_TENANT} characters"
         yield required(f"{path}.tenant", message)
     elif any(":" not in each for each in registry.split(",")):
-        yield required(f"{path}.registry", message)
+        yield invalid_value(f"{path}.registry", registry, message)
     if not source.get("volume"):
         yield required(f"{path}.volume")
+
+
+LONGEST_DRIVER = 63
+
+
+def check_driver(path: str, name: str) -> Iterator[Cause]:
+    """The name of a driver of container storage, which must be there."""
+    if not name:
+        yield required(path)
+    if len(name) > LONGEST_DRIVER:
+        yield Cause(path, "FieldValueTooLong", f"Too long: may not be more than {LONGEST_DRIVER} bytes")
+    yield from check_name(path, name, driver_problems(name))
 
 
 def driver_problems(name: str) -> list[str]:
@@ -165,10 +179,7 @@ def driver_problems(name: str) -> list[str]:
 
 
 def _driver(source: Object, path: str) -> Iterator[Cause]:
-    name = source.get("driver") or ""
-    if not name:
-        yield required(f"{path}.driver")
-    yield from check_name(f"{path}.driver", name, driver_problems(name))
+    yield from check_driver(f"{path}.driver", source.get("driver") or "")
     if not source.get("volumeHandle"):
         yield required(f"{path}.volumeHandle")
     for field in _SECRETS:
@@ -177,6 +188,24 @@ def _driver(source: Object, path: str) -> Iterator[Cause]:
             continue
         yield from check_required_name(f"{path}.{field}.name", secret.get("name") or "", subdomain_problems)
         yield from check_required_name(f"{path}.{field}.namespace", secret.get("namespace") or "", label_problems)
+
+
+def _flocker(source: Object, path: str) -> Iterator[Cause]:
+    name, uid = source.get("datasetName") or "", source.get("datasetUUID") or ""
+    if not name and not uid:
+        yield required(path, "one of datasetName and datasetUUID is required")
+    if name and uid:
+        message = "datasetName and datasetUUID can not be specified simultaneously"
+        yield invalid_value(path, "resource", message)
+    if "/" in name:
+        yield invalid_value(f"{path}.datasetName", name, "must not contain '/'")
+
+
+def _flex(source: Object, path: str) -> Iterator[Cause]:
+    for key in source.get("options") or ():
+        if f".{key.lower().partition('/')[0]}".endswith(_RESERVED):
+            message = "kubernetes.io and k8s.io namespaces are reserved"
+            yield invalid_value(f"{path}.options[{key}]", key, message)
 
 
 _MORE: Mapping[str, Callable[[Object, str], Iterator[Cause]]] = {
@@ -188,6 +217,8 @@ _MORE: Mapping[str, Callable[[Object, str], Iterator[Cause]]] = {
     "iscsi": check_shared_disk,
     "cinder": _named_secret,
     "fc": _channels,
+    "flexVolume": _flex,
+    "flocker": _flocker,
     "azureFile": _share,
     "azureDisk": _cloud_disk,
     "local": _no_way_up,

@@ -66,8 +66,13 @@ class Volumes(Strategy):
         causes += _check_class("spec.storageClassName", spec.get("storageClassName"))
         causes += check_word("spec.volumeMode", spec.get("volumeMode"), _MODES)
         attributes = spec.get("volumeAttributesClassName")
-        if attributes is not None:
+        if attributes == "":
+            causes.append(required("spec.volumeAttributesClassName", "an empty string is disallowed"))
+        elif attributes is not None:
             causes += check_name("spec.volumeAttributesClassName", attributes, subdomain_problems(attributes))
+        if attributes and spec.get("csi") is None:
+            message = "has to be specified when using volumeAttributesClassName"
+            causes.append(required("spec.csi", message))
         return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -90,12 +95,13 @@ def _check_capacity(spec: Object) -> Iterator[Cause]:
     if not capacity:
         yield required(path)
     if "storage" not in capacity or len(capacity) > 1:
-        yield not_supported(path, (capacity and dict(sorted(capacity.items()))) or None, ["storage"])
+        told = None if spec.get("capacity") is None else dict(sorted(capacity.items()))
+        yield not_supported(path, told, ["storage"])
     for name, text in capacity.items():
         size = amount(str(text))
         if size is not None and size < 0:
             yield invalid_value(f"{path}[{name}]", int(size), "must be a valid resource quantity")
-        if size is not None and size <= 0 and name == "storage":
+        if size is not None and size <= 0:
             yield invalid_value(f"{path}[{name}]", text, "must be greater than zero")
 
 
@@ -108,6 +114,9 @@ def _check_volume_source(spec: Object) -> Iterator[Cause]:
         return
     yield from check_source(kinds[0], spec[kinds[0]], f"spec.{kinds[0]}")
     for kind in kinds[1:]:
+        if kind == "flexVolume":  # the real server does not count it
+            yield from check_source(kind, spec[kind], f"spec.{kind}")
+            continue
         yield forbidden_field(f"spec.{kind}", "may not specify more than 1 volume type")
     if "local" in kinds and spec.get("nodeAffinity") is None:
         yield required("spec.nodeAffinity", "Local volume requires node affinity")
@@ -131,6 +140,8 @@ class Claims(Strategy):
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
         spec = spec_of(obj)
+        if spec.get("dataSource") and not _is_usual(spec["dataSource"]):
+            del spec["dataSource"]  # only the newer field can name others
         source, newer = spec.get("dataSource"), spec.get("dataSourceRef")
         if source and not newer:
             spec["dataSourceRef"] = {part: source.get(part, _EMPTY[part]) for part in _EMPTY}
@@ -151,6 +162,12 @@ class Claims(Strategy):
             return []
         message = "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
         return [forbidden_field("spec", message + "bound claims")]
+
+
+def _is_usual(source: Object) -> bool:
+    """Return True if a source is a claim or a snapshot."""
+    named = (source.get("apiGroup") or "", source.get("kind"))
+    return named in (("", _CLAIM), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 
 
 def _names_class(claim: Object) -> bool:
@@ -204,5 +221,5 @@ def _check_access(path: str, modes: list[str]) -> Iterator[Cause]:
     if not modes:
         yield required(path)
     yield from (not_supported(path, mode, _ACCESS) for mode in modes if mode not in _ACCESS)
-    if len(modes) > 1 and "ReadWriteOncePod" in modes:
+    if "ReadWriteOncePod" in modes and {*modes} & {*_ACCESS} > {"ReadWriteOncePod"}:
         yield forbidden_field(path, "may not use ReadWriteOncePod with other access modes")

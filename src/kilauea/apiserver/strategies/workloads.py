@@ -22,7 +22,7 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
-from kilauea.apiserver.strategies.pod_warnings import template_warnings
+from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.pods import check_template
 from kilauea.apiserver.strategies.rollouts import check_daemon_update, check_deployment_strategy, check_stateful_set
 from kilauea.apiserver.strategies.volumes import check_claim
@@ -43,7 +43,7 @@ class Workloads(Strategy):
         return check_fixed(obj, old, self.fixed)
 
     def warnings(self, obj: Object) -> list[str]:
-        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
+        return name_warnings(obj) + template_warnings("spec.template.", spec_of(obj).get("template") or {})
 
 
 class Deployments(Workloads):
@@ -83,7 +83,7 @@ def _check_replicas(spec: Object) -> list[Cause]:
     """The selector and the template of a replica set, or of a deployment, which makes replica sets."""
     causes = check_selector(spec, "deployment")
     if spec.get("selector") is not None and not _is_well(spec["selector"]):
-        return [*causes, invalid_value("spec.selector", spec["selector"], "invalid label selector")]
+        return [*causes, invalid_value("spec.selector", told_selector(spec["selector"]), "invalid label selector")]
     causes += check_selected(spec) + check_template("spec.template", spec.get("template"))
     return causes + check_deadline(spec, "ReplicaSet")
 
@@ -123,7 +123,7 @@ class StatefulSets(Workloads):
         causes += check_name("spec.serviceName", name, label_problems(name) if name else ())
         causes += check_selector(spec, "statefulset")
         if spec.get("selector") is not None and not _is_well(spec["selector"]):
-            causes.append(invalid_value("spec.selector", spec["selector"]))
+            causes.append(invalid_value("spec.selector", told_selector(spec["selector"])))
             return causes + _check_restarts(spec)
         causes += check_selected(spec) + _check_claim_volumes(spec, claims)
         causes += check_template("spec.template", spec.get("template"), claims=claims)
@@ -216,6 +216,21 @@ def check_selector(spec: Object, kind: str) -> list[Cause]:
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         causes.append(invalid_value("spec.selector", selector, f"empty selector is invalid for {kind}"))
     return causes
+
+
+def told_selector(selector: Object) -> Object:
+    """A selector as the real server shows it: its fields, and keys of labels, in their order."""
+    told: Object = {}
+    if selector.get("matchLabels"):
+        told["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
+    terms = selector.get("matchExpressions") or []
+    if terms:
+        told["matchExpressions"] = [
+            {"key": term.get("key", ""), "operator": term.get("operator", "")}
+            | ({"values": term["values"]} if term.get("values") else {})
+            for term in terms
+        ]
+    return told
 
 
 def _is_well(selector: Object) -> bool:

@@ -27,6 +27,8 @@ from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 class RuntimeClasses(Plain):
     """Runtime classes: a handler that stays, the overhead of pods, and where they can run."""
 
+    unconditional_update = False
+
     def validate(self, obj: Object) -> list[Cause]:
         handler = obj.get("handler", "")
         causes = check_name("handler", handler, label_problems(handler)) if handler else [required("handler")]

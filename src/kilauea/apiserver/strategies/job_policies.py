@@ -68,7 +68,7 @@ def _check_codes(path: str, codes: Object, names: set[str]) -> Iterator[Cause]:
         message = "must be one of the container or initContainer names in the pod template"
         yield invalid_value(f"{path}.containerName", name, message)
     if not values:
-        yield invalid_value(f"{path}.values", codes.get("values"), "at least one value is required")
+        yield invalid_value(f"{path}.values", values, "at least one value is required")
     elif len(values) > MOST_CODES:
         yield too_many(f"{path}.values", len(values), MOST_CODES)
     for number, value in enumerate(values):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kilauea.api.cron import parse_schedule
+from kilauea.api.names import label_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_not_negative,
@@ -71,7 +72,8 @@ class Jobs(Strategy):
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a new job."""
         spec = spec_of(obj)
-        causes = [] if spec.get("manualSelector") else [*_check_generated(obj)]
+        causes = [*_check_pod_names(obj)]
+        causes += [] if spec.get("manualSelector") else [*_check_generated(obj)]
         return [*causes, *check_job("spec", spec), *_check_selected("spec", spec)]
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
@@ -185,6 +187,17 @@ def _check_zone(spec: Object) -> list[Cause]:
     return []
 
 
+def _check_pod_names(job: Object) -> Iterator[Cause]:
+    """The name of an indexed job is the beginning of the names of its pods, which are those of hosts."""
+    name, spec = job["metadata"].get("name", ""), spec_of(job)
+    completions = spec.get("completions") or 0
+    if spec.get("completionMode") == "Indexed" and completions > 0:
+        last = f"{name}-{completions - 1}"
+        if label_problems(last):
+            message = f"will not able to create pod with invalid DNS label: {last}"
+            yield invalid_value("metadata.name", name, message)
+
+
 def _check_generated(job: Object) -> Iterator[Cause]:
     """The selector and labels that a job is given must be as the server makes them."""
     metadata, spec = job["metadata"], spec_of(job)
@@ -200,7 +213,10 @@ def _check_generated(job: Object) -> Iterator[Cause]:
 def _check_selected(path: str, spec: Object) -> Iterator[Cause]:
     """A selector that the template of its pods matches."""
     selector = spec.get("selector")
-    if selector is not None and not check_label_selector("", selector) and not is_selected(selector, labels_of(spec)):
+    if selector is None:
+        yield required(f"{path}.selector")
+        yield invalid_value(f"{path}.template.metadata.labels", labels_of(spec), MISMATCH)
+    elif not check_label_selector("", selector) and not is_selected(selector, labels_of(spec)):
         yield invalid_value(f"{path}.template.metadata.labels", labels_of(spec), MISMATCH)
 
 
@@ -237,12 +253,12 @@ def _check_restarts(path: str, spec: Object) -> Iterator[Cause]:
 def _check_indexes(path: str, spec: Object) -> Iterator[Cause]:
     """Fields that need indexes, and limits of jobs that have them."""
     mode, failed, limit = spec.get("completionMode"), spec.get("maxFailedIndexes"), spec.get("backoffLimitPerIndex")
-    if mode != "Indexed":
+    if failed is not None and limit is None:
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    if mode in (None, "NonIndexed"):
         for field, value in (("backoffLimitPerIndex", limit), ("maxFailedIndexes", failed)):
             if value is not None:
                 yield invalid_value(f"{path}.{field}", value, "requires indexed completion mode")
-    if failed is not None and limit is None:
-        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if mode != "Indexed":
         return
     completions, parallelism = spec.get("completions"), spec.get("parallelism")

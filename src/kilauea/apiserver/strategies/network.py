@@ -21,6 +21,9 @@ _NOT_HEADLESS: Mapping[str, Any] = {"loadBalancerIP": "", "externalIPs": [], "se
 """Fields without effect in a service without an address, and their usual values."""
 
 
+_TOLD = {"sessionAffinity": "SessionAffinity"}
+
+
 class Services(Strategy):
     """Services; their addresses are given out by `kilauea.apiserver.admission.service_addresses`."""
 
@@ -48,8 +51,8 @@ class Services(Strategy):
         return [*check_addresses(spec_of(obj))] or [*check_service(spec_of(obj))]
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        """Return the errors in a changed service, whose addresses stay."""
-        return [*check_service(spec_of(obj))]
+        """Return the errors in a changed service."""
+        return self.validate(obj)
 
     def warnings(self, obj: Object) -> list[str]:
         """Return the warnings about fields that are old or have no effect."""
@@ -60,7 +63,7 @@ class Services(Strategy):
             found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
         if spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP":
             found += [
-                f"spec.{field} is ignored for headless services"
+                f"spec.{_TOLD.get(field, field)} is ignored for headless services"
                 for field, usual in _NOT_HEADLESS.items()
                 if spec.get(field, usual) != usual
             ]
@@ -70,6 +73,8 @@ class Services(Strategy):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
+        if any(check_addresses(spec)):
+            return []
         causes, name = [], spec.get("loadBalancerClass")
         if spec.get("type") == before.get("type") == "LoadBalancer" and name != before.get("loadBalancerClass"):
             causes.append(invalid_value("spec.loadBalancerClass", name, "may not change once set"))

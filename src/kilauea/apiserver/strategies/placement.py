@@ -143,6 +143,7 @@ def _check_keys(path: str, term: Object) -> list[Cause]:
     for field, keys in (("matchLabelKeys", same), ("mismatchLabelKeys", other)):
         if keys and term.get("labelSelector") is None:
             causes.append(forbidden_field(f"{path}.{field}", _NO_SELECTOR))
+            continue
         for number, key in enumerate(keys):
             causes += check_name(f"{path}.{field}[{number}]", key, qualified_name_problems(key))
     message = "exists in both matchLabelKeys and mismatchLabelKeys"

@@ -73,7 +73,7 @@ def _check_kinds(path: str, volume: Object, given: list[str], *, in_pod: bool) -
         yield forbidden_field(f"{path}.{_TOLD.get(other, other)}", "may not specify more than 1 volume type")
 
 
-_TOLD = {"downwardAPI": "downwarAPI"}
+_TOLD = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}
 """Kinds of volumes that the real server names otherwise."""
 
 

@@ -106,7 +106,8 @@ _GATED = {
 def qos_class(spec: Object) -> str:
     """The quality of service that a pod's requests and limits make: all equal, none at all, or in between."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
-    if (spec.get("resources") or {}).keys() & {"requests", "limits"}:
+    whole = spec.get("resources") or {}
+    if whole.get("requests") or whole.get("limits"):
         containers = [spec]  # what a whole pod asks for hides what its containers do
     guaranteed, any_amount = bool(containers), False
     for container in containers:

@@ -44,12 +44,15 @@ class PriorityClasses(Strategy):
             return [forbidden_field("value", message)]
         return []
 
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        return []
+
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         causes = []
         if obj.get("value", 0) != old.get("value", 0):
             causes.append(forbidden_field("value", "may not be changed in an update."))
         if obj.get("preemptionPolicy") != old.get("preemptionPolicy"):
-            causes.append(forbidden_field("preemptionPolicy", "may not be changed in an update."))
+            causes.append(invalid_value("preemptionPolicy", obj.get("preemptionPolicy"), "field is immutable"))
         return causes
 
 

@@ -45,15 +45,8 @@ class StorageClasses(Plain):
         return [*causes, *_check_topologies("allowedTopologies", obj.get("allowedTopologies") or [])]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        causes = []
-        if obj.get("parameters") != old.get("parameters"):
-            causes.append(forbidden_field("parameters", "updates to parameters are forbidden."))
-        if obj.get("provisioner") != old.get("provisioner"):
-            causes.append(forbidden_field("provisioner", "updates to provisioner are forbidden."))
-        for field in ("reclaimPolicy", "volumeBindingMode"):
-            if obj.get(field) != old.get(field):
-                causes.append(invalid_value(field, obj.get(field), IMMUTABLE))
-        return causes
+        fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+        return [invalid_value(field, obj.get(field), IMMUTABLE) for field in fields if obj.get(field) != old.get(field)]
 
 
 def check_provisioner(path: str, name: str) -> list[Cause]:
@@ -98,6 +91,8 @@ def _check_topology(each: Object, path: str, found: dict[str, frozenset[str]]) -
 class Capacities(Plain):
     """Capacities: the amount of storage of a class that a part of the cluster has."""
 
+    unconditional_update = False
+
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a capacity."""
         name = obj.get("storageClassName") or ""
@@ -121,6 +116,8 @@ class StorageObjects(Plain):
 
 class Drivers(StorageObjects):
     """Drivers of container storage."""
+
+    unconditional_update = False
 
     def prepare_create(self, obj: Object) -> None:
         """Drop what the real server knows only with a feature gate that is off by default."""
@@ -172,6 +169,8 @@ def _check_tokens(path: str, requests: Sequence[Object]) -> Iterator[Cause]:
 class NodeDrivers(StorageObjects):
     """The drivers of container storage on a node."""
 
+    unconditional_update = False
+
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in the drivers of a node."""
         return [*_check_node_drivers("spec.drivers", spec_of(obj).get("drivers") or [])]
@@ -221,6 +220,7 @@ def _check_keys(path: str, keys: Sequence[str]) -> Iterator[Cause]:
 class Attachments(StorageObjects):
     """Attachments of volumes to nodes."""
 
+    unconditional_update = False
     has_status = True
 
     def validate(self, obj: Object) -> list[Cause]:

@@ -76,13 +76,17 @@ class Volumes(Strategy):
         return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        causes = []
         if _source(obj) != _source(old):
-            return [
-                forbidden_field(
-                    "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
-                )
-            ]
-        return []
+            message = "spec.persistentvolumesource is immutable after creation"
+            causes.append(forbidden_field("spec.persistentvolumesource", message))
+        spec, before = spec_of(obj), spec_of(old)
+        if spec.get("volumeMode") != before.get("volumeMode"):
+            causes.append(invalid_value("volumeMode", spec.get("volumeMode"), "field is immutable"))
+        if before.get("nodeAffinity") is not None and spec.get("nodeAffinity") != before["nodeAffinity"]:
+            message = "field is immutable, except for updating from beta label to GA"
+            causes.append(invalid_value("nodeAffinity", spec.get("nodeAffinity"), message))
+        return causes
 
     def warnings(self, obj: Object) -> list[str]:
         found = volume_source_warnings("spec", spec_of(obj))
@@ -140,7 +144,9 @@ class Claims(Strategy):
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
         spec = spec_of(obj)
-        if spec.get("dataSource") and not _is_usual(spec["dataSource"]):
+        if (spec.get("dataSourceRef") or {}).get("namespace"):
+            del spec["dataSourceRef"]  # the real server knows it only with a feature gate that is off by default
+        if spec.get("dataSource") and not spec.get("dataSourceRef") and not _is_usual(spec["dataSource"]):
             del spec["dataSource"]  # only the newer field can name others
         source, newer = spec.get("dataSource"), spec.get("dataSourceRef")
         if source and not newer:
@@ -154,14 +160,38 @@ class Claims(Strategy):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
-        free = {"resources", "volumeAttributesClassName"} | (set() if before.get("volumeName") else {"volumeName"})
+        is_bound = (old.get("status") or {}).get("phase") == "Bound"
+        free = set() if before.get("volumeName") else {"volumeName"}
+        if is_bound:
+            free.add("volumeAttributesClassName")
+            spec, before = _without_size(spec), _without_size(before)
         if before.get("storageClassName") is None and not (_names_class(obj) or _names_class(old)):
             free.add("storageClassName")  # the default class may come later than the claim
         fixed = {key: value for key, value in spec.items() if key not in free}
+        shrunk = _check_size(spec_of(obj), spec_of(old), old.get("status") or {})
         if fixed == {key: value for key, value in before.items() if key not in free}:
-            return []
+            return shrunk
         message = "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
-        return [forbidden_field("spec", message + "bound claims")]
+        return [forbidden_field("spec", message + "bound claims"), *shrunk]
+
+
+def _without_size(spec: Object) -> Object:
+    """The specification of a claim without the size that it asks for."""
+    resources = spec.get("resources") or {}
+    requests = {name: text for name, text in (resources.get("requests") or {}).items() if name != "storage"}
+    return {**spec, "resources": {**resources, "requests": requests}}
+
+
+def _check_size(spec: Object, before: Object, state: Object) -> list[Cause]:
+    """A claim may ask for less again, but not for less than it has."""
+    new, old = (
+        amount(((each.get("resources") or {}).get("requests") or {}).get("storage") or "0") or 0
+        for each in (spec, before)
+    )
+    has = amount((state.get("capacity") or {}).get("storage") or "0") or 0
+    if new < old and new <= has:
+        return [forbidden_field("spec.resources.requests.storage", "field can not be less than status.capacity")]
+    return []
 
 
 def _is_usual(source: Object) -> bool:

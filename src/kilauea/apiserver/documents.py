@@ -20,6 +20,10 @@ from kilauea.apiserver.schema import kubernetes_version
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
+_ANY_METHOD = re.compile(r"/|/apis(/[^/]+)?|/metrics|/openapi/.*|/(healthz|livez|readyz)(/.*)?")
+"""Paths at which the real server does not look at the method."""
+
+
 class Documents:
     """Answers to paths that name no resource; discovery is kept until the kinds change."""
 
@@ -39,7 +43,7 @@ class Documents:
         """The document at a path; None if there is none."""
         path = request.path.rstrip("/") or "/"
         made = self._discovery(path, request) or self._other(path, request)
-        if made is not None and request.method not in ("GET", "HEAD"):
+        if made is not None and request.method != "GET" and not _ANY_METHOD.fullmatch(path):
             raise status.wrong_method()
         return made
 
@@ -106,6 +110,10 @@ def version_info() -> dict[str, str]:
     return {
         "major": major,
         "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
         "gitVersion": found,
         "gitCommit": "",
         "gitTreeState": "clean",

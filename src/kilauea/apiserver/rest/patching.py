@@ -210,11 +210,18 @@ async def _apply(call: Call) -> ApiResponse:
         group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
         raise status.bad_request(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
     metadata_of(applied)
-    applied["metadata"].setdefault("name", call.info.name)
-    check_body_name(call, applied)
+    metadata = applied["metadata"]
+    is_new = call.backend.store.get(call.key) is None and call.subresource is None
+    if not is_new or metadata.get("name"):
+        metadata.setdefault("name", call.info.name)
+        check_body_name(call, applied)
     _tell_repeated(call, repeated)
-    if call.backend.store.get(call.key) is None and call.subresource is None:
+    if is_new:
         obj = _applied(call, None, applied)
+        check_body_name(call, obj)
+        if metadata.get("uid"):
+            words = f"the provided object specified uid {metadata['uid']}, and no existing object was found"
+            raise call.conflict(f"uid mismatch: {words}")
         return object_response(call, await create_object(call, obj, track=False), 201)
     return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
 

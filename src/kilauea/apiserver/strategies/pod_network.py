@@ -49,11 +49,9 @@ def check_dns(path: str, config: Object | None, policy: str) -> Iterator[Cause]:
             yield required(f"{path}.options[{number}]", "must not be empty")
 
 
-def _search_problems(name: str) -> Iterator[str]:
-    if len(name) > _LONGEST_NAME:
-        yield f"must be no more than {_LONGEST_NAME} characters"
-    if not _SEARCHED_NAME.fullmatch(name):
-        yield _SEARCHED_WORDS
+def _search_problems(name: str) -> list[str]:
+    found = [f"must be no more than {_LONGEST_NAME} characters"] if len(name) > _LONGEST_NAME else []
+    return found if _SEARCHED_NAME.fullmatch(name) else [*found, _SEARCHED_WORDS]
 
 
 def _check_address(path: str, text: str) -> Iterator[Cause]:

@@ -288,7 +288,7 @@ def check_fixed(obj: Object, old: Object, fields: tuple[str, ...]) -> list[Cause
     """Fields of the specification that cannot change."""
     spec, before = spec_of(obj), spec_of(old)
     changed = [field for field in fields if spec.get(field) != before.get(field)]
-    values = {field: spec.get(field) for field in changed}
-    if values.get("selector"):
-        values["selector"] = told_selector(values["selector"])
-    return [invalid_value(f"spec.{field}", value, IMMUTABLE) for field, value in values.items()]
+    return [
+        invalid_value(f"spec.{field}", told_selector(value) if field == "selector" and value else value, IMMUTABLE)
+        for field, value in ((field, spec.get(field)) for field in changed)
+    ]

@@ -153,7 +153,19 @@ def _check_keys(path: str, term: Object) -> list[Cause]:
 
 def check_tolerations(path: str, tolerations: list[Object]) -> list[Cause]:
     """What a pod bears of the taints of nodes."""
-    return [cause for number, each in enumerate(tolerations) for cause in check_toleration(f"{path}[{number}]", each)]
+    return [
+        cause
+        for number, each in enumerate(tolerations)
+        if each not in _USUAL
+        for cause in check_toleration(f"{path}[{number}]", each)
+    ]
+
+
+_USUAL = tuple(
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for key in ("not-ready", "unreachable")
+)
+"""Tolerations that admission gives to all pods."""
 
 
 def check_toleration(path: str, toleration: Object) -> list[Cause]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from kilauea.apiserver.fields import forbidden_field, invalid_value
@@ -16,6 +17,7 @@ _SECCOMP_OF, _APPARMOR_OF = (
     "container.seccomp.security.alpha.kubernetes.io/", "container.apparmor.security.beta.kubernetes.io/",
 )  # fmt: skip
 _MEANT = (_MIRROR, _COST, _SECCOMP, _SECCOMP_OF, _APPARMOR_OF)
+_MARK = re.compile("|".join(map(re.escape, _MEANT)))
 _LOCAL = "localhost/"
 _TYPES = {"runtime/default": "RuntimeDefault", "docker/default": "RuntimeDefault", "unconfined": "Unconfined"}
 """Profiles in annotations, and the types that fields have for them."""
@@ -24,8 +26,15 @@ _PARTS = ("initContainers", "containers", "ephemeralContainers")
 
 def check_pod_annotations(path: str, annotations: Mapping[str, str], spec: Object) -> list[Cause]:
     """The errors in annotations, at `path`, of a pod or template with this specification."""
+    if not _has_meant(annotations):
+        return []
     meant = {key: value or "" for key, value in annotations.items() if key.startswith(_MEANT)}
-    return [*_check(path, meant, spec)] if meant else []
+    return [*_check(path, meant, spec)]
+
+
+def _has_meant(annotations: Mapping[str, str]) -> bool:
+    """Return True if there are annotations that mean something here."""
+    return _MARK.search("\n".join(annotations)) is not None
 
 
 def _check(path: str, annotations: Mapping[str, str], spec: Object) -> Iterator[Cause]:
@@ -65,7 +74,7 @@ def _check_seccomp(path: str, profile: str) -> Iterator[Cause]:
 
 def check_profiles(path: str, annotations: Mapping[str, str], spec: Object) -> list[Cause]:
     """Profiles that are given twice say the same; `path` is that of the specification."""
-    if not any(key.startswith(_MEANT) for key in annotations):
+    if not _has_meant(annotations):
         return []
     return [*_check_profiles(path, annotations, spec)]
 

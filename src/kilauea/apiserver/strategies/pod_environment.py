@@ -50,15 +50,17 @@ _TOO_MANY = "may not have more than one field specified at a time"
 def check_variables(path: str, variables: list[Object], volumes: Collection[str]) -> list[Cause]:
     """The variables of a container, whose pod has these volumes."""
     causes: list[Cause] = []
+    has_sources = False
     for number, variable in enumerate(variables):
         name = variable.get("name", "")
         if not name:
             causes.append(required(f"{path}[{number}].name"))
         elif not _VARIABLE.fullmatch(name):
             causes.append(invalid_value(f"{path}[{number}].name", name, _VARIABLE_WORDS))
-        if variable.get("valueFrom") is not None:
+        if "valueFrom" in variable:
+            has_sources = True
             causes += _check_source(f"{path}[{number}].valueFrom", variable)
-    for number, variable in enumerate(variables):
+    for number, variable in enumerate(variables if has_sources else ()):
         source = (variable.get("valueFrom") or {}).get("fileKeyRef")
         if source is not None and source.get("volumeName", "") not in volumes:
             where = f"{path}[{number}].valueFrom.fileKeyRef.volumeName"

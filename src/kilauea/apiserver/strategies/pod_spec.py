@@ -172,6 +172,9 @@ def _spread(path: str, constraints: list[Object], spec: Object) -> list[Cause]:
 
 def _host_processes(path: str, containers: list[Object], spec: Object) -> Iterator[Cause]:
     """What is asked of the node's own users and processes, which few pods do."""
+    plain = not spec.get("securityContext") and "hostUsers" not in spec
+    if plain and not any("securityContext" in each for each in containers):
+        return
     whole = path.rpartition(".")[0]
     if any((each.get("securityContext") or {}).get("windowsOptions") for each in (spec, *containers)):
         yield from check_host_processes(whole, spec)

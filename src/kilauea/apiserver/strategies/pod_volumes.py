@@ -43,8 +43,10 @@ def check_volumes(path: str, volumes: list[Object], *, in_pod: bool) -> tuple[li
     kinds: dict[str, str] = {}
     for number, volume in enumerate(volumes):
         name, where = volume.get("name", ""), f"{path}[{number}]"
-        given = [kind for kind in _KINDS if volume.get(kind) is not None]
-        found = [*_check_kinds(where, volume, given, in_pod=in_pod)]
+        given = [kind for kind in volume if kind in _KINDS and volume[kind] is not None]
+        if len(given) > 1:
+            given = [kind for kind in _KINDS if kind in given]
+        found = [] if _is_known(volume, given) else [*_check_kinds(where, volume, given, in_pod=in_pod)]
         if not name:
             found.append(required(f"{where}.name"))
         else:
@@ -56,6 +58,22 @@ def check_volumes(path: str, volumes: list[Object], *, in_pod: bool) -> tuple[li
         else:
             kinds[name] = given[0]
     return causes, kinds
+
+
+_KNOWN: list[Object] = [{}]
+"""The last projected volume without errors: most pods have the same one, with the token of their account."""
+
+
+def _is_known(volume: Object, given: list[str]) -> bool:
+    """Return True if a volume needs no check, as the last one was the same; keeps it for the next."""
+    if given == ["projected"]:
+        source = volume["projected"]
+        if source == _KNOWN[0]:
+            return True
+        if not any(_projected("", source)):
+            _KNOWN[0] = source
+            return True
+    return False
 
 
 def _check_kinds(path: str, volume: Object, given: list[str], *, in_pod: bool) -> Iterator[Cause]:

@@ -38,14 +38,15 @@ _NULL_SELECTOR = "labelSelector: a null labelSelector results in matching no pod
 _BYTES = ("memory", "ephemeral-storage")
 
 
+_LONGEST_LABEL = 63
 _SURPRISING = "which can result in surprising behavior; a DNS label is recommended"
 
 
 def pod_warnings(pod: Object) -> list[str]:
     """The warnings for a pod."""
-    warnings = template_warnings("", pod)
-    problems = label_problems(pod["metadata"].get("name", ""))
-    if problems:
+    warnings, name = template_warnings("", pod), pod["metadata"].get("name", "")
+    if "." in name or len(name) > _LONGEST_LABEL:  # all else of a label is true of each valid name
+        problems = label_problems(name)
         told = f"metadata.name: this is used in the Pod's hostname, {_SURPRISING}: [{' '.join(problems)}]"
         warnings.append(told)
     return warnings
@@ -170,7 +171,9 @@ def _containers(path: str, spec: Object) -> Iterator[str]:
             where = f"{path}{field}[{number}]"
             resources = container.get("resources") or {}
             for part in ("limits", "requests"):
-                yield from _fractions(f"{where}.resources.{part}", resources.get(part) or {}, _BYTES)
+                amounts = resources.get(part)
+                if amounts and any(amounts.get(name, "").endswith("m") for name in _BYTES):
+                    yield from _fractions(f"{where}.resources.{part}", amounts, _BYTES)
             environment = container.get("env") or ()
             if len({each.get("name") for each in environment}) < len(environment):
                 yield from _hidden(f"{where}.env", environment)
@@ -189,6 +192,8 @@ def _hidden(path: str, environment: Any) -> Iterator[str]:
 
 def _ports(path: str, containers: Any) -> Iterator[str]:
     """Ports of all containers that are the same, and names of ports that are."""
+    if sum(len(container.get("ports") or ()) for container in containers) < 2:
+        return
     before: dict[tuple[Any, ...], list[str]] = {}
     names: dict[str, str] = {}
     for at, container in enumerate(containers):

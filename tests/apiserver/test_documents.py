@@ -86,6 +86,13 @@ def test_documents_have_the_methods_of_the_real_server(api: Api, method: str, pa
     assert api.ask(method, path).code == code
 
 
+@pytest.mark.parametrize("path", ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1"])
+def test_discovery_is_refused_in_forms_that_it_does_not_have(api: Api, path: str) -> None:
+    assert api.ask("GET", path, accept="text/plain").code == 406
+    assert api.ask("GET", path, accept="text/plain, application/json").code == 200
+    assert api.ask("GET", path, accept="*/*").code == 200
+
+
 def test_openapi_names_the_forms_of_patches_that_a_kind_takes() -> None:
     cluster = Cluster(volcano=True)
     for path, kind, strategic in (

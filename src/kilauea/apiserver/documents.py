@@ -13,6 +13,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from kilauea.apiserver import discovery, status
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.health import PATHS, SLIS, Health
+from kilauea.apiserver.negotiation import check_readable
 from kilauea.apiserver.openapi import OpenApi
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.schema import kubernetes_version
@@ -72,6 +73,7 @@ class Documents:
             if document is None:
                 return None
             body = self._kept[path, version] = msgspec.json.encode(document)
+        check_readable(request.headers.get("accept", ""))
         media = discovery.AGGREGATED.format(version=version) if version else "application/json"
         return ApiResponse(200, body, media, [("Vary", "Accept")])
 

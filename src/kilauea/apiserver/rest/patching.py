@@ -34,6 +34,8 @@ async def patch(call: Call) -> ApiResponse:
     form = patch_form(call)
     if form == APPLY_PATCH:
         return await _apply(call)
+    if call.backend.store.get(call.key) is None:
+        raise call.not_found()  # whatever the patch is
     document = parse_patch(call)
     if form != JSON_PATCH:
         _check_repeated(call, document)
@@ -218,10 +220,10 @@ async def _apply(call: Call) -> ApiResponse:
     _tell_repeated(call, repeated)
     if is_new:
         obj = _applied(call, None, applied)
-        check_body_name(call, obj)
         if metadata.get("uid"):
             words = f"the provided object specified uid {metadata['uid']}, and no existing object was found"
             raise call.conflict(f"uid mismatch: {words}")
+        check_body_name(call, obj)
         return object_response(call, await create_object(call, obj, track=False), 201)
     return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
 

@@ -208,8 +208,9 @@ def _network_policy_spec(obj: Object) -> None:
 def _resource_names(obj: Object) -> None:
     """Of a custom resource: the singular and the list are called after the kind."""
     kind = obj.get("kind", "")
-    obj.setdefault("singular", kind.lower())
-    obj.setdefault("listKind", f"{kind}List")
+    if kind:
+        obj.setdefault("singular", kind.lower())
+        obj.setdefault("listKind", f"{kind}List")
 
 
 def _custom_resource_definition(obj: Object) -> None:

@@ -152,7 +152,7 @@ def _check_keys(path: str, term: Object) -> list[Cause]:
 
 
 def check_tolerations(path: str, tolerations: list[Object]) -> list[Cause]:
-    """What a pod bears of the taints of nodes."""
+    """The taints of nodes that a pod tolerates."""
     return [
         cause
         for number, each in enumerate(tolerations)
@@ -197,7 +197,7 @@ def check_toleration(path: str, toleration: Object) -> list[Cause]:
 
 
 def check_spread(path: str, constraints: list[Object]) -> list[Cause]:
-    """How pods are spread over topologies, by one constraint for each key and way."""
+    """The spread of pods over topologies: one constraint for each key and way."""
     causes: list[Cause] = []
     kinds = [(each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in constraints]
     for number, constraint in enumerate(constraints):
@@ -223,7 +223,7 @@ def _check_constraint(path: str, constraint: Object) -> list[Cause]:
 
 
 def _check_rules(path: str, constraint: Object) -> list[Cause]:
-    """Which nodes and pods count."""
+    """The rules for the nodes and pods that count."""
     causes: list[Cause] = []
     domains, when = constraint.get("minDomains"), constraint.get("whenUnsatisfiable", "")
     if domains is not None:

@@ -40,7 +40,7 @@ _ALWAYS_THERE = frozenset(("resources",))
 
 
 class Surroundings(NamedTuple):
-    """What a container finds in its pod."""
+    """The parts of a pod that its containers need or can use."""
 
     volumes: Mapping[str, str]
     """The kinds of the volumes without errors, by name."""
@@ -127,14 +127,14 @@ def check_ephemeral_containers(
 
 
 def _check_handled(path: str, container: Object, grace: int) -> Iterator[Cause]:
-    """What is run at the start and the end, and what is asked between them."""
+    """The handlers of the start and the end, and the probes between them."""
     if container.get("lifecycle") is not None:
         yield from check_lifecycle(f"{path}.lifecycle", container["lifecycle"], grace)
     yield from check_probes(path, container, grace)
 
 
 def _check_container(path: str, container: Object, pod: Surroundings) -> list[Cause]:
-    """What holds for containers of all kinds."""
+    """The checks that containers of all kinds have in common."""
     causes: list[Cause] = []
     name = container.get("name", "")
     if not name:

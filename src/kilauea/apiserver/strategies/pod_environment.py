@@ -69,7 +69,7 @@ def check_variables(path: str, variables: list[Object], volumes: Collection[str]
 
 
 def _check_source(path: str, variable: Object) -> Iterator[Cause]:
-    """What gives a variable its value: one source, or the value itself."""
+    """The source of a variable: one, or the value itself."""
     source = variable["valueFrom"]
     kinds = [kind for kind in _VALUES if source.get(kind) is not None]
     for kind in kinds:
@@ -146,7 +146,7 @@ def check_field(path: str, source: Object, allowed: Collection[str]) -> Iterator
 
 
 def _unknown_field(version: str, shown: str, field: str, of_map: str) -> str:
-    """Why pods have no such field; empty if they have it. `of_map` is what a subscript follows."""
+    """Return the reason why pods have no such field, empty if they have it; `of_map` is what a subscript follows."""
     if version != "v1":
         return f"unsupported pod version: {version}"
     if of_map:

@@ -85,7 +85,7 @@ def _check_probe(path: str, probe: Object, grace: int, *, is_readiness: bool) ->
 
 
 def check_lifecycle(path: str, lifecycle: Object, grace: int) -> Iterator[Cause]:
-    """What runs when a container has started, and before it ends; `grace` is the seconds for that."""
+    """The handlers that run when a container has started, and before it ends; `grace` is the seconds for that."""
     for field in ("postStart", "preStop"):
         if lifecycle.get(field) is not None:
             yield from _check_handler(f"{path}.{field}", lifecycle[field], grace)

@@ -45,7 +45,7 @@ def check_mounts(path: str, container: Object, volumes: Mapping[str, str]) -> li
 
 
 def _used(parts: list[Object], place: str) -> tuple[str, set[str], set[str]]:
-    """What the other list uses: its name, the names of volumes, and of each the last path, as the real server does."""
+    """The name of the other list, its volumes, and of each volume the last path, as the real server has it."""
     paths = {each.get("name", ""): each.get(place, "") for each in parts}
     return "volumeDevices" if place == "devicePath" else "volumeMounts", set(paths), set(paths.values())
 

@@ -38,7 +38,7 @@ _RESIZED = ("cpu", "memory")
 
 
 def check_resources(path: str, resources: Object, claims: Collection[str]) -> list[Cause]:
-    """What a container requests, and its limits.
+    """The requests of a container, and its limits.
 
     Args:
         path: of the resources.
@@ -197,7 +197,7 @@ def check_pod_claims(path: str, claims: list[Object]) -> Iterator[Cause]:
 
 
 def check_resizes(path: str, policies: list[Object], restart: Any) -> Iterator[Cause]:
-    """What a change of amounts does to a container of a pod with this restart policy."""
+    """The rules for a change of amounts, in a pod with this restart policy."""
     seen: set[str] = set()
     for number, policy in enumerate(policies):
         name, then = policy.get("resourceName", ""), policy.get("restartPolicy", "")
@@ -251,7 +251,7 @@ def check_amounts_of_pod(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def _needed(spec: Object, name: str) -> Fraction | None:
-    """What the containers of a pod request together; None if they request nothing."""
+    """The sum of the requests of the containers of a pod; None if they request nothing."""
     found = [
         amount(text)
         for container in spec.get("containers") or ()

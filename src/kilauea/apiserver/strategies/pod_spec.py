@@ -171,7 +171,7 @@ def _spread(path: str, constraints: list[Object], spec: Object) -> list[Cause]:
 
 
 def _host_processes(path: str, containers: list[Object], spec: Object) -> Iterator[Cause]:
-    """What is asked of the node's own users and processes, which few pods do."""
+    """The use of the node's own users and processes, which few pods ask for."""
     plain = not spec.get("securityContext") and "hostUsers" not in spec
     if plain and not any("securityContext" in each for each in containers):
         return

@@ -77,7 +77,7 @@ def _is_known(volume: Object, given: list[str]) -> bool:
 
 
 def _check_kinds(path: str, volume: Object, given: list[str], *, in_pod: bool) -> Iterator[Cause]:
-    """What is behind a volume, of one kind."""
+    """The source of a volume, of one kind."""
     if not given:
         yield required(path, "must specify a volume type")
         return

@@ -91,7 +91,7 @@ def check_windows_options(path: str, options: Object) -> Iterator[Cause]:
 
 
 def _user_problems(text: str) -> Iterator[str]:
-    """Why a text does not name a user of Windows, with or without a domain."""
+    """Return the errors in the name of a user of Windows, with or without a domain."""
     if not text:
         yield " cannot be an empty string"
         return

@@ -6,6 +6,8 @@ import dataclasses
 
 import pytest
 
+from kilauea.apiserver.rest.history import HISTORY
+from kilauea.apiserver.rest.metrics import METRICS
 from support.api_core import MAPS, PODS, Api
 from support.controlled import Cluster
 
@@ -47,6 +49,48 @@ def test_podgroups_without_a_group_are_those_of_volcano_as_clients_take_the_firs
     plain = [group["name"] for group in cluster.api.good("GET", "/apis")["groups"]]
     assert plain.index("scheduling.volcano.sh") < plain.index("scheduling.k8s.io")
     cluster.close()
+
+
+def test_openapi_describes_kinds_that_are_told_and_never_stored(api: Api) -> None:
+    for each in (*METRICS, *HISTORY):
+        api.backend.registry.add(each)
+    for path, kind, field in (
+        ("apis/metrics.k8s.io/v1beta1", "io.k8s.metrics.v1beta1.PodMetrics", "containers"),
+        ("apis/metrics.k8s.io/v1beta1", "io.k8s.metrics.v1beta1.NodeMetrics", "usage"),
+        ("apis/history.kilauea.dev/v1alpha1", "dev.kilauea.history.v1alpha1.JobHistory", "pods"),
+        ("api/v1", "io.k8s.api.core.v1.ComponentStatus", "conditions"),
+    ):
+        assert path in api.good("GET", "/openapi/v3")["paths"]
+        schemas = api.good("GET", f"/openapi/v3/{path}")["components"]["schemas"]
+        assert schemas[kind]["properties"][field]["description"]
+        assert schemas[kind]["properties"]["metadata"]
+        assert schemas[f"{kind}List"]["properties"]["items"]["items"] == {"$ref": f"#/components/schemas/{kind}"}
+        assert kind in api.good("GET", "/openapi/v2")["definitions"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("HEAD", "/version", 405),
+        ("HEAD", "/api", 405),
+        ("HEAD", "/api/v1", 405),
+        ("HEAD", "/apis/apps/v1", 405),
+        ("POST", "/version", 405),
+        ("HEAD", "/apis", 200),
+        ("HEAD", "/healthz", 200),
+        ("OPTIONS", "/readyz", 200),
+        ("POST", "/livez", 200),
+    ],
+)
+def test_documents_have_the_methods_of_the_real_server(api: Api, method: str, path: str, code: int) -> None:
+    assert api.ask(method, path).code == code
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1"])
+def test_discovery_is_refused_in_forms_that_it_does_not_have(api: Api, path: str) -> None:
+    assert api.ask("GET", path, accept="text/plain").code == 406
+    assert api.ask("GET", path, accept="text/plain, application/json").code == 200
+    assert api.ask("GET", path, accept="*/*").code == 200
 
 
 def test_openapi_names_the_forms_of_patches_that_a_kind_takes() -> None:

@@ -15,16 +15,17 @@ from support.api_core import Api
 LINES = (Path(__file__).parent / "refusals.jsonl").read_text().splitlines()
 RECORDED = [json.loads(line) for line in LINES]
 FILES = {name: list(group) for name, group in groupby(RECORDED, key=lambda each: str(each["file"]))}
-TYPES = {"merge": "application/merge-patch+json"}
+TYPES = {"merge": "application/merge-patch+json", "strategic": "application/strategic-merge-patch+json"}
 NAMESPACE = "recorded"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NUMBER = re.compile(r"current: [0-9]+")
 
 
 def _comparable(text: Any) -> Any:
-    """A text of our server with what is random replaced as in the recorded ones."""
+    """The first line of a text of our server, with what is random replaced as in the recorded ones."""
     if not isinstance(text, str):
         return text
+    text = text.partition("\n")[0]
     return _NUMBER.sub("current: <resourceVersion>", _UUID.sub("<uuid>", text).replace(NAMESPACE, "${ns}"))
 
 

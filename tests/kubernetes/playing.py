@@ -188,6 +188,8 @@ _MANAGER = ("manager", "operation", "subresource")
 _VERSION = re.compile(
     r"""((?:ResourceVersion in (?:the precondition|precondition|record) \(|current: |\\"resourceVersion\\":\\"))\d+"""
 )
+_TOKENS = re.compile(r"(kube-api-access-)[a-z0-9]{5}\b")
+"""Volumes with the token of a service account, whose names have a suffix."""
 _AGE = re.compile(r"\d+[smh](\d+[smh])?")
 
 
@@ -236,4 +238,5 @@ def _comparable_text(client: Client, text: str) -> str:
     for name, value in client.values.items():
         if name != "ns" and text == value:
             return f"${{{name}}}"
+    text = _TOKENS.sub(r"\1<suffix>", text)
     return _VERSION.sub(r"\1<resourceVersion>", _TIME.sub("<time>", _UUID.sub("<uuid>", text)))

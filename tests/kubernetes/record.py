@@ -31,6 +31,11 @@ def record(name: str, request: dict[str, Any], answer: Answer) -> dict[str, Any]
     return asked | {"code": answer.code, "warnings": answer.headers.get("warning", []), "answer": answer.body}
 
 
+def _first_line(text: str | None) -> str | None:
+    """What comes after the first line of a message shows how the real server's code names the fields that differ."""
+    return text and text.partition("\n")[0]
+
+
 def record_refusals(client: Client) -> list[str]:
     """Lines of what is refused, and why."""
     lines = []
@@ -39,7 +44,7 @@ def record_refusals(client: Client) -> list[str]:
         namespace = f"{path.stem.replace('_', '-')}-recorded"
         for request, answer in zip(requests, play(client, requests, namespace), strict=True):
             details = answer.body.get("details") if answer.code >= 400 else None
-            causes = [[each.get(key) for key in CAUSE] for each in (details or {}).get("causes", ())]
+            causes = [[_first_line(each.get(key)) for key in CAUSE] for each in (details or {}).get("causes", ())]
             asked = {key: request[key] for key in ("name", "send", "body", "as") if key in request}
             lines.append(json.dumps({"file": path.stem, **asked, "code": answer.code, "causes": causes}))
     return lines

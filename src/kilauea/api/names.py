@@ -10,6 +10,7 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _SERVICE = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = rf"({_QUALIFIED})?"
+_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _NAMES = {
     name: re.compile(text) for name, text in {"label": _LABEL, "subdomain": _SUBDOMAIN, "service": _SERVICE}.items()
 }
@@ -36,6 +37,10 @@ _VALUE_WORDS = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     f"end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     f"'{_VALUE}')"
+)
+_DATA_KEY_WORDS = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 
 
@@ -102,4 +107,17 @@ def label_value_problems(text: str) -> tuple[str, ...]:
     found = ["must be no more than 63 bytes"] if len(text.encode()) > 63 else []
     if not _LABEL_VALUE.fullmatch(text):
         found.append(_VALUE_WORDS)
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def data_key_problems(text: str) -> tuple[str, ...]:
+    """Return the errors in a key of the data of a ConfigMap or Secret, which can become the name of a file."""
+    found = ["must be no more than 253 characters"] if len(text) > 253 else []
+    if not _DATA_KEY.fullmatch(text):
+        found.append(_DATA_KEY_WORDS)
+    if text in (".", ".."):
+        found.append(f"must not be '{text}'")
+    elif text.startswith(".."):
+        found.append("must not start with '..'")
     return tuple(found)

@@ -13,11 +13,16 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from kilauea.apiserver import discovery, status
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.health import PATHS, SLIS, Health
+from kilauea.apiserver.negotiation import check_readable
 from kilauea.apiserver.openapi import OpenApi
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.schema import kubernetes_version
 
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+_ANY_METHOD = re.compile(r"/|/apis(/[^/]+)?|/metrics|/openapi/.*|/(healthz|livez|readyz)(/.*)?")
+"""Paths at which the real server does not look at the method."""
 
 
 class Documents:
@@ -39,7 +44,7 @@ class Documents:
         """The document at a path; None if there is none."""
         path = request.path.rstrip("/") or "/"
         made = self._discovery(path, request) or self._other(path, request)
-        if made is not None and request.method not in ("GET", "HEAD"):
+        if made is not None and request.method != "GET" and not _ANY_METHOD.fullmatch(path):
             raise status.wrong_method()
         return made
 
@@ -68,6 +73,7 @@ class Documents:
             if document is None:
                 return None
             body = self._kept[path, version] = msgspec.json.encode(document)
+        check_readable(request.headers.get("accept", ""))
         media = discovery.AGGREGATED.format(version=version) if version else "application/json"
         return ApiResponse(200, body, media, [("Vary", "Accept")])
 
@@ -106,6 +112,10 @@ def version_info() -> dict[str, str]:
     return {
         "major": major,
         "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
         "gitVersion": found,
         "gitCommit": "",
         "gitTreeState": "clean",

@@ -74,7 +74,7 @@ def _shown(value: Any) -> str:
 
 def check_name(path: str, value: Any, problems: Sequence[str]) -> list[Cause]:
     """Causes for what is wrong with a name."""
-    return [invalid_value(path, value, each) for each in problems]
+    return [invalid_value(path, value, each) for each in problems] if problems else []
 
 
 def check_required_name(path: str, value: Any, problems: Callable[[str], Sequence[str]]) -> list[Cause]:

@@ -75,7 +75,17 @@ def _view(clause: str) -> View | None:
 def _media(clause: str) -> str:
     """The media type of one clause of an Accept header."""
     media = clause.partition(";")[0].strip().lower()
-    return {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media, media)
+    return {"*/*": JSON, "text/yaml": YAML}.get(media, media)
+
+
+def check_readable(accept: str) -> None:
+    """Check that a client reads a form that documents have.
+
+    Raises:
+        ApiFault: it reads none (406).
+    """
+    if accept and not any(_media(clause) in (*_MEDIA, PROTOBUF) for clause in accept.split(",")):
+        raise status.not_acceptable((*_MEDIA, PROTOBUF))
 
 
 def view_of(call: Call) -> View:

@@ -84,10 +84,10 @@ class OpenApi:
 
     def _group_paths(self) -> list[str]:
         """`api/v1`, `apis/apps/v1` and so on."""
-        return list(dict.fromkeys(_group_path(each) for each in self._registry if each.described))
+        return list(dict.fromkeys(_group_path(each) for each in self._registry))
 
     def _types_at(self, path: str) -> list[ResourceType]:
-        return [each for each in self._registry if each.described and _group_path(each) == path]
+        return [each for each in self._registry if _group_path(each) == path]
 
     def _v3(self, types: list[ResourceType]) -> dict[str, Any]:
         """The description of one version of a group, without the descriptions of built-in fields."""
@@ -140,17 +140,18 @@ def _group_path(resource: ResourceType) -> str:
 
 
 def schema_name(resource: ResourceType) -> str:
-    """The name of the schema of a kind: that of Kubernetes, or the reversed group of a custom kind."""
-    if not resource.is_custom:
+    """The name of the schema of a kind: that of Kubernetes, or for other kinds the reversed group."""
+    if not resource.is_custom and resource.told_schema is None:
         return definition_name(resource.group, resource.version, resource.kind)
-    return ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
+    group = resource.group or "core.api.k8s.io"
+    return ".".join([*reversed(group.split(".")), resource.version, resource.kind])
 
 
 def _schemas_of(resource: ResourceType, name: str) -> dict[str, Any]:
     """The schema of a kind and all that it refers to."""
     definitions = openapi_definitions()
     found: dict[str, Any]
-    if resource.is_custom:
+    if resource.is_custom or resource.told_schema is not None:
         found = dict(described(resource, name))
     else:
         gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}

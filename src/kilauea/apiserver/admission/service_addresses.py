@@ -103,6 +103,8 @@ def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[
     for number, port in enumerate(ports):
         protocol, shared = port.get("protocol", "TCP"), alike.get(port.get("port"))
         wanted = port.get("nodePort") or had.get((port.get("port"), port.get("protocol")))
+        if not wanted and spec.get("allocateLoadBalancerNodePorts") is False:
+            continue
         if wanted and (words := _objection(wanted, taken, kept)):
             cause = invalid_value(f"spec.ports[{number}].nodePort", wanted, words)
             raise status.invalid("Service", "", attributes.name, [cause])

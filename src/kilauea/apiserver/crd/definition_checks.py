@@ -20,6 +20,7 @@ Object = dict[str, Any]
 Raw = Mapping[str, Any]
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 APPROVAL = "api-approved.kubernetes.io"
 _SCHEMA = 40
 """Bytes of a schema that are as much work as a character of a rule."""
@@ -40,10 +41,13 @@ def check_definition(definition: Object, old: Object | None = None) -> list[Caus
         message = 'must be spec.names.plural+"."+spec.group'
         causes.append(invalid_value("metadata.name", definition["metadata"].get("name", ""), message))
     causes += _group(spec.get("group") or "")
-    if spec.get("scope") not in ("Cluster", "Namespaced"):
+    if not spec.get("scope"):
+        causes.append(required("spec.scope"))
+    elif spec["scope"] not in ("Cluster", "Namespaced"):
         causes.append(not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
     causes += _versions(spec, _schemas(old))
     causes += _names(names)
+    causes += _shared(spec, _schemas(old))
     causes += _conversion(spec)
     causes += _approval(definition)
     return causes
@@ -128,9 +132,9 @@ def _approval(definition: Object) -> Iterator[Cause]:
 def _names(names: Object) -> Iterator[Cause]:
     for field in ("plural", "singular"):
         value = names.get(field) or ""
-        if not value and field == "plural":
-            yield required("spec.names.plural")
-        elif value:
+        if not value:
+            yield required(f"spec.names.{field}")
+        else:
             yield from (invalid_value(f"spec.names.{field}", value, each) for each in service_name_problems(value))
     for field in ("kind", "listKind"):
         value = names.get(field) or ""
@@ -167,29 +171,49 @@ def _versions(spec: Object, accepted: Raw) -> Iterator[Cause]:
         yield invalid_value("spec.versions", names, "must contain unique version names")
     if sum(bool(each.get("storage")) for each in versions) != 1:
         yield invalid_value("spec.versions", names, "must have exactly one version marked as storage version")
-    shared = len({repr(each.get("schema")) for each in versions}) == 1
+    own = _PARTS - _shared_parts(versions)
     for number, version in enumerate(versions):
-        if shared and number:
-            break
-        yield from _version(version, "spec" if shared else f"spec.versions[{number}]", number, shared, accepted)
+        path = f"spec.versions[{number}]"
+        if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+            message = "can only be set for deprecated versions"
+            yield invalid_value(f"{path}.deprecationWarning", version["deprecationWarning"], message)
+        yield from _parts(version, path, own, accepted)
 
 
-def _version(version: Object, path: str, number: int, shared: bool, accepted: Raw) -> Iterator[Cause]:
-    """One version; what all versions share is told of as if it stood in the specification itself."""
+def _shared(spec: Object, accepted: Raw) -> Iterator[Cause]:
+    """The parts that all versions share, which are told of as if they stood in the specification itself."""
+    versions = spec.get("versions") or []
+    if versions:
+        yield from _parts(versions[0], "spec", _shared_parts(versions), accepted)
+
+
+def _shared_parts(versions: list[Object]) -> frozenset[str]:
+    return frozenset(part for part in _PARTS if len({repr(each.get(part)) for each in versions}) == 1)
+
+
+_PARTS = frozenset(("schema", "subresources", "additionalPrinterColumns", "selectableFields"))
+
+
+def _parts(version: Object, path: str, parts: frozenset[str], accepted: Raw) -> Iterator[Cause]:
+    """Some parts of a version, which stand at a path: that of the version, or of the specification."""
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    if schema is None:
-        yield required(f"spec.versions[{number}].schema.openAPIV3Schema")
-    else:
-        place = f"{path}.{'validation' if shared else 'schema'}.openAPIV3Schema"
-        found = check_structural(schema, place)
-        yield from found
-        if not found and schema != accepted.get(version.get("name", "")):
-            yield from check_rules(schema, place)
-    yield from _subresources(version.get("subresources") or {}, f"{path}.subresources")
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        yield from _column(column, f"{path}.additionalPrinterColumns[{index}]")
-    for index, field in enumerate(version.get("selectableFields") or ()):
-        yield from _selectable(field, schema or {}, f"{path}.selectableFields[{index}].jsonPath")
+    if "schema" in parts:
+        if schema is None:
+            yield required(f"{'spec.versions[0]' if path == 'spec' else path}.schema.openAPIV3Schema")
+        else:
+            place = f"{path}.{'validation' if path == 'spec' else 'schema'}.openAPIV3Schema"
+            found = check_structural(schema, place)
+            yield from found
+            if not found and schema != accepted.get(version.get("name", "")):
+                yield from check_rules(schema, place)
+    if "subresources" in parts:
+        yield from _subresources(version.get("subresources") or {}, f"{path}.subresources")
+    if "additionalPrinterColumns" in parts:
+        for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+            yield from _column(column, f"{path}.additionalPrinterColumns[{index}]")
+    if "selectableFields" in parts:
+        for index, field in enumerate(version.get("selectableFields") or ()):
+            yield from _selectable(field, schema or {}, f"{path}.selectableFields[{index}].jsonPath")
 
 
 def _subresources(parts: Raw, path: str) -> Iterator[Cause]:
@@ -211,8 +235,14 @@ def _subresources(parts: Raw, path: str) -> Iterator[Cause]:
 def _column(column: Raw, path: str) -> Iterator[Cause]:
     if not column.get("name"):
         yield required(f"{path}.name")
-    if column.get("type") not in COLUMN_TYPES:
-        yield invalid_value(f"{path}.type", column.get("type", ""), f"must be one of {','.join(COLUMN_TYPES)}")
+    kind, form = column.get("type") or "", column.get("format") or ""
+    message = f"must be one of {','.join(COLUMN_TYPES)}"
+    if not kind:
+        yield required(f"{path}.type", message)
+    elif kind not in COLUMN_TYPES:
+        yield invalid_value(f"{path}.type", kind, message)
+    if form and form not in _FORMATS:
+        yield invalid_value(f"{path}.format", form, f"must be one of {','.join(_FORMATS)}")
     text = column.get("jsonPath") or ""
     if not text:
         yield required(f"{path}.JSONPath")

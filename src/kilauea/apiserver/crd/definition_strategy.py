@@ -17,6 +17,7 @@ _GOING = "CustomResourceDefinition marked for deletion; CustomResource deletion 
 class DefinitionStrategy(Strategy):
     """The rules of CustomResourceDefinition."""
 
+    unconditional_update = False
     deletes_plainly = True
 
     def default(self, obj: Object) -> None:

@@ -14,13 +14,13 @@ _META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1."
 
 
 def described(resource: ResourceType, name: str) -> dict[str, dict[str, Any]]:
-    """The schemas of a custom kind and of its list, by name.
+    """The schemas of a kind that is not built in and of its list, by name.
 
     Args:
         resource: the kind.
         name: name of its schema.
     """
-    whole = dict(resource.schema.raw)
+    whole = dict(resource.schema.raw if resource.told_schema is None else resource.told_schema)
     whole.pop("x-kubernetes-embedded-resource", None)
     one, several = descriptions()[_LIKE], descriptions()[f"{_LIKE}List"]
     whole["properties"] = {

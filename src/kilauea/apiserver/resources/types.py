@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -87,8 +87,8 @@ class ResourceType:
     stored_group: str | None = None
     """Group under which the objects are kept, where several groups serve the same ones; None for its own."""
 
-    described: bool = True
-    """True if OpenAPI describes the kind."""
+    told_schema: Mapping[str, Any] | None = None
+    """The schema in OpenAPI of a kind that is told when it is asked for and never stored; None for any other kind."""
 
     @cached_property
     def api_version(self) -> str:

@@ -15,6 +15,7 @@ from kilauea.apiserver.request import ApiResponse, TextStream
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.listing import Found, list_response
+from kilauea.apiserver.rest.told_schemas import COMPONENT_STATUS
 from kilauea.apiserver.selection import selection_of
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Stored
@@ -36,7 +37,7 @@ def _cells(obj: dict[str, Any], now: int) -> list[Any]:
 
 COMPONENTS = ResourceType(
     "", "v1", "componentstatuses", "ComponentStatus", False, ("cs",), singular="componentstatus",
-    verbs=("get", "list"), strategy=_Components(), described=False,
+    verbs=("get", "list"), strategy=_Components(), told_schema=COMPONENT_STATUS,
     table=simple(
         [Column(name, description=f"{name} of the component conditions") for name in ("Status", "Message", "Error")],
         _cells,

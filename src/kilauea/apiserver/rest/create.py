@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, write_admitted
@@ -50,14 +51,13 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
     """
     metadata = metadata_of(obj)
     settle_namespace(call, obj)
-    if metadata.get("resourceVersion"):
-        raise status.ApiFault(500, "", "resourceVersion should not be set on objects to be created")
+    revision = metadata.get("resourceVersion")
     generate = metadata.get("generateName") if not metadata.get("name") else ""
     attributes = await _admitted(call, obj, track)
     for number in range(TRIES if generate else 1):
         if generate:
             metadata["name"] = generate[:LONGEST_PREFIX] + _suffix(call, number)
-        value = await _store(call, obj, attributes)
+        value = await _store(call, obj, attributes, revision)
         if value is not None:
             return value
     name = metadata["name"]
@@ -84,22 +84,30 @@ async def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
     return attributes
 
 
-async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | None:
-    """Prepare, check and write an object that has its name; None if the name is taken."""
+async def _store(call: Call, obj: Object, attributes: Attributes, revision: Any) -> bytes | None:
+    """Prepare, check and write an object that has its name; None if the name is taken.
+
+    An object that comes with a revision is checked and not written.
+    """
     resource, backend = call.resource, call.backend
     new_metadata(call, obj)
     resource.strategy.prepare_create(obj)
     fill_status(call, obj)
     metadata = obj["metadata"]
     name = metadata.get("name", "")
-    causes = check_metadata(call, obj)
-    causes += resource.strategy.validate(obj)
+    if resource.strategy.checks_metadata_last:
+        causes = resource.strategy.validate(obj) or check_metadata(call, obj)
+    else:
+        causes = check_metadata(call, obj)
+        causes += resource.strategy.validate(obj)
     refuse(call, name, causes)
     call.warnings += resource.strategy.warnings(obj)
     await validate_dynamically(call, attributes)
     key = resource.key(metadata.get("namespace", ""), name)
     if attributes.dry_run:
         return None if backend.store.get(key) else encoder(call, obj)(0)
+    if revision:
+        raise status.ApiFault(500, "", "resourceVersion should not be set on objects to be created")
     try:
         form = in_stored_form(call, await stored_form(call, obj))
         stored = await write_admitted(attributes, key, 0, partial(encode, form), form)

@@ -12,14 +12,15 @@ from kilauea.apiserver.rbac.authorizer import HISTORY_GROUP
 from kilauea.apiserver.request import JSON, ApiResponse
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.told_schemas import JOB_HISTORY, RECORD, USAGE_REPORT
 
 VERSION = "v1alpha1"
 LINES = "application/x-ndjson"
 """The media type of records for clients that ask for it: an object of JSON on each line."""
 HISTORY = (
-    ResourceType(HISTORY_GROUP, VERSION, "jobhistories", "JobHistory", verbs=("get", "list"), described=False),
-    ResourceType(HISTORY_GROUP, VERSION, "usagereports", "UsageReport", verbs=("list",), described=False),
-    ResourceType(HISTORY_GROUP, VERSION, "historyrecords", "HistoryRecord", verbs=("list",), described=False),
+    ResourceType(HISTORY_GROUP, VERSION, "jobhistories", "JobHistory", verbs=("get", "list"), told_schema=JOB_HISTORY),
+    ResourceType(HISTORY_GROUP, VERSION, "usagereports", "UsageReport", verbs=("list",), told_schema=USAGE_REPORT),
+    ResourceType(HISTORY_GROUP, VERSION, "historyrecords", "HistoryRecord", verbs=("list",), told_schema=RECORD),
 )
 """The kinds of the history, served where something records it."""
 

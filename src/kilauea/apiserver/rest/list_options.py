@@ -127,17 +127,15 @@ def _watch_rules(options: ListOptions, token: str) -> list[Cause]:
     if options.initial_events is not None and match != NOT_OLDER:
         detail = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER}"
         causes.append(forbidden_field("resourceVersionMatch", detail))
-    elif options.initial_events and not options.bookmarks:
-        causes.append(
-            forbidden_field("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true")
-        )
     if match and options.initial_events is None:
         detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         causes.append(forbidden_field("resourceVersionMatch", detail))
     if match and match != NOT_OLDER:
         causes.append(not_supported("resourceVersionMatch", match, [NOT_OLDER]))
     if token:
-        causes.append(forbidden_field("continue", "continue is forbidden for watch"))
+        causes.append(
+            forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+        )
     return causes
 
 

@@ -14,11 +14,12 @@ from kilauea.apiserver.label_text import parse_labels
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.told_schemas import NODE_METRICS, POD_METRICS
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 METRICS = (
-    ResourceType(GROUP, VERSION, "nodes", "NodeMetrics", False, verbs=("get", "list"), described=False),
-    ResourceType(GROUP, VERSION, "pods", "PodMetrics", verbs=("get", "list"), described=False),
+    ResourceType(GROUP, VERSION, "nodes", "NodeMetrics", False, verbs=("get", "list"), told_schema=NODE_METRICS),
+    ResourceType(GROUP, VERSION, "pods", "PodMetrics", verbs=("get", "list"), told_schema=POD_METRICS),
 )
 """The kinds of resource metrics, served where something tells the usage."""
 _TURN = 500

@@ -37,6 +37,11 @@ SERVER_FIELDS = (
 FINALIZERS_OF_OWN = frozenset({"orphan", "foregroundDeletion"})
 """Finalizers without a domain that Kubernetes itself uses."""
 
+_ANY_FINALIZERS = frozenset(
+    ("apiextensions.k8s.io", "admissionregistration.k8s.io", "coordination.k8s.io", "node.k8s.io", "policy")
+)
+"""Groups whose objects can have finalizers without a domain of any name."""
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -245,7 +250,7 @@ def _check_finalizers(call: Call, finalizers: list[str]) -> list[Cause]:
     causes = [cause for each in finalizers for cause in check_name(path, each, qualified_name_problems(each))]
     if FINALIZERS_OF_OWN.issubset(finalizers):
         causes.append(invalid_value(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
-    if not call.resource.is_custom and call.resource.group != "apiextensions.k8s.io":
+    if not call.resource.is_custom and call.resource.group not in _ANY_FINALIZERS:
         for number, each in enumerate(finalizers):
             causes += _check_finalizer(f"{path}[{number}]", each)
     return causes

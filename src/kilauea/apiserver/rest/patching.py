@@ -34,6 +34,8 @@ async def patch(call: Call) -> ApiResponse:
     form = patch_form(call)
     if form == APPLY_PATCH:
         return await _apply(call)
+    if call.backend.store.get(call.key) is None:
+        raise call.not_found()  # whatever the patch is
     document = parse_patch(call)
     if form != JSON_PATCH:
         _check_repeated(call, document)
@@ -217,11 +219,18 @@ async def _apply(call: Call) -> ApiResponse:
         group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
         raise status.bad_request(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
     metadata_of(applied)
-    applied["metadata"].setdefault("name", call.info.name)
-    check_body_name(call, applied)
+    metadata = applied["metadata"]
+    is_new = call.backend.store.get(call.key) is None and call.subresource is None
+    if not is_new or metadata.get("name"):
+        metadata.setdefault("name", call.info.name)
+        check_body_name(call, applied)
     _tell_repeated(call, repeated)
-    if call.backend.store.get(call.key) is None and call.subresource is None:
+    if is_new:
         obj = _applied(call, None, applied)
+        if metadata.get("uid"):
+            words = f"the provided object specified uid {metadata['uid']}, and no existing object was found"
+            raise call.conflict(f"uid mismatch: {words}")
+        check_body_name(call, obj)
         return object_response(call, await create_object(call, obj, track=False), 201)
     return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
 

@@ -153,7 +153,8 @@ def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) 
         if revision != str(current.revision):
             raise call.conflict()
     elif whole and not call.resource.strategy.unconditional_update:
-        refuse(call, call.info.name, [invalid_value("metadata.resourceVersion", 0, "must be specified for an update")])
+        cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise status.invalid(call.resource.plural, call.resource.group, call.info.name, [cause])
     metadata["name"] = before["name"]
 
 

@@ -60,7 +60,7 @@ async def _stream(call: Call, options: ListOptions, selection: Selection) -> Asy
             items = await served_items(call, found.items)
             for batch in _batched(frames.added(each) for each in items):
                 yield batch
-            if options.initial_events:
+            if options.initial_events and options.bookmarks:
                 yield [frames.bookmark(start, ends_initial=True)]
         elif not start:
             start = call.backend.store.revision

@@ -120,6 +120,10 @@ def _integer_reader(form: str) -> Read:
     return read
 
 
+_TOLD_WHEN_EMPTY = frozenset([("io.k8s.api.autoscaling.v2.HPAScalingRules", "policies")])
+"""Lists that are refused when they are empty, and have a default when they are absent."""
+
+
 def _struct_reader(schema: Schema) -> Read:
     fields: dict[str, tuple[type | None, Read, bool]] = {}
 
@@ -129,7 +133,8 @@ def _struct_reader(schema: Schema) -> Read:
             collection = child.type == "array" or (child.type == "object" and not child.layout)
             read_field = _reader(child)
             plain = _PLAIN.get(read_field)
-            fields[key] = (plain, read_field, not mark.startswith(("=", "*")) or (mark.startswith("=") and collection))
+            droppable = not mark.startswith(("=", "*")) or (mark.startswith("=") and collection)
+            fields[key] = (plain, read_field, droppable and (schema.name, key) not in _TOLD_WHEN_EMPTY)
 
     def read(obj: Any) -> Any:
         if obj.__class__ is not dict:

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import base64
 import copy
+import re
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
+
+from kilauea.api.remembered import remembered
+from kilauea.apiserver.schema.scalars import amount_of, exact_text
 
 Object = dict[str, Any]
 Rule = Callable[[Object], None]
@@ -19,8 +24,20 @@ _LARGEST_INT32 = 2**31 - 1
 _NO_LIMIT: Mapping[str, Any] = {}
 
 
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_LABEL = r"[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?"
+_DOMAIN = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
+_TAG, _DIGEST = r":\w[-.\w]{0,127}", r"@[A-Za-z][-A-Za-z0-9+._]*:[0-9a-fA-F]{32,}"
+_IMAGE = re.compile(rf"(?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*(?:{_TAG})?(?:{_DIGEST})?", re.ASCII)
+"""The form of names of images, with a registry, a tag and a digest."""
+_LONGEST_IMAGE = 1024
+
+
+@remembered(4096, 256)
 def pull_policy(image: str) -> str:
     """Return the pull policy of an image without one: the newest image is always pulled."""
+    if len(image) > _LONGEST_IMAGE or not _IMAGE.fullmatch(image):
+        return "IfNotPresent"
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2] or ("" if digest else "latest")
     return "Always" if image and tag == "latest" else "IfNotPresent"
@@ -28,10 +45,25 @@ def pull_policy(image: str) -> str:
 
 def _container(obj: Object) -> None:
     obj.setdefault("imagePullPolicy", pull_policy(obj.get("image", "")))
+    if "lifecycle" in obj:
+        _drop_stop_signal(obj)
+
+
+def _drop_stop_signal(container: Object) -> None:
+    """The real server knows stop signals only with a feature gate that is off by default."""
+    lifecycle = container["lifecycle"]
+    if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
+        del container["lifecycle"]
 
 
 def _image_volume(obj: Object) -> None:
     obj.setdefault("pullPolicy", pull_policy(obj.get("reference", "")))
+
+
+def _projection(obj: Object) -> None:
+    """Drop what the real server knows only with feature gates that are off by default."""
+    obj.pop("clusterTrustBundle", None)
+    obj.pop("podCertificate", None)
 
 
 def _volume(obj: Object) -> None:
@@ -41,6 +73,8 @@ def _volume(obj: Object) -> None:
 
 def _pod(obj: Object) -> None:
     """Set defaults of pods that templates do not get."""
+    if obj.get("spec", {}).get("resources"):
+        _requests_of_pod(obj["spec"])
     spec = obj.setdefault("spec", {})
     spec.setdefault("enableServiceLinks", True)
     for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
@@ -48,6 +82,29 @@ def _pod(obj: Object) -> None:
         if spec.get("hostNetwork"):
             for port in container.get("ports", ()):
                 port.setdefault("hostPort", port.get("containerPort", 0))
+
+
+def _requests_of_pod(spec: Object) -> None:
+    """Set missing requests of a whole pod: what its containers request together, or else its limits."""
+    resources = spec["resources"]
+    limits, requests = resources.get("limits") or {}, dict(resources.get("requests") or {})
+    for container in spec.get("containers") or []:
+        _request_limits(container.get("resources") or {})
+    sums: dict[str, Fraction] = {}
+    texts: dict[str, str] = {}
+    for container in spec.get("containers") or []:
+        for name, text in ((container.get("resources") or {}).get("requests") or {}).items():
+            if name in ("cpu", "memory"):
+                sums[name] = sums.get(name, Fraction(0)) + (amount_of(text) or 0)
+                texts[name] = text if name not in texts else exact_text(sums[name])
+    usual = {**limits, **texts}
+    missing = {name: usual[name] for name in usual if name not in requests and _is_of_pods(name)}
+    if missing:
+        resources["requests"] = {**requests, **missing}
+
+
+def _is_of_pods(name: str) -> bool:
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
 def _request_limits(resources: Object) -> None:
@@ -71,6 +128,8 @@ def _secret(obj: Object) -> None:
 
 def _service_spec(obj: Object) -> None:
     kind = obj["type"]
+    if obj["sessionAffinity"] == "None":
+        obj.pop("sessionAffinityConfig", None)
     if obj["sessionAffinity"] == "ClientIP":
         client = obj.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
         client.setdefault("timeoutSeconds", 10800)
@@ -129,6 +188,18 @@ def _subject(obj: Object) -> None:
         obj.setdefault("apiGroup", _RBAC_GROUP)
 
 
+def _role_reference(obj: Object) -> None:
+    if not obj.get("apiGroup"):
+        obj["apiGroup"] = _RBAC_GROUP
+
+
+def _pod_spec(obj: Object) -> None:
+    """The account has an older name, which always says the same."""
+    account = obj.get("serviceAccountName") or obj.get("serviceAccount")
+    if account:
+        obj["serviceAccountName"] = obj["serviceAccount"] = account
+
+
 def _network_policy_spec(obj: Object) -> None:
     if not obj.get("policyTypes"):
         obj["policyTypes"] = ["Ingress", "Egress"] if obj.get("egress") else ["Ingress"]
@@ -137,8 +208,9 @@ def _network_policy_spec(obj: Object) -> None:
 def _resource_names(obj: Object) -> None:
     """Of a custom resource: the singular and the list are called after the kind."""
     kind = obj.get("kind", "")
-    obj.setdefault("singular", kind.lower())
-    obj.setdefault("listKind", f"{kind}List")
+    if kind:
+        obj.setdefault("singular", kind.lower())
+        obj.setdefault("listKind", f"{kind}List")
 
 
 def _custom_resource_definition(obj: Object) -> None:
@@ -191,11 +263,14 @@ CODED_RULES: Mapping[str, Rule] = {
     "io.k8s.api.core.v1.LimitRangeItem": _limit,
     "io.k8s.api.core.v1.NodeStatus": _node_status,
     "io.k8s.api.core.v1.Pod": _pod,
+    "io.k8s.api.core.v1.PodSpec": _pod_spec,
     "io.k8s.api.core.v1.Secret": _secret,
     "io.k8s.api.core.v1.ServicePort": _service_port,
     "io.k8s.api.core.v1.ServiceSpec": _service_spec,
     "io.k8s.api.core.v1.Volume": _volume,
+    "io.k8s.api.core.v1.VolumeProjection": _projection,
     "io.k8s.api.networking.v1.NetworkPolicySpec": _network_policy_spec,
+    "io.k8s.api.rbac.v1.RoleRef": _role_reference,
     "io.k8s.api.rbac.v1.Subject": _subject,
     "io.k8s.api.resource.v1.DeviceSubRequest": _device_request,
     "io.k8s.api.resource.v1beta1.DeviceRequest": _flat_device_request,

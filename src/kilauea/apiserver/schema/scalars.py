@@ -10,6 +10,7 @@ import base64
 import binascii
 import re
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 from kilauea.api.remembered import remembered
@@ -47,6 +48,22 @@ def _quantity(text: str) -> str:
     if scale > 1 and nanos >= 1024 * _NANO and nanos % _NANO == 0:
         return sign.strip("+") + _binary_text(nanos // _NANO)
     return sign.strip("+") + _decimal_text(nanos, bool(exponent))
+
+
+def amount_of(text: str) -> Fraction:
+    """The number that a canonical quantity stands for."""
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        raise ValueError(QUANTITY_WORDS)
+    sign, whole, fraction, exponent, suffix = found.groups("")
+    scale = Fraction(1024) ** _BINARY.index(suffix) if suffix.endswith("i") else Fraction(1)
+    power = (int(exponent) if exponent else _DECIMAL.get(suffix, 0)) - len(fraction)
+    return int(f"{sign}{whole}{fraction}") * scale * Fraction(10) ** power
+
+
+def exact_text(number: Fraction) -> str:
+    """A number as a canonical quantity; what is below a thousandth is rounded up."""
+    return quantity(f"{-(-number.numerator * 1000 // number.denominator)}m")
 
 
 def _binary_text(units: int) -> str:

@@ -33,3 +33,12 @@ def cidr_problems(text: str) -> tuple[str, ...]:
     except ValueError:
         return ("must not have bits set beyond the prefix length",)
     return ()
+
+
+def is_address(text: str) -> bool:
+    """Return True if a text is an address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

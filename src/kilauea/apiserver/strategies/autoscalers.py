@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.api.names import path_segment_problems
+from kilauea.api.names import label_problems, path_segment_problems
 from kilauea.api.quantity import QuantityError, parse_milli
 from kilauea.apiserver.fields import (
     check_name,
@@ -18,6 +18,7 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.resources.autoscaling import FirstAutoscalers
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.pod_resources import check_container_resource
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 
 _SOURCES = {
@@ -119,9 +120,15 @@ def _check_metric(path: str, metric: Object) -> list[Cause]:
 def _check_source(path: str, field: str, source: Object) -> list[Cause]:
     target = source.get("target") or {}
     if field in ("resource", "containerResource"):
-        causes = [] if source.get("name") else [required(f"{path}.name", "must specify a resource name")]
-        if field == "containerResource" and not source.get("container"):
-            causes.append(required(f"{path}.container", "must specify a container"))
+        name, container = source.get("name") or "", source.get("container") or ""
+        causes = [] if name else [required(f"{path}.name", "must specify a resource name")]
+        if field == "containerResource":
+            if name:
+                causes += check_container_resource(f"{path}.name", name)
+            if not container:
+                causes.append(required(f"{path}.container", "must specify a container"))
+            else:
+                causes += check_name(f"{path}.container", container, label_problems(container))
         causes += _check_target(f"{path}.target", target)
         if target.get("averageUtilization") is None and target.get("averageValue") is None:
             causes.append(required(f"{path}.target.averageUtilization", _RAW_OR_SHARE))

@@ -20,12 +20,14 @@ from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.endpoints import IMMUTABLE
 from kilauea.apiserver.strategies.limit_ranges import check_resource_name
-from kilauea.apiserver.strategies.pod_spec import check_toleration
+from kilauea.apiserver.strategies.placement import check_toleration
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 
 
 class RuntimeClasses(Plain):
     """Runtime classes: a handler that stays, the overhead of pods, and where they can run."""
+
+    unconditional_update = False
 
     def validate(self, obj: Object) -> list[Cause]:
         handler = obj.get("handler", "")

@@ -5,12 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kilauea.api.names import label_problems, label_value_problems, qualified_name_problems
+from kilauea.api.names import (
+    data_key_problems,
+    label_problems,
+    label_value_problems,
+    path_segment_problems,
+    qualified_name_problems,
+)
 from kilauea.apiserver.fields import (
     check_name,
     check_required_name,
@@ -28,11 +33,6 @@ from kilauea.apiserver.syntax_errors import json_syntax_error
 
 LARGEST_DATA = 1024 * 1024
 """Bytes of all values of a ConfigMap or Secret together."""
-_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
-_KEY_WORDS = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
-    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -157,11 +157,11 @@ class ConfigMaps(Plain):
         causes: list[Cause] = []
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
         for key in data:
-            causes += _check_key(f"data[{key}]", key)
+            causes += check_name(f"data[{key}]", key, data_key_problems(key))
             if key in binary:
                 causes.append(invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData"))
         for key in binary:
-            causes += _check_key(f"binaryData[{key}]", key)
+            causes += check_name(f"binaryData[{key}]", key, data_key_problems(key))
         size = sum(len(str(value).encode()) for value in data.values()) + sum(map(_size, binary.values()))
         return causes + _check_size("", size)
 
@@ -186,7 +186,7 @@ class Secrets(Plain):
         causes: list[Cause] = []
         data = obj.get("data") or {}
         for key in data:
-            causes += _check_key(f"data[{key}]", key)
+            causes += check_name(f"data[{key}]", key, data_key_problems(key))
         causes += _check_size("data", sum(map(_size, data.values())))
         return causes + _check_needed(obj, data)
 
@@ -254,16 +254,6 @@ def _size(value: str) -> int:
         return 0
 
 
-def _check_key(path: str, key: str) -> list[Cause]:
-    if len(key) > 253:
-        return [invalid_value(path, key, "must be no more than 253 characters")]
-    if not _DATA_KEY.fullmatch(key):
-        return [invalid_value(path, key, _KEY_WORDS)]
-    if key in (".", ".."):
-        return [invalid_value(path, key, f"must not be '{key}'")]
-    return [invalid_value(path, key, "must not start with '..'")] if key.startswith("..") else []
-
-
 def _check_size(path: str, size: int) -> list[Cause]:
     if size > LARGEST_DATA:
         return [Cause(path, "FieldValueTooLong", f"Too long: may not be more than {LARGEST_DATA} bytes")]
@@ -283,6 +273,8 @@ class Events(Plain):
     """Events may be created by an update, and are never checked against the object that they are about for long."""
 
     create_on_update = True
+    name_problems = staticmethod(path_segment_problems)
+    checks_metadata_last = True
     selectable: tuple[str, ...] = (
         "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
         "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",

@@ -34,7 +34,7 @@ def check_failure_policy(path: str, spec: Object) -> Iterator[Cause]:
         where, action = f"{path}.rules[{number}]", rule.get("action", "")
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or []
         if not action:
-            yield required(f"{where}.action", f"valid values: {list(_ACTIONS)}")
+            yield required(f"{where}.action", f"valid values: {_listed(_ACTIONS)}")
         elif action not in _ACTIONS:
             yield not_supported(f"{where}.action", action, _ACTIONS)
         elif action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
@@ -48,6 +48,11 @@ def check_failure_policy(path: str, spec: Object) -> Iterator[Cause]:
             yield Cause(where, "FieldValueInvalid", f"Invalid value: {_NEITHER}")
 
 
+def _listed(words: Sequence[str]) -> str:
+    """Words as the real server lists them."""
+    return "[" + " ".join(f'"{word}"' for word in words) + "]"
+
+
 def _container_names(spec: Object) -> set[str]:
     pod = spec_of(spec.get("template") or {})
     return {each.get("name", "") for part in ("containers", "initContainers") for each in pod.get(part) or []}
@@ -56,7 +61,7 @@ def _container_names(spec: Object) -> set[str]:
 def _check_codes(path: str, codes: Object, names: set[str]) -> Iterator[Cause]:
     operator, values, name = codes.get("operator", ""), codes.get("values") or [], codes.get("containerName")
     if not operator:
-        yield required(f"{path}.operator", f"valid values: {list(_OPERATORS)}")
+        yield required(f"{path}.operator", f"valid values: {_listed(_OPERATORS)}")
     elif operator not in _OPERATORS:
         yield not_supported(f"{path}.operator", operator, _OPERATORS)
     if name is not None and name not in names:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kilauea.api.cron import parse_schedule
+from kilauea.api.names import label_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_not_negative,
@@ -19,9 +20,16 @@ from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.ingresses import check_controller
 from kilauea.apiserver.strategies.job_policies import check_failure_policy, check_success_policy
 from kilauea.apiserver.strategies.pod_spec import RESTART_POLICIES
-from kilauea.apiserver.strategies.pod_warnings import template_warnings
+from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.pods import check_template
-from kilauea.apiserver.strategies.workloads import IMMUTABLE, MISMATCH, check_fixed, is_selected, labels_of
+from kilauea.apiserver.strategies.workloads import (
+    IMMUTABLE,
+    MISMATCH,
+    check_fixed,
+    is_selected,
+    labels_of,
+    told_selector,
+)
 
 UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 _OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
@@ -64,7 +72,8 @@ class Jobs(Strategy):
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a new job."""
         spec = spec_of(obj)
-        causes = [] if spec.get("manualSelector") else [*_check_generated(obj)]
+        causes = [*_check_pod_names(obj)]
+        causes += [] if spec.get("manualSelector") else [*_check_generated(obj)]
         return [*causes, *check_job("spec", spec), *_check_selected("spec", spec)]
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
@@ -80,7 +89,7 @@ class Jobs(Strategy):
         return causes + check_fixed(obj, old, fixed)
 
     def warnings(self, obj: Object) -> list[str]:
-        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
+        return name_warnings(obj) + template_warnings("spec.template.", spec_of(obj).get("template") or {})
 
 
 def _check_completions(spec: Object, before: Object) -> Iterator[Cause]:
@@ -129,7 +138,11 @@ class CronJobs(Strategy):
         spec = spec_of(obj)
         causes = check_word("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"))
         job, path = spec_of(spec.get("jobTemplate") or {}), "spec.jobTemplate.spec"
-        causes += check_job(path, job)
+        selector = job.get("selector")
+        causes += check_job(path, {**job, "selector": None})
+        if selector is not None:
+            message = "`selector` will be auto-generated"
+            causes.append(invalid_value(f"{path}.selector", told_selector(selector), message))
         if job.get("manualSelector"):
             causes.append(not_supported(f"{path}.manualSelector", True, ("nil", "false")))
         for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
@@ -138,7 +151,7 @@ class CronJobs(Strategy):
 
     def warnings(self, obj: Object) -> list[str]:
         job = spec_of(spec_of(obj).get("jobTemplate") or {})
-        return template_warnings("spec.jobTemplate.spec.template.", job.get("template") or {})
+        return name_warnings(obj) + template_warnings("spec.jobTemplate.spec.template.", job.get("template") or {})
 
 
 def _check_schedule(spec: Object) -> list[Cause]:
@@ -174,6 +187,17 @@ def _check_zone(spec: Object) -> list[Cause]:
     return []
 
 
+def _check_pod_names(job: Object) -> Iterator[Cause]:
+    """The name of an indexed job is the beginning of the names of its pods, which are those of hosts."""
+    name, spec = job["metadata"].get("name", ""), spec_of(job)
+    completions = spec.get("completions") or 0
+    if spec.get("completionMode") == "Indexed" and completions > 0:
+        last = f"{name}-{completions - 1}"
+        if label_problems(last):
+            message = f"will not able to create pod with invalid DNS label: {last}"
+            yield invalid_value("metadata.name", name, message)
+
+
 def _check_generated(job: Object) -> Iterator[Cause]:
     """The selector and labels that a job is given must be as the server makes them."""
     metadata, spec = job["metadata"], spec_of(job)
@@ -189,7 +213,10 @@ def _check_generated(job: Object) -> Iterator[Cause]:
 def _check_selected(path: str, spec: Object) -> Iterator[Cause]:
     """A selector that the template of its pods matches."""
     selector = spec.get("selector")
-    if selector is not None and not check_label_selector("", selector) and not is_selected(selector, labels_of(spec)):
+    if selector is None:
+        yield required(f"{path}.selector")
+        yield invalid_value(f"{path}.template.metadata.labels", labels_of(spec), MISMATCH)
+    elif not check_label_selector("", selector) and not is_selected(selector, labels_of(spec)):
         yield invalid_value(f"{path}.template.metadata.labels", labels_of(spec), MISMATCH)
 
 
@@ -226,15 +253,15 @@ def _check_restarts(path: str, spec: Object) -> Iterator[Cause]:
 def _check_indexes(path: str, spec: Object) -> Iterator[Cause]:
     """Fields that need indexes, and limits of jobs that have them."""
     mode, failed, limit = spec.get("completionMode"), spec.get("maxFailedIndexes"), spec.get("backoffLimitPerIndex")
-    if mode == "NonIndexed":
+    if failed is not None and limit is None:
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    if mode in (None, "NonIndexed"):
         for field, value in (("backoffLimitPerIndex", limit), ("maxFailedIndexes", failed)):
             if value is not None:
                 yield invalid_value(f"{path}.{field}", value, "requires indexed completion mode")
     if mode != "Indexed":
         return
     completions, parallelism = spec.get("completions"), spec.get("parallelism")
-    if failed is not None and limit is None:
-        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if completions is None:
         yield required(f"{path}.completions", "when completion mode is Indexed")
     if parallelism is not None and parallelism > MOST_INDEXES:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kilauea.api.names import label_problems
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.status import Cause
@@ -13,6 +16,12 @@ from kilauea.apiserver.strategies.service_parts import (
     checks_health,
     is_reached_from_outside,
 )
+
+_NOT_HEADLESS: Mapping[str, Any] = {"loadBalancerIP": "", "externalIPs": [], "sessionAffinity": "None"}
+"""Fields without effect in a service without an address, and their usual values."""
+
+
+_TOLD = {"sessionAffinity": "SessionAffinity"}
 
 
 class Services(Strategy):
@@ -42,8 +51,8 @@ class Services(Strategy):
         return [*check_addresses(spec_of(obj))] or [*check_service(spec_of(obj))]
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        """Return the errors in a changed service, whose addresses stay."""
-        return [*check_service(spec_of(obj))]
+        """Return the errors in a changed service."""
+        return self.validate(obj)
 
     def warnings(self, obj: Object) -> list[str]:
         """Return the warnings about fields that are old or have no effect."""
@@ -52,12 +61,20 @@ class Services(Strategy):
             found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
         if spec.get("externalName") and spec.get("type") != "ExternalName":
             found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        if spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP":
+            found += [
+                f"spec.{_TOLD.get(field, field)} is ignored for headless services"
+                for field, usual in _NOT_HEADLESS.items()
+                if spec.get(field, usual) != usual
+            ]
         if spec.get("trafficDistribution") == "PreferClose":
             found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
+        if any(check_addresses(spec)):
+            return []
         causes, name = [], spec.get("loadBalancerClass")
         if spec.get("type") == before.get("type") == "LoadBalancer" and name != before.get("loadBalancerClass"):
             causes.append(invalid_value("spec.loadBalancerClass", name, "may not change once set"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kilauea.api.names import label_problems
 from kilauea.apiserver.strategies.base import Object, spec_of
 from kilauea.apiserver.strategies.quantities import amount
 
@@ -37,9 +38,26 @@ _NULL_SELECTOR = "labelSelector: a null labelSelector results in matching no pod
 _BYTES = ("memory", "ephemeral-storage")
 
 
+_LONGEST_LABEL = 63
+_SURPRISING = "which can result in surprising behavior; a DNS label is recommended"
+
+
 def pod_warnings(pod: Object) -> list[str]:
     """The warnings for a pod."""
-    return template_warnings("", pod)
+    warnings, name = template_warnings("", pod), pod["metadata"].get("name", "")
+    if "." in name or len(name) > _LONGEST_LABEL:  # all else of a label is true of each valid name
+        problems = label_problems(name)
+        told = f"metadata.name: this is used in the Pod's hostname, {_SURPRISING}: [{' '.join(problems)}]"
+        warnings.append(told)
+    return warnings
+
+
+def name_warnings(obj: Object) -> list[str]:
+    """The warnings for the name of an object that names pods after itself."""
+    problems = label_problems(obj["metadata"].get("name", ""))
+    if not problems:
+        return []
+    return [f"metadata.name: this is used in Pod names and hostnames, {_SURPRISING}: [{' '.join(problems)}]"]
 
 
 def template_warnings(path: str, template: Object) -> list[str]:
@@ -61,6 +79,9 @@ def template_warnings(path: str, template: Object) -> list[str]:
     if not _RARE.isdisjoint(spec):
         warnings += _doubles(path, spec)
     warnings += _containers(path, spec)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        told = "must be >= 0; negative values are invalid and will be treated as 1"
+        warnings.append(f"{path}terminationGracePeriodSeconds: {told}")
     if spec.get("affinity"):
         warnings += _pod_affinity(f"{path}affinity", spec["affinity"])
     return warnings
@@ -109,6 +130,8 @@ def _volumes(path: str, volumes: Any) -> Iterator[str]:
     for number, volume in enumerate(volumes):
         if not _OLD_VOLUME_NAMES.isdisjoint(volume):
             yield from volume_source_warnings(f"{path}[{number}]", volume)
+        if "projected" in volume and not any(volume["projected"].get("sources") or ()):
+            yield f'volume "{volume.get("name", "")}" (Projected) has no sources provided'
         if volume.get("ephemeral"):
             claim = (volume["ephemeral"].get("volumeClaimTemplate") or {}).get("spec") or {}
             where = f"{path}[{number}].ephemeral.volumeClaimTemplate.spec.resources"
@@ -148,7 +171,9 @@ def _containers(path: str, spec: Object) -> Iterator[str]:
             where = f"{path}{field}[{number}]"
             resources = container.get("resources") or {}
             for part in ("limits", "requests"):
-                yield from _fractions(f"{where}.resources.{part}", resources.get(part) or {}, _BYTES)
+                amounts = resources.get(part)
+                if amounts and any(amounts.get(name, "").endswith("m") for name in _BYTES):
+                    yield from _fractions(f"{where}.resources.{part}", amounts, _BYTES)
             environment = container.get("env") or ()
             if len({each.get("name") for each in environment}) < len(environment):
                 yield from _hidden(f"{where}.env", environment)
@@ -167,6 +192,8 @@ def _hidden(path: str, environment: Any) -> Iterator[str]:
 
 def _ports(path: str, containers: Any) -> Iterator[str]:
     """Ports of all containers that are the same, and names of ports that are."""
+    if sum(len(container.get("ports") or ()) for container in containers) < 2:
+        return
     before: dict[tuple[Any, ...], list[str]] = {}
     names: dict[str, str] = {}
     for at, container in enumerate(containers):

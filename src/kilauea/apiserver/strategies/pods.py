@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import unified_diff
 from typing import Any
-
-import msgspec
 
 from kilauea.apiserver.fields import check_annotations, check_labels, forbidden_field
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, count_generation, keep, spec_of
+from kilauea.apiserver.strategies.pod_annotations import check_pod_annotations, check_profiles
+from kilauea.apiserver.strategies.pod_changes import check_pod_change, check_pod_status
 from kilauea.apiserver.strategies.pod_parts import check_ephemeral, check_resize, keep_all_but
-from kilauea.apiserver.strategies.pod_spec import check_pod_spec
+from kilauea.apiserver.strategies.pod_spec import DEFAULT_GRACE, check_all_images, check_pod_spec
 from kilauea.apiserver.strategies.pod_warnings import pod_warnings
 
-DEFAULT_GRACE = 30
 _ENDED = ("Succeeded", "Failed")
-_FREE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
-_IMMUTABLE = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
 
 
 class Pods(Strategy):
@@ -34,13 +26,6 @@ class Pods(Strategy):
         "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
         "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
     )  # fmt: skip
-
-    def default(self, obj: Object) -> None:
-        """The account has an older name, which always says the same."""
-        spec = obj.get("spec")
-        account = spec and (spec.get("serviceAccountName") or spec.get("serviceAccount"))
-        if spec and account:
-            spec["serviceAccountName"] = spec["serviceAccount"] = account
 
     def prepare_create(self, obj: Object) -> None:
         _mend_grace(obj)
@@ -66,27 +51,26 @@ class Pods(Strategy):
         count_generation(obj, old)
 
     def validate(self, obj: Object) -> list[Cause]:
-        causes = check_pod_spec("spec", spec_of(obj))
+        spec, annotations = spec_of(obj), obj["metadata"].get("annotations") or {}
+        causes = check_pod_annotations("metadata.annotations", annotations, spec) if annotations else []
+        causes += check_pod_spec("spec", spec)
+        if annotations:
+            causes += check_profiles("spec", annotations, spec)
         if spec_of(obj).get("ephemeralContainers") and not obj["metadata"].get("resourceVersion"):
             causes.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
         return causes
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        return check_pod_spec("spec", spec_of(obj))
+        spec, annotations = spec_of(obj), obj["metadata"].get("annotations") or {}
+        causes = check_pod_annotations("metadata.annotations", annotations, spec) + check_pod_spec("spec", spec)
+        return causes + check_all_images("spec", spec)  # the real server looks twice
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
-        if spec == before:
-            return []
-        causes = _check_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [])
-        causes += _check_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
-        for part in ("containers", "initContainers"):
-            if len(spec.get(part) or ()) != len(before.get(part) or ()):
-                return [*causes, forbidden_field(f"spec.{part}", "pod updates may not add or remove containers")]
-        fixed, kept = _fixed_part(spec, before), _fixed_part(before, before)
-        if fixed != kept:
-            causes.append(forbidden_field("spec", f"{_IMMUTABLE}\n{_differences(kept, fixed)}"))
-        return causes
+        return [] if spec == before else check_pod_change(spec, before)
+
+    def validate_status(self, obj: Object, old: Object) -> list[Cause]:
+        return check_pod_status(obj, old)
 
     def warnings(self, obj: Object) -> list[str]:
         return pod_warnings(obj)
@@ -122,56 +106,25 @@ _GATED = {
 def qos_class(spec: Object) -> str:
     """The quality of service that a pod's requests and limits make: all equal, none at all, or in between."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
+    whole = spec.get("resources") or {}
+    if whole.get("requests") or whole.get("limits"):
+        containers = [spec]  # what a whole pod asks for hides what its containers do
     guaranteed, any_amount = bool(containers), False
     for container in containers:
         resources = container.get("resources") or {}
         requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
         for name in ("cpu", "memory"):
-            any_amount = any_amount or name in requests or name in limits
-            guaranteed = guaranteed and name in limits and requests.get(name, limits[name]) == limits[name]
+            any_amount = any_amount or _is_some(requests.get(name)) or _is_some(limits.get(name))
+            some = _is_some(limits.get(name))
+            guaranteed = guaranteed and some and requests.get(name, limits[name]) == limits[name]
     if not any_amount:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _fixed_part(spec: Object, before: Object) -> bytes:
-    """The immutable part, as bytes to compare; the node selection of a gated pod can still change."""
-    free = (*_FREE, "nodeSelector", "affinity") if before.get("schedulingGates") else _FREE
-    fixed = {key: value for key, value in spec.items() if key not in free}
-    for part in ("containers", "initContainers"):
-        fixed[part] = [{**each, "image": ""} for each in spec.get(part) or []]
-    return msgspec.json.encode(fixed, order="deterministic")
-
-
-def _differences(before: bytes, after: bytes) -> str:
-    """The lines that differ between two JSON texts, as `diff -u` shows them."""
-    old, new = (msgspec.json.format(each, indent=1).decode().splitlines() for each in (before, after))
-    return "\n".join([*unified_diff(old, new, lineterm="")][2:]) + "\n"
-
-
-def _check_tolerations(now: list[Any], before: list[Any]) -> list[Cause]:
-    """Tolerations may only be added; those that were there may last longer or shorter."""
-
-    def key(toleration: Object) -> tuple[Any, ...]:
-        return tuple(toleration.get(part) or "" for part in ("key", "operator", "value", "effect"))
-
-    if {key(each) for each in before} - {key(each) for each in now}:
-        return [
-            forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
-        ]
-    return []
-
-
-def _check_gates(now: list[Any], before: list[Any]) -> list[Cause]:
-    """Scheduling gates may only be taken away."""
-    known = {each.get("name") for each in before}
-    added = [str(each.get("name")) for each in now if each.get("name") not in known]
-    if not added:
-        return []
-    return [forbidden_field("spec.schedulingGates", _NO_NEW_GATES.format(added[0]))]
-
-
-_NO_NEW_GATES = "only deletion is allowed, but found new scheduling gate '{}'"
+def _is_some(text: str | None) -> bool:
+    """Return True if a request or limit is more than nothing."""
+    return text is not None and text != "0" and text[0] != "-"
 
 
 def check_template(
@@ -182,7 +135,13 @@ def check_template(
     metadata = template.get("metadata") or {}
     found = check_labels(f"{path}.labels", metadata.get("labels") or {})
     found += check_annotations(f"{path}.annotations", metadata.get("annotations") or {})
-    return found + check_pod_spec(f"{path}.spec", spec_of(template), restart=restart, claims=claims)
+    spec, annotations = spec_of(template), metadata.get("annotations") or {}
+    found += check_pod_annotations(f"{path}.annotations", annotations, spec)
+    found += check_pod_spec(f"{path}.spec", spec, restart=restart, claims=claims, in_pod=False)
+    if spec.get("ephemeralContainers"):
+        message = "ephemeral containers not allowed in pod template"
+        found.append(forbidden_field(f"{path}.spec.ephemeralContainers", message))
+    return found + check_profiles(f"{path}.spec", annotations, spec)
 
 
 def _mend_grace(pod: Object) -> None:

@@ -66,6 +66,8 @@ def _untyped(text: str, path: str) -> Iterator[Cause]:
 class ValidatingPolicies(Strategy):
     """Validating admission policies."""
 
+    unconditional_update = False
+
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a policy."""
         return causes_of("validating policy", check_validating_policy, _checked(obj), weight=weight_of(obj))
@@ -121,6 +123,7 @@ def _annotations(annotations: Sequence[Raw], policy: str, scope: Mapping[str, Ty
 class MutatingPolicies(Strategy):
     """Mutating admission policies: they have no status."""
 
+    unconditional_update = False
     has_status = False
 
     def validate(self, obj: Object) -> list[Cause]:

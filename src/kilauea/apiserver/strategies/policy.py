@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kilauea.api.names import path_segment_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_word,
@@ -43,12 +44,15 @@ class PriorityClasses(Strategy):
             return [forbidden_field("value", message)]
         return []
 
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        return []
+
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         causes = []
         if obj.get("value", 0) != old.get("value", 0):
             causes.append(forbidden_field("value", "may not be changed in an update."))
         if obj.get("preemptionPolicy") != old.get("preemptionPolicy"):
-            causes.append(forbidden_field("preemptionPolicy", "may not be changed in an update."))
+            causes.append(invalid_value("preemptionPolicy", obj.get("preemptionPolicy"), "field is immutable"))
         return causes
 
 
@@ -56,6 +60,8 @@ class Budgets(Strategy):
     """Pod disruption budgets: a minimum that stays or a maximum that goes, not both."""
 
     unconditional_update = False
+    name_problems = staticmethod(path_segment_problems)
+    checks_metadata_last = True
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)

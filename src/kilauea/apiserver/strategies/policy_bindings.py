@@ -27,6 +27,7 @@ _EXCLUSIVE = "name and selector are mutually exclusive"
 class PolicyBindings(Strategy):
     """Bindings of mutating policies: they have no status."""
 
+    unconditional_update = False
     has_status = False
 
     def validate(self, obj: Object) -> list[Cause]:

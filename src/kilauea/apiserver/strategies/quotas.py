@@ -14,17 +14,18 @@ _COMPUTE = frozenset(
     ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "pods")
 )  # fmt: skip
 _STORAGE = frozenset(("requests.storage", "persistentvolumeclaims"))
-_COUNTS = frozenset(
+COUNTED_RESOURCES = frozenset(
     (
         "pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps",
         "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
     )
 )  # fmt: skip
-_STANDARD = (
-    _COMPUTE | _STORAGE | _COUNTS
+"""Resources without a domain that are counts of objects."""
+STANDARD_RESOURCES = (
+    _COMPUTE | _STORAGE | COUNTED_RESOURCES
     | {"ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage"}
 )  # fmt: skip
-"""Resources without a domain that quotas limit."""
+"""Resources without a domain."""
 _APPLIES = {
     "BestEffort": frozenset(("pods",)),
     "CrossNamespacePodAffinity": _COMPUTE,
@@ -75,7 +76,7 @@ def _check_limit(path: str, name: str, text: object) -> Iterator[Cause]:
     problems = qualified_name_problems(name)
     yield from check_name(path, name, problems)
     if "/" not in name:
-        standard = name in _STANDARD or name.startswith(("hugepages-", "requests.hugepages-"))
+        standard = name in STANDARD_RESOURCES or name.startswith(("hugepages-", "requests.hugepages-"))
         if not standard and not problems and name != "storage":
             yield invalid_value(path, name, "must be a standard resource type or fully qualified")
         if not standard:
@@ -91,11 +92,11 @@ def _is_count(name: str) -> bool:
     """True for objects, and for resources of other domains, of which there are no parts."""
     domain = name.partition("/")[0]
     foreign = "/" in name and not domain.endswith("kubernetes.io") and not domain.startswith("requests.")
-    return name in _COUNTS or (foreign and ".storageclass." not in domain)
+    return name in COUNTED_RESOURCES or (foreign and ".storageclass." not in domain)
 
 
 def _not_applied(scope: str, hard: Object) -> list[str]:
-    return [name for name in hard if name in _STANDARD and scope in _APPLIES and name not in _APPLIES[scope]]
+    return [name for name in hard if name in STANDARD_RESOURCES and scope in _APPLIES and name not in _APPLIES[scope]]
 
 
 def _check_scopes(scopes: list[str], hard: Object) -> Iterator[Cause]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kilauea.apiserver.fields import check_not_negative, invalid_value, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, ScalePaths, Strategy, spec_of
-from kilauea.apiserver.strategies.pod_warnings import template_warnings
+from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.pods import check_template
 from kilauea.apiserver.strategies.workloads import check_deadline
 
@@ -43,7 +43,7 @@ class ReplicationControllers(Strategy):
         return causes + check_template("spec.template", template) + check_deadline(spec, "ReplicationController")
 
     def warnings(self, obj: Object) -> list[str]:
-        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
+        return name_warnings(obj) + template_warnings("spec.template.", spec_of(obj).get("template") or {})
 
 
 class PodTemplates(Strategy):

@@ -21,7 +21,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, cidr_problems
 from kilauea.apiserver.strategies.base import Object
 from kilauea.apiserver.strategies.endpoints import check_endpoint_address, parse_address
-from kilauea.apiserver.strategies.pod_spec import port_name_problems
+from kilauea.apiserver.strategies.pod_handlers import port_name_problems
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 WITH_NODE_PORTS = ("LoadBalancer", "NodePort")
@@ -50,6 +50,9 @@ def check_addresses(spec: Object) -> Iterator[Cause]:
         elif family in families[:number]:
             yield duplicate(f"spec.ipFamilies[{number}]", family)
     yield from check_word("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), _FAMILY_POLICIES)
+    if spec.get("ipFamilyPolicy") == "RequireDualStack" and (first != "None" or spec.get("selector")):
+        message = "this cluster is not configured for dual-stack services"
+        yield invalid_value("spec.ipFamilyPolicy", "RequireDualStack", message)
     yield from _check_each_address(addresses or ([first] if first else []))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kilauea.api.names import label_value_problems, qualified_name_problems, subdomain_problems
+from kilauea.api.names import qualified_name_problems, subdomain_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_name,
@@ -19,7 +19,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
-from kilauea.apiserver.strategies.volume_sources import driver_problems
+from kilauea.apiserver.strategies.volume_sources import check_driver, driver_problems
 
 IMMUTABLE = "field is immutable"
 _LONGEST_TOKEN, _SHORTEST_TOKEN, _SHORTEST_PERIOD = 2**32, 600, 10
@@ -45,15 +45,8 @@ class StorageClasses(Plain):
         return [*causes, *_check_topologies("allowedTopologies", obj.get("allowedTopologies") or [])]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        causes = []
-        if obj.get("parameters") != old.get("parameters"):
-            causes.append(forbidden_field("parameters", "updates to parameters are forbidden."))
-        if obj.get("provisioner") != old.get("provisioner"):
-            causes.append(forbidden_field("provisioner", "updates to provisioner are forbidden."))
-        for field in ("reclaimPolicy", "volumeBindingMode"):
-            if obj.get(field) != old.get(field):
-                causes.append(invalid_value(field, obj.get(field), IMMUTABLE))
-        return causes
+        fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+        return [invalid_value(field, obj.get(field), IMMUTABLE) for field in fields if obj.get(field) != old.get(field)]
 
 
 def check_provisioner(path: str, name: str) -> list[Cause]:
@@ -76,7 +69,7 @@ def _check_topologies(path: str, topologies: Sequence[Object]) -> Iterator[Cause
         where, found = f"{path}[{number}].matchLabelExpressions", dict[str, frozenset[str]]()
         for index, each in enumerate(term.get("matchLabelExpressions") or []):
             yield from _check_topology(each, f"{where}[{index}]", found)
-        if found in seen:
+        if found in seen or not found:
             yield duplicate(where, "")
         seen.append(found)
 
@@ -89,7 +82,6 @@ def _check_topology(each: Object, path: str, found: dict[str, frozenset[str]]) -
     for number, value in enumerate(values):
         if value in values[:number]:
             yield duplicate(f"{path}.values[{number}]", value)
-        yield from check_name(f"{path}.values[{number}]", value, label_value_problems(value))
     yield from check_name(f"{path}.key", key, qualified_name_problems(key))
     if key in found:
         yield duplicate(f"{path}.key", key)
@@ -98,6 +90,8 @@ def _check_topology(each: Object, path: str, found: dict[str, frozenset[str]]) -
 
 class Capacities(Plain):
     """Capacities: the amount of storage of a class that a part of the cluster has."""
+
+    unconditional_update = False
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a capacity."""
@@ -123,6 +117,13 @@ class StorageObjects(Plain):
 class Drivers(StorageObjects):
     """Drivers of container storage."""
 
+    unconditional_update = False
+
+    def prepare_create(self, obj: Object) -> None:
+        """Drop what the real server knows only with a feature gate that is off by default."""
+        super().prepare_create(obj)
+        spec_of(obj).pop("preventPodSchedulingIfMissing", None)
+
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a driver."""
         spec = spec_of(obj)
@@ -130,6 +131,10 @@ class Drivers(StorageObjects):
         causes += _check_tokens("spec.tokenRequests", spec.get("tokenRequests") or [])
         for mode in spec.get("volumeLifecycleModes") or []:
             causes += check_word("spec.volumeLifecycleModes", mode, _LIFECYCLES)
+        if spec.get("serviceAccountTokenInSecrets") is not None and not spec.get("tokenRequests"):
+            message = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+            told = spec["serviceAccountTokenInSecrets"]
+            causes.append(invalid_value("spec.serviceAccountTokenInSecrets", told, message))
         seconds = spec.get("nodeAllocatableUpdatePeriodSeconds")
         if seconds is not None and seconds < _SHORTEST_PERIOD:
             message = f"must be greater than or equal to {_SHORTEST_PERIOD} seconds"
@@ -164,6 +169,8 @@ def _check_tokens(path: str, requests: Sequence[Object]) -> Iterator[Cause]:
 class NodeDrivers(StorageObjects):
     """The drivers of container storage on a node."""
 
+    unconditional_update = False
+
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in the drivers of a node."""
         return [*_check_node_drivers("spec.drivers", spec_of(obj).get("drivers") or [])]
@@ -188,7 +195,7 @@ def _check_node_drivers(path: str, drivers: Sequence[Object]) -> Iterator[Cause]
     names: set[str] = set()
     for number, driver in enumerate(drivers):
         where, name = f"{path}[{number}]", driver.get("name") or ""
-        yield from check_required_name(f"{where}.name", name, driver_problems)
+        yield from check_driver(f"{where}.name", name)
         if not driver.get("nodeID"):
             yield required(f"{where}.nodeID")
         count = (driver.get("allocatable") or {}).get("count")
@@ -213,6 +220,7 @@ def _check_keys(path: str, keys: Sequence[str]) -> Iterator[Cause]:
 class Attachments(StorageObjects):
     """Attachments of volumes to nodes."""
 
+    unconditional_update = False
     has_status = True
 
     def validate(self, obj: Object) -> list[Cause]:

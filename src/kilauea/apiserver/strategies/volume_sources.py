@@ -30,6 +30,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "nfs": ("server", "path"),
     "rbd": ("monitors", "image"),
     "cephfs": ("monitors",),
+    "flexVolume": ("driver",),
     "iscsi": ("targetPortal", "iqn"),
     "cinder": ("volumeID",),
     "azureFile": ("secretName", "shareName"),
@@ -44,6 +45,8 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 _HOST_PATHS = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _INITIATOR = re.compile(r"iqn\.\d{4}-\d{2}\.([^: .]+\.?)+[^.: ]*(:.*)?|eui\.[0-9A-Fa-f]{16}|naa\.[0-9A-Fa-f]{16,32}")
+_RESERVED = (".kubernetes.io", ".k8s.io")
+_LONGEST_TENANT = 64
 _SECRETS = ("controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef")
 _DISK_ADDRESS = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 
@@ -80,15 +83,23 @@ def _network_path(source: Object, path: str) -> Iterator[Cause]:
         yield invalid_value(f"{path}.path", source.get("path", ""), "must be an absolute path")
 
 
-def _shared_disk(source: Object, path: str) -> Iterator[Cause]:
+def check_shared_disk(source: Object, path: str, *, in_pod: bool = False) -> Iterator[Cause]:
+    """The errors in a disk behind iSCSI, fields that are missing apart; of a pod's, some are told otherwise."""
     name, initiator = source.get("iqn"), source.get("initiatorName")
-    if name and not _INITIATOR.fullmatch(name):
-        yield invalid_value(f"{path}.iqn", name, "must be valid format")
+    if name:
+        yield from _check_initiator(f"{path}.iqn", name, in_pod)
     yield from check_range(f"{path}.lun", source.get("lun"), 0, 255)
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
         yield required(f"{path}.secretRef")
-    if initiator is not None and not _INITIATOR.fullmatch(initiator):
-        yield invalid_value(f"{path}.initiatorname", initiator, "must be valid format")
+    if initiator is not None:
+        yield from _check_initiator(f"{path}.initiatorname", initiator, in_pod)
+
+
+def _check_initiator(path: str, name: str, in_pod: bool) -> Iterator[Cause]:
+    if in_pod and not name.startswith(("iqn", "eui", "naa")):
+        yield invalid_value(path, name, "must be valid format starting with iqn, eui, or naa")
+    elif not _INITIATOR.fullmatch(name):
+        yield invalid_value(path, name, "must be valid format")
 
 
 def _endpoints_namespace(source: Object, path: str) -> Iterator[Cause]:
@@ -138,11 +149,28 @@ def _cloud_disk(source: Object, path: str) -> Iterator[Cause]:
 
 
 def _registry(source: Object, path: str) -> Iterator[Cause]:
-    registry = source.get("registry") or ""
+    registry, message = source.get("registry") or "", "must be a host:port pair or multiple pairs separated by commas"
     if not registry:
-        yield required(f"{path}.registry", "must be a host:port pair or multiple pairs separated by commas")
+        yield required(f"{path}.registry", message)
+    elif len(source.get("tenant") or "") > _LONGEST_TENANT:
+        message = f"must be a UUID and may not exceed a length of {_LONGEST_TENANT} characters"
+        yield required(f"{path}.tenant", message)
+    elif any(":" not in each for each in registry.split(",")):
+        yield invalid_value(f"{path}.registry", registry, message)
     if not source.get("volume"):
         yield required(f"{path}.volume")
+
+
+LONGEST_DRIVER = 63
+
+
+def check_driver(path: str, name: str) -> Iterator[Cause]:
+    """The name of a driver of container storage, which must be there."""
+    if not name:
+        yield required(path)
+    if len(name) > LONGEST_DRIVER:
+        yield Cause(path, "FieldValueTooLong", f"Too long: may not be more than {LONGEST_DRIVER} bytes")
+    yield from check_name(path, name, driver_problems(name))
 
 
 def driver_problems(name: str) -> list[str]:
@@ -151,10 +179,7 @@ def driver_problems(name: str) -> list[str]:
 
 
 def _driver(source: Object, path: str) -> Iterator[Cause]:
-    name = source.get("driver") or ""
-    if not name:
-        yield required(f"{path}.driver")
-    yield from check_name(f"{path}.driver", name, driver_problems(name))
+    yield from check_driver(f"{path}.driver", source.get("driver") or "")
     if not source.get("volumeHandle"):
         yield required(f"{path}.volumeHandle")
     for field in _SECRETS:
@@ -165,15 +190,35 @@ def _driver(source: Object, path: str) -> Iterator[Cause]:
         yield from check_required_name(f"{path}.{field}.namespace", secret.get("namespace") or "", label_problems)
 
 
+def _flocker(source: Object, path: str) -> Iterator[Cause]:
+    name, uid = source.get("datasetName") or "", source.get("datasetUUID") or ""
+    if not name and not uid:
+        yield required(path, "one of datasetName and datasetUUID is required")
+    if name and uid:
+        message = "datasetName and datasetUUID can not be specified simultaneously"
+        yield invalid_value(path, "resource", message)
+    if "/" in name:
+        yield invalid_value(f"{path}.datasetName", name, "must not contain '/'")
+
+
+def _flex(source: Object, path: str) -> Iterator[Cause]:
+    for key in source.get("options") or ():
+        if f".{key.lower().partition('/')[0]}".endswith(_RESERVED):
+            message = "kubernetes.io and k8s.io namespaces are reserved"
+            yield invalid_value(f"{path}.options[{key}]", key, message)
+
+
 _MORE: Mapping[str, Callable[[Object, str], Iterator[Cause]]] = {
     "gcePersistentDisk": _disk,
     "awsElasticBlockStore": _disk,
     "glusterfs": _endpoints_namespace,
     "nfs": _network_path,
     "quobyte": _registry,
-    "iscsi": _shared_disk,
+    "iscsi": check_shared_disk,
     "cinder": _named_secret,
     "fc": _channels,
+    "flexVolume": _flex,
+    "flocker": _flocker,
     "azureFile": _share,
     "azureDisk": _cloud_disk,
     "local": _no_way_up,

@@ -66,18 +66,27 @@ class Volumes(Strategy):
         causes += _check_class("spec.storageClassName", spec.get("storageClassName"))
         causes += check_word("spec.volumeMode", spec.get("volumeMode"), _MODES)
         attributes = spec.get("volumeAttributesClassName")
-        if attributes is not None:
+        if attributes == "":
+            causes.append(required("spec.volumeAttributesClassName", "an empty string is disallowed"))
+        elif attributes is not None:
             causes += check_name("spec.volumeAttributesClassName", attributes, subdomain_problems(attributes))
+        if attributes and spec.get("csi") is None:
+            message = "has to be specified when using volumeAttributesClassName"
+            causes.append(required("spec.csi", message))
         return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        causes = []
         if _source(obj) != _source(old):
-            return [
-                forbidden_field(
-                    "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
-                )
-            ]
-        return []
+            message = "spec.persistentvolumesource is immutable after creation"
+            causes.append(forbidden_field("spec.persistentvolumesource", message))
+        spec, before = spec_of(obj), spec_of(old)
+        if spec.get("volumeMode") != before.get("volumeMode"):
+            causes.append(invalid_value("volumeMode", spec.get("volumeMode"), "field is immutable"))
+        if before.get("nodeAffinity") is not None and spec.get("nodeAffinity") != before["nodeAffinity"]:
+            message = "field is immutable, except for updating from beta label to GA"
+            causes.append(invalid_value("nodeAffinity", spec.get("nodeAffinity"), message))
+        return causes
 
     def warnings(self, obj: Object) -> list[str]:
         found = volume_source_warnings("spec", spec_of(obj))
@@ -90,12 +99,13 @@ def _check_capacity(spec: Object) -> Iterator[Cause]:
     if not capacity:
         yield required(path)
     if "storage" not in capacity or len(capacity) > 1:
-        yield not_supported(path, (capacity and dict(sorted(capacity.items()))) or None, ["storage"])
+        told = None if spec.get("capacity") is None else dict(sorted(capacity.items()))
+        yield not_supported(path, told, ["storage"])
     for name, text in capacity.items():
         size = amount(str(text))
         if size is not None and size < 0:
             yield invalid_value(f"{path}[{name}]", int(size), "must be a valid resource quantity")
-        if size is not None and size <= 0 and name == "storage":
+        if size is not None and size <= 0:
             yield invalid_value(f"{path}[{name}]", text, "must be greater than zero")
 
 
@@ -108,6 +118,9 @@ def _check_volume_source(spec: Object) -> Iterator[Cause]:
         return
     yield from check_source(kinds[0], spec[kinds[0]], f"spec.{kinds[0]}")
     for kind in kinds[1:]:
+        if kind == "flexVolume":  # the real server does not count it
+            yield from check_source(kind, spec[kind], f"spec.{kind}")
+            continue
         yield forbidden_field(f"spec.{kind}", "may not specify more than 1 volume type")
     if "local" in kinds and spec.get("nodeAffinity") is None:
         yield required("spec.nodeAffinity", "Local volume requires node affinity")
@@ -131,6 +144,10 @@ class Claims(Strategy):
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
         spec = spec_of(obj)
+        if (spec.get("dataSourceRef") or {}).get("namespace"):
+            del spec["dataSourceRef"]  # the real server knows it only with a feature gate that is off by default
+        if spec.get("dataSource") and not spec.get("dataSourceRef") and not _is_usual(spec["dataSource"]):
+            del spec["dataSource"]  # only the newer field can name others
         source, newer = spec.get("dataSource"), spec.get("dataSourceRef")
         if source and not newer:
             spec["dataSourceRef"] = {part: source.get(part, _EMPTY[part]) for part in _EMPTY}
@@ -143,14 +160,44 @@ class Claims(Strategy):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
-        free = {"resources", "volumeAttributesClassName"} | (set() if before.get("volumeName") else {"volumeName"})
+        is_bound = (old.get("status") or {}).get("phase") == "Bound"
+        free = set() if before.get("volumeName") else {"volumeName"}
+        if is_bound:
+            free.add("volumeAttributesClassName")
+            spec, before = _without_size(spec), _without_size(before)
         if before.get("storageClassName") is None and not (_names_class(obj) or _names_class(old)):
             free.add("storageClassName")  # the default class may come later than the claim
         fixed = {key: value for key, value in spec.items() if key not in free}
+        shrunk = _check_size(spec_of(obj), spec_of(old), old.get("status") or {})
         if fixed == {key: value for key, value in before.items() if key not in free}:
-            return []
+            return shrunk
         message = "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
-        return [forbidden_field("spec", message + "bound claims")]
+        return [forbidden_field("spec", message + "bound claims"), *shrunk]
+
+
+def _without_size(spec: Object) -> Object:
+    """The specification of a claim without the size that it asks for."""
+    resources = spec.get("resources") or {}
+    requests = {name: text for name, text in (resources.get("requests") or {}).items() if name != "storage"}
+    return {**spec, "resources": {**resources, "requests": requests}}
+
+
+def _check_size(spec: Object, before: Object, state: Object) -> list[Cause]:
+    """A claim may ask for less again, but not for less than it has."""
+    new, old = (
+        amount(((each.get("resources") or {}).get("requests") or {}).get("storage") or "0") or 0
+        for each in (spec, before)
+    )
+    has = amount((state.get("capacity") or {}).get("storage") or "0") or 0
+    if new < old and new <= has:
+        return [forbidden_field("spec.resources.requests.storage", "field can not be less than status.capacity")]
+    return []
+
+
+def _is_usual(source: Object) -> bool:
+    """Return True if a source is a claim or a snapshot."""
+    named = (source.get("apiGroup") or "", source.get("kind"))
+    return named in (("", _CLAIM), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 
 
 def _names_class(claim: Object) -> bool:
@@ -204,5 +251,5 @@ def _check_access(path: str, modes: list[str]) -> Iterator[Cause]:
     if not modes:
         yield required(path)
     yield from (not_supported(path, mode, _ACCESS) for mode in modes if mode not in _ACCESS)
-    if len(modes) > 1 and "ReadWriteOncePod" in modes:
+    if "ReadWriteOncePod" in modes and {*modes} & {*_ACCESS} > {"ReadWriteOncePod"}:
         yield forbidden_field(path, "may not use ReadWriteOncePod with other access modes")

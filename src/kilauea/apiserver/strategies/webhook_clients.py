@@ -48,7 +48,9 @@ def check_client(config: Raw, path: str) -> Iterator[Cause]:
 
 def check_service(service: Raw, path: str) -> Iterator[Cause]:
     """The errors in a service that webhooks are called at."""
-    yield from (required(f"{path}.{field}") for field in ("name", "namespace") if not service.get(field))
+    for field, told in (("namespace", "name"), ("name", "namespace")):
+        if not service.get(field):
+            yield required(f"{path}.{told}")  # the real server takes the one for the other
     port, place = service.get("port"), service.get("path")
     if port is not None and not 1 <= port <= 65535:
         yield invalid_value(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive")

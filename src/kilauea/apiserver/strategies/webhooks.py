@@ -29,6 +29,7 @@ LONGEST_TIMEOUT = 30
 class WebhookConfigurations(Strategy):
     """Webhook configurations: they have a generation and no status."""
 
+    unconditional_update = False
     has_status = False
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -44,7 +45,7 @@ def check_webhooks(obj: Object) -> list[Cause]:
         path = f"webhooks[{number}]"
         causes += _webhook(webhook, path)
         name = webhook.get("name") or ""
-        if name in names:
+        if name and name in names:
             causes.append(duplicate(f"{path}.name", name))
         names.add(name)
     return causes
@@ -55,8 +56,9 @@ def _webhook(webhook: Raw, path: str) -> Iterator[Cause]:
     if not name:
         yield required(f"{path}.name")
     else:
-        yield from check_name(f"{path}.name", name, subdomain_problems(name))
-        if name.count(".") < 2:
+        problems = subdomain_problems(name)
+        yield from check_name(f"{path}.name", name, problems)
+        if name.count(".") < 2 and not problems:
             message = "should be a domain with at least three segments separated by dots"
             yield invalid_value(f"{path}.name", name, message)
     for number, rule in enumerate(webhook.get("rules") or ()):

@@ -22,7 +22,7 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
-from kilauea.apiserver.strategies.pod_warnings import template_warnings
+from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.pods import check_template
 from kilauea.apiserver.strategies.rollouts import check_daemon_update, check_deployment_strategy, check_stateful_set
 from kilauea.apiserver.strategies.volumes import check_claim
@@ -30,7 +30,6 @@ from kilauea.apiserver.strategies.volumes import check_claim
 IMMUTABLE = "field is immutable"
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 MISMATCH = "`selector` does not match template `labels`"
-_NO_DOTS = "must not contain dots"
 
 
 class Workloads(Strategy):
@@ -43,7 +42,7 @@ class Workloads(Strategy):
         return check_fixed(obj, old, self.fixed)
 
     def warnings(self, obj: Object) -> list[str]:
-        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
+        return name_warnings(obj) + template_warnings("spec.template.", spec_of(obj).get("template") or {})
 
 
 class Deployments(Workloads):
@@ -83,7 +82,7 @@ def _check_replicas(spec: Object) -> list[Cause]:
     """The selector and the template of a replica set, or of a deployment, which makes replica sets."""
     causes = check_selector(spec, "deployment")
     if spec.get("selector") is not None and not _is_well(spec["selector"]):
-        return [*causes, invalid_value("spec.selector", spec["selector"], "invalid label selector")]
+        return [*causes, invalid_value("spec.selector", told_selector(spec["selector"]), "invalid label selector")]
     causes += check_selected(spec) + check_template("spec.template", spec.get("template"))
     return causes + check_deadline(spec, "ReplicaSet")
 
@@ -96,11 +95,12 @@ class StatefulSets(Workloads):
         "minReadySeconds".split()
     )
 
+    name_problems = staticmethod(label_problems)
+    """The name is part of names of hosts."""
+
     def validate(self, obj: Object) -> list[Cause]:
-        """Return the errors in a new stateful set, whose name is part of names of hosts."""
-        name = obj["metadata"].get("name", "")
-        causes = [invalid_value("metadata.name", name, _NO_DOTS)] if "." in name else []
-        return causes + self._check_spec(spec_of(obj))
+        """Return the errors in a new stateful set."""
+        return self._check_spec(spec_of(obj))
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
         """Return the errors in a changed stateful set."""
@@ -110,6 +110,19 @@ class StatefulSets(Workloads):
         """Drop what the real server knows only with a feature gate that is off by default."""
         super().prepare_create(obj)
         ((spec_of(obj).get("updateStrategy") or {}).get("rollingUpdate") or {}).pop("maxUnavailable", None)
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """Drop the same."""
+        ((spec_of(obj).get("updateStrategy") or {}).get("rollingUpdate") or {}).pop("maxUnavailable", None)
+        super().prepare_update(obj, old)
+
+    def warnings(self, obj: Object) -> list[str]:
+        """Return the warnings about the template, and about a history without an end."""
+        found = template_warnings("spec.template.", spec_of(obj).get("template") or {})
+        if (spec_of(obj).get("revisionHistoryLimit") or 0) < 0:
+            told = "a negative value retains all historical revisions; a value >= 0 is recommended"
+            found.append(f"spec.revisionHistoryLimit: {told}")
+        return found
 
     def _check_spec(self, spec: Object) -> list[Cause]:
         causes = [*check_stateful_set("spec", spec)]
@@ -123,7 +136,7 @@ class StatefulSets(Workloads):
         causes += check_name("spec.serviceName", name, label_problems(name) if name else ())
         causes += check_selector(spec, "statefulset")
         if spec.get("selector") is not None and not _is_well(spec["selector"]):
-            causes.append(invalid_value("spec.selector", spec["selector"]))
+            causes.append(invalid_value("spec.selector", told_selector(spec["selector"])))
             return causes + _check_restarts(spec)
         causes += check_selected(spec) + _check_claim_volumes(spec, claims)
         causes += check_template("spec.template", spec.get("template"), claims=claims)
@@ -145,11 +158,14 @@ def _check_claim_volumes(spec: Object, claims: Sequence[str]) -> list[Cause]:
     """Names of the volumes that pods get for the claims of a stateful set."""
     own = spec_of(spec.get("template") or {}).get("volumes") or []
     new = [name for name in claims if name not in {volume.get("name") for volume in own}]
-    return [
-        cause
-        for number, name in enumerate(new, len(own))
-        for cause in check_name(f"spec.template.spec.volumes[{number}].name", name, label_problems(name))
-    ]
+    causes: list[Cause] = []
+    for number, name in enumerate(new, len(own)):
+        where = f"spec.template.spec.volumes[{number}]"
+        if name:
+            causes += check_name(f"{where}.name", name, label_problems(name))
+        else:
+            causes += [required(f"{where}.persistentVolumeClaim.claimName"), required(f"{where}.name")]
+    return causes
 
 
 def _check_restarts(spec: Object) -> list[Cause]:
@@ -159,6 +175,10 @@ def _check_restarts(spec: Object) -> list[Cause]:
 
 class DaemonSets(Workloads):
     """Daemon sets, with the old count of changes of the template that clients still read."""
+
+    def warnings(self, obj: Object) -> list[str]:
+        """Return the warnings about the template."""
+        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a daemon set."""
@@ -218,6 +238,21 @@ def check_selector(spec: Object, kind: str) -> list[Cause]:
     return causes
 
 
+def told_selector(selector: Object) -> Object:
+    """A selector as the real server shows it: its fields, and keys of labels, in their order."""
+    told: Object = {}
+    if selector.get("matchLabels"):
+        told["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
+    terms = selector.get("matchExpressions") or []
+    if terms:
+        told["matchExpressions"] = [
+            {"key": term.get("key", ""), "operator": term.get("operator", "")}
+            | ({"values": term["values"]} if term.get("values") else {})
+            for term in terms
+        ]
+    return told
+
+
 def _is_well(selector: Object) -> bool:
     """True if a selector can be read."""
     return not check_label_selector("", selector)
@@ -253,4 +288,7 @@ def check_fixed(obj: Object, old: Object, fields: tuple[str, ...]) -> list[Cause
     """Fields of the specification that cannot change."""
     spec, before = spec_of(obj), spec_of(old)
     changed = [field for field in fields if spec.get(field) != before.get(field)]
-    return [invalid_value(f"spec.{field}", spec.get(field), IMMUTABLE) for field in changed]
+    return [
+        invalid_value(f"spec.{field}", told_selector(value) if field == "selector" and value else value, IMMUTABLE)
+        for field, value in ((field, spec.get(field)) for field in changed)
+    ]

@@ -40,6 +40,7 @@ class Held:
     """Stands for the store of a server that keeps an object."""
 
     value: bytes
+    decoded: dict[str, Any] | None = None
 
 
 def see(cache: Cache, *objects: dict[str, Any], held: bool = False) -> None:

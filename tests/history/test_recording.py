@@ -418,6 +418,8 @@ def test_a_clock_that_jumps_back_makes_no_span_below_zero() -> None:
 class Large:
     """A large pod that something else keeps, in a form that takes no memory."""
 
+    decoded: dict[str, Any] | None = None
+
     def __init__(self, number: int) -> None:
         self._number = number
 

@@ -72,6 +72,7 @@ class Held:
     """Stands for the store of a server that keeps an object."""
 
     value: bytes
+    decoded: dict[str, Any] | None = None
 
 
 def feed_of(assumed: Assumed, pods: list[bytes]) -> Feed:

@@ -62,7 +62,7 @@ from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.scheduler.conf_map import conf_in_cluster, default_text, text_of
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
-from kilauea.runtime.tasks import take_short_turns
+from kilauea.runtime.tasks import give_memory_back, take_short_turns, trimming
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)
@@ -200,6 +200,7 @@ async def _components(
         fabric.run(),
         recorder.run(),
         history.run(),
+        give_memory_back(clock, trimming()),
     ]
     if machine is not None:
         api.backend.logs, api.backend.connections = machine.logs(api.backend.logs), machine.connections()

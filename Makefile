@@ -115,6 +115,7 @@ test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/compare.py
 	@$(BIN)/python tests/kubernetes/live_plans.py
 	@$(BIN)/python tests/kubernetes/beside.py
+	@$(BIN)/python tests/kubernetes/shards.py
 	@$(BIN)/python tests/charts/sources.py helm > /dev/null
 	@$(BIN)/python tests/kubernetes/real_operators.py
 	@$(BIN)/pytest -n 2 $(REAL) $(PYTEST_FLAGS)

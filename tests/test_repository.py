@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = "src/kilauea/engine/plugins/"
@@ -218,6 +220,15 @@ def test_pins_name_the_extras_that_others_need() -> None:
     wanted = {found[1].lower() + found[2] for found in needed if found}
     assert wanted
     assert wanted <= {line.partition("==")[0] for line in requirements_in("requirements/dev.txt")}
+
+
+def test_pins_are_for_every_python_3_11() -> None:
+    """Debian 12 has Python 3.11.2, so a pin for 3.11.5 and newer cannot be installed there."""
+    pins = {re.split(r"==|\[", line)[0] for line in requirements_in("requirements/dev.txt")}
+    installed = [each for each in importlib.metadata.distributions() if canonicalize_name(each.name) in pins]
+    assert len(installed) > len(pins) / 2
+    needs = {each.name: each.metadata["Requires-Python"] or "" for each in installed}
+    assert {name: need for name, need in needs.items() if "3.11.0" not in SpecifierSet(need)} == {}
 
 
 def test_requirement_files_hold_no_addresses() -> None:

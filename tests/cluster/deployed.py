@@ -5,6 +5,7 @@ with real_site(folder) as site:
     site.start("volcano-scheduler")
 
 A process has the command line, environment, service account and mounted files that the Deployment on the server says.
+Where this machine allows it, it also has the user and no capabilities, and can write nowhere but in its empty volumes.
 Only paths and ports are others, because all processes share this machine.
 """
 
@@ -25,7 +26,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -148,14 +149,14 @@ class Site:
 
     # --- components
 
-    def start(self, deployment: str, copy: int = 0) -> Pod:
+    def start(self, deployment: str, copy: int = 0, namespace: str = NAMESPACE) -> Pod:
         """Run a copy of a Deployment, and wait until its probes succeed."""
-        pod = self._launch(deployment, copy)
+        pod = self._launch(deployment, copy, namespace)
         pod.wait()
         return pod
 
-    def _launch(self, deployment: str, copy: int = 0) -> Pod:
-        spec = self.get("deployment", deployment, "-n", NAMESPACE)["spec"]["template"]["spec"]
+    def _launch(self, deployment: str, copy: int = 0, namespace: str = NAMESPACE) -> Pod:
+        spec = self.get("deployment", deployment, "-n", namespace)["spec"]["template"]["spec"]
         (container,) = spec["containers"]
         name = f"{deployment}-{copy}"
         folder = self.folder / name
@@ -164,8 +165,15 @@ class Site:
         ports = {each["containerPort"]: free_port() for each in container["ports"]}
         command = _command(container, folder, ports)
         for volume in spec["volumes"]:
-            self._mount(volume, container, folder)
-        environment = self._environment(container, spec["serviceAccountName"], folder)
+            self._mount(volume, container, folder, namespace)
+        environment = self._environment(container, spec["serviceAccountName"], folder, namespace)
+        writable = [
+            _inside(folder, mount["mountPath"])
+            for volume in spec["volumes"]
+            for mount in container["volumeMounts"]
+            if "emptyDir" in volume and mount["name"] == volume["name"]
+        ]
+        command = [*confinement(spec["securityContext"], container["securityContext"], writable), *command]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
         pod = self.pods[name] = Pod(name, process, folder, container, ports)
@@ -173,16 +181,16 @@ class Site:
             self._route(pod, ready=True)
         return pod
 
-    def _mount(self, volume: Obj, container: Obj, folder: Path) -> None:
+    def _mount(self, volume: Obj, container: Obj, folder: Path, namespace: str = NAMESPACE) -> None:
         """Write the files of a volume where the container has it."""
         (path,) = (each["mountPath"] for each in container["volumeMounts"] if each["name"] == volume["name"])
         place = _inside(folder, path)
         place.mkdir(parents=True, exist_ok=True)
         if given := volume.get("configMap"):
-            for name, text in self.get("configmap", given["name"], "-n", NAMESPACE)["data"].items():
+            for name, text in self.get("configmap", given["name"], "-n", namespace)["data"].items():
                 _replace(place / name, text.encode())
         elif given := volume.get("secret"):
-            for name, text in self.get("secret", given["secretName"], "-n", NAMESPACE)["data"].items():
+            for name, text in self.get("secret", given["secretName"], "-n", namespace)["data"].items():
                 _replace(place / name, base64.b64decode(text))
 
     def sync(self, pod: Pod, deployment: str) -> None:
@@ -191,9 +199,9 @@ class Site:
         for volume in spec["volumes"]:
             self._mount(volume, pod.container, pod.folder)
 
-    def _environment(self, container: Obj, account: str, folder: Path) -> dict[str, str]:
+    def _environment(self, container: Obj, account: str, folder: Path, namespace: str) -> dict[str, str]:
         """The environment of a container, with the credentials of its service account in a kubeconfig."""
-        token = self.kubectl("create", "token", account, "-n", NAMESPACE).strip()
+        token = self.kubectl("create", "token", account, "-n", namespace).strip()
         access = folder / "kubeconfig"
         cluster = {"server": self.url, "certificate-authority": str(self.certificate)}
         content = {
@@ -210,7 +218,7 @@ class Site:
                 own[each["name"]] = each["value"]
             else:
                 assert each["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace", each
-                own[each["name"]] = NAMESPACE
+                own[each["name"]] = namespace
         return own
 
     def _route(self, pod: Pod, *, ready: bool) -> None:
@@ -288,6 +296,35 @@ class Site:
         """Wait until a job is in a phase."""
         words = ["get", "vcjob", job, "-o", "jsonpath={.status.state.phase}"]
         until(lambda: self.run("kubectl", *words).stdout == phase, f"job {job} to be {phase}", SECONDS)
+
+
+def confinement(pod: Obj, container: Obj, writable: list[Path]) -> list[str]:
+    """Words before a command that give it the rights of its security contexts; none if this machine does not allow it.
+
+    Args:
+        pod: security context of the pod.
+        container: that of the container.
+        writable: folders to which it may write, although its root is read-only.
+    """
+    if not may_confine():
+        return []
+    assert container["readOnlyRootFilesystem"], container
+    assert not container["allowPrivilegeEscalation"], container
+    assert container["capabilities"] == {"drop": ["ALL"]}, container
+    user = [f"--map-user={pod['runAsUser']}", f"--map-group={pod['runAsGroup']}"]
+    binds = "".join(f"mount --bind '{path}' '{path}' && " for path in writable)
+    mounts = f'{binds}mount -o remount,bind,ro / && exec setpriv "$@"'
+    without = ["--no-new-privs", *(f"--{kind}=-all" for kind in ("inh-caps", "ambient-caps", "bounding-set"))]
+    return ["unshare", "--user", *user, "--mount", "--keep-caps", "sh", "-c", mounts, "sh", *without]
+
+
+@cache
+def may_confine() -> bool:
+    """True if this user may make user and mount namespaces, and the programs for it are here."""
+    if not (shutil.which("unshare") and shutil.which("setpriv")):
+        return False
+    words = ["unshare", "--user", "--map-user=1", "--mount", "--keep-caps", "mount", "-o", "remount,bind,ro", "/"]
+    return subprocess.run(words, check=False, capture_output=True).returncode == 0
 
 
 def _inside(folder: Path, path: str) -> Path:

@@ -24,6 +24,7 @@ from cluster.deployed import (
     Pod,
     Site,
     free_port,
+    may_confine,
     real_site,
     submitted_job,
 )
@@ -77,6 +78,42 @@ def test_one_helm_install_runs_jobs_with_two_of_each_component(site: Site) -> No
     assert bundles(site) == []
 
 
+def test_a_second_release_is_a_scheduler_with_nodes_of_its_own(site: Site) -> None:
+    names = "custom.scheduler_names={volcano,express}"
+    hard = ("--set", "custom.scheduler_sharding_mode=hard")
+    release = (str(CHART), *hard, "--create-namespace", "--namespace")
+    site.helm("install", "volcano", *release, NAMESPACE, "--set", "custom.controller_list=*", "--set", names)
+    without = ("crds_enable", "controller_enable", "admission_enable")
+    options = [word for each in without for word in ("--set", f"custom.{each}=false")]
+    options += [word for each in ("name", "sharding_name") for word in ("--set", f"custom.scheduler_{each}=express")]
+    site.helm("install", "express", *release, "express-system", *options)
+    few = "{name: express, policies: [{name: node-limit, arguments: {maxNodes: 1}}]}"
+    sharing = f"schedulerConfigs:\n- {few}\n- name: volcano\n"
+    about = {"name": "volcano-sharding-configmap", "namespace": NAMESPACE}
+    data = {"sharding.yaml": f"{sharing}shardSyncPeriod: 1s\n"}
+    site.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": data})
+    site.start_all()
+    site.start("express-scheduler", namespace="express-system")
+    until(lambda: nodes_in_use(site) == {"express": 1, "volcano": 2}, "the nodes to be shared out", SECONDS)
+    site.apply(submitted_job("usual", 3), submitted_job("urgent", 3, schedulerName="express"))
+    site.wait_for("usual", "Running")
+    site.wait_for("urgent", "Running")
+    shards = {each["metadata"]["name"]: set(each["status"]["nodesInUse"]) for each in site.get("nodeshards")["items"]}
+    assert nodes_of(site, "urgent") == shards["express"]
+    assert nodes_of(site, "usual") <= shards["volcano"]
+
+
+def nodes_in_use(site: Site) -> dict[str, int]:
+    """The number of nodes that each scheduler works on."""
+    shards = site.get("nodeshards")["items"]
+    return {each["metadata"]["name"]: len(each.get("status", {}).get("nodesInUse") or ()) for each in shards}
+
+
+def nodes_of(site: Site, job: str) -> set[str]:
+    """The nodes of a job's pods."""
+    return {each["spec"]["nodeName"] for each in site.get("pods", "-l", f"volcano.sh/job-name={job}")["items"]}
+
+
 def test_one_kubectl_apply_starts_three_programs_that_run_a_job(installed: Site) -> None:
     found = installed.get("deployments", "-n", NAMESPACE)["items"]
     assert {each["metadata"]["name"] for each in found} == set(COMPONENTS)
@@ -107,6 +144,22 @@ def test_admission_goes_on_when_one_of_two_webhooks_fails(installed: Site, fault
     if fault == signal.SIGKILL:
         installed.stop(f"{WEBHOOKS}-0", kill=True)
         installed.start(WEBHOOKS)
+
+
+@pytest.mark.skipif(not may_confine(), reason="this user may not make namespaces, so programs run with its rights")
+@pytest.mark.parametrize("deployment", COMPONENTS)
+def test_programs_run_as_the_user_of_the_chart_without_capabilities_on_a_read_only_root(
+    installed: Site, deployment: str
+) -> None:
+    pod = installed.pods[f"{deployment}-0"]
+    about = Path(f"/proc/{pod.process.pid}")
+    status = dict(line.split(":\t", 1) for line in (about / "status").read_text().splitlines() if ":\t" in line)
+    assert (int(status["CapEff"], 16), int(status["CapBnd"], 16), status["NoNewPrivs"]) == (0, 0, "1")
+    assert (about / "uid_map").read_text().split()[0] == "1000"
+    mounts = [line.split() for line in (about / "mountinfo").read_text().splitlines()]
+    (root,) = (each[5].split(",") for each in mounts if each[4] == "/")
+    assert root[0] == "ro"
+    assert not list(pod.folder.rglob("*.pyc"))
 
 
 def test_a_second_kubectl_apply_changes_nothing(installed: Site) -> None:

@@ -84,5 +84,5 @@ def _due_of(stored: Stored) -> int:
 
 @lru_cache(maxsize=1024)
 def _expiry(time: str) -> int:
-    """When an event of this time expires: one number for all events of a second, which there may be many of."""
+    """The time at which an event of this time expires: one number for the many events of a second."""
     return parse_time(time) + LIFETIME_SECONDS * SECOND

@@ -63,7 +63,7 @@ class Task:
     """Key of the pod group, empty for a pod without one."""
     spec: TaskSpec
     template: TaskTemplate
-    """What it has in common with others of its template; each field is also one of the task."""
+    """Fields that it shares with others of its template; each of them is also one of the task."""
     priority: int
     preemptable: bool | None
     """The pod's own annotation; None without one."""

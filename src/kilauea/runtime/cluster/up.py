@@ -200,7 +200,6 @@ async def _components(
         fabric.run(),
         recorder.run(),
         history.run(),
-        give_memory_back(clock, trimming()),
     ]
     if machine is not None:
         api.backend.logs, api.backend.connections = machine.logs(api.backend.logs), machine.connections()
@@ -229,7 +228,7 @@ async def _components(
         await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
 
     dashboard = dashboard_of_cluster(api, client("kilauea-dashboard"), up.server, scheduler, linked)
-    async with _opened(machine), _running(work, stop), dashboard:
+    async with _opened(machine), _running([*work, give_memory_back(clock, trimming())], stop), dashboard:
         beginning = asyncio.ensure_future(begin())
         try:
             await _unless(stop, _ended(beginning, PATIENCE_SECONDS))

@@ -10,6 +10,7 @@ import pytest
 
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import Key
+from kilauea.kubelet.storage import measurer
 from support.kubelets import KubeletWorld, container, kubelet_world, pod, until_removed
 
 
@@ -40,6 +41,15 @@ def test_a_start_and_an_end_that_follow_each_other_are_written_at_once(kubelet: 
     assert kubelet.phase("b") == "Succeeded"
     # The pod itself, and its status: once for the first, twice for the second.
     assert int(kubelet.pod("b")["metadata"]["resourceVersion"]) - short == 3
+
+
+def test_ids_of_containers_begin_with_the_name_of_their_runtime(kubelet: KubeletWorld) -> None:
+    kubelet.runtime.name = "other"
+    kubelet.create(pod("a", ["run", "5", "0"]))
+    (run,) = kubelet.runtime.started
+    assert kubelet.container("a")["containerID"] == f"other://{run.id}"
+    kubelet.wait(6)
+    assert kubelet.container("a")["state"]["terminated"]["containerID"] == f"other://{run.id}"
 
 
 def test_a_pod_that_fails_has_its_exit_code(kubelet: KubeletWorld) -> None:
@@ -268,6 +278,25 @@ def test_a_missing_volume_is_said_and_waited_for(kubelet: KubeletWorld) -> None:
     assert not Path(mount.source).exists()
 
 
+def test_volumes_that_show_fields_of_their_pod_follow_it(kubelet: KubeletWorld) -> None:
+    items = [{"path": field, "fieldRef": {"fieldPath": f"metadata.{field}"}} for field in ("labels", "annotations")]
+    volumes = [{"name": "pod", "projected": {"sources": [{"downwardAPI": {"items": items}}]}}]
+    kubelet.create(pod("a", volumes=volumes, main={"volumeMounts": [{"name": "pod", "mountPath": "/pod"}]}))
+    (mount,) = [each for each in kubelet.runtime.started[0].mounts if each.target == "/pod"]
+    kubelet.patch(PODS, "a", {"metadata": {"labels": {"round": "2"}}})
+    kubelet.wait(1)
+    assert (Path(mount.source) / "labels").read_text() == 'round="2"'
+    kubelet.patch(PODS, "a", {"metadata": {"annotations": {"note": "late"}}})
+    kubelet.wait(1)
+    assert 'note="late"' in (Path(mount.source) / "annotations").read_text()
+
+
+def test_an_image_in_the_temporary_folder_of_the_machine_is_seen_in_containers(kubelet: KubeletWorld) -> None:
+    kubelet.create(pod("a", main={"image": "/tmp/venv"}), pod("b", main={"image": "/opt/venv"}))
+    targets = [{each.target for each in run.mounts} for run in kubelet.runtime.started]
+    assert ["/tmp/venv" in targets[0], "/opt/venv" in targets[1]] == [True, False]
+
+
 def test_a_pod_for_which_there_is_no_room_is_refused(kubelet: KubeletWorld) -> None:
     big = {"resources": {"requests": {"cpu": "3"}}}
     kubelet.create(pod("a", main=big), pod("b", main=big))
@@ -343,7 +372,7 @@ def test_what_is_not_enforced_is_said_once(kubelet: KubeletWorld) -> None:
     kubelet.create(pod("a", ["run", "1", "1"], restart="Always", main={"securityContext": security}))
     kubelet.wait(30)
     said = [each for each in kubelet.events("a") if each.startswith("NotEnforced")]
-    fields = "allowPrivilegeEscalation, capabilities"
+    fields = "capabilities"
     assert said == [f"NotEnforced: not enforced for pods that run as processes of this machine: {fields}"]
 
 
@@ -380,11 +409,56 @@ def test_a_pod_that_overfills_a_volume_is_evicted(kubelet: KubeletWorld) -> None
     kubelet.wait(30)
     assert kubelet.phase("a") == "Running"
     (Path(mount.source) / "big").write_bytes(b"x" * (2 << 20))
-    kubelet.wait(30)
+    _until_measured(kubelet)
     status = kubelet.pod("a")["status"]
     message = 'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi". '
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", "Evicted", message)
     assert f"Evicted: {message}" in kubelet.events("a")
+
+
+def test_a_pod_that_uses_more_disk_space_than_its_containers_may_is_evicted(
+    kubelet: KubeletWorld, tmp_path: Path
+) -> None:
+    def limits(size: str) -> dict[str, Any]:
+        return {"resources": {"limits": {"ephemeral-storage": size}, "requests": {"ephemeral-storage": "0"}}}
+
+    mounts = {"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}
+    unlimited = container("unlimited", ["run", "forever"])
+    kubelet.create(
+        pod("in-volume", volumes=[{"name": "scratch", "emptyDir": {}}], main={**limits("2Mi"), **mounts}),
+        pod("in-root", ["run", "forever", "stubborn"], main=limits("2Mi")),
+        pod("beside", main=limits("2Mi"), beside=[{**unlimited, **limits("9Mi")}]),
+        pod("free", beside=[unlimited]),
+    )
+    folders = {}
+    for run in kubelet.runtime.started:
+        if run.name == "main":
+            folders[run.pod] = kubelet.runtime.written[run.id] = tmp_path / run.id
+            folders[run.pod].mkdir()
+    names = ("in-volume", "in-root", "beside", "free")
+    roots = [folders[kubelet.pod(name)["metadata"]["uid"]] for name in names]
+    for root in roots:
+        (root / "half").write_bytes(b"x" * (1 << 20))
+    _until_measured(kubelet)
+    assert [kubelet.phase(name) for name in names] == ["Running"] * 4
+    (volume,) = [each for run in kubelet.runtime.started for each in run.mounts if each.target == "/scratch"]
+    (Path(volume.source) / "more").write_bytes(b"x" * (3 << 19))
+    for root in roots[1:]:
+        (root / "more").write_bytes(b"x" * (3 << 19))
+    _until_measured(kubelet)
+    assert [kubelet.phase(name) for name in names] == ["Failed", "Failed", "Failed", "Running"]
+    total = "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. "
+    single = 'Container main exceeded its local ephemeral storage limit "2Mi". '
+    assert [kubelet.pod(name)["status"]["message"] for name in names[:3]] == [total, total, single]
+    assert {kubelet.pod(name)["status"]["reason"] for name in names[:3]} == {"Evicted"}
+
+
+def _until_measured(kubelet: KubeletWorld) -> None:
+    """Let the kubelet measure twice, as a measurement may have begun before a change."""
+    for _ in range(2):
+        kubelet.wait(11)
+        measurer.submit(int).result()
+        kubelet.wait(2)
 
 
 def test_an_ephemeral_container_runs_beside_the_others(kubelet: KubeletWorld) -> None:

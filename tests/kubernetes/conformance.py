@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,11 +36,14 @@ import yaml
 from real_binaries import HERE, folder
 
 SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli")
+IN_PROCESSES = (*SIGS, "sig-node", "sig-storage")
+"""Sigs whose specs are looked at where pods are processes."""
 LEFT_OUT, OTHERS_LEFT_OUT = HERE / "conformance_left_out.yaml", HERE / "others_left_out.yaml"
 UP = "--nodes=3 --node-cpu=4 --node-memory=16Gi --run-time=60s --listen=127.0.0.1:0 --durability=memory".split()
 PROCESSES = HERE / "conformance_in_processes.yaml"
 UP_WITH_PROCESSES = "--runtime=process --nodes=3 --image=*=host --listen=127.0.0.1:0 --durability=memory".split()
-AGNHOST = "registry.k8s.io/e2e-test-images/agnhost"
+BUSYBOX = "registry.k8s.io/e2e-test-images/busybox"
+AGNHOST, PAUSE = "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/pause"
 MISSING_IMAGES = "foo:non-existent,webserver:404,gcr.io/google_samples/gb-redisslave:nonexistent"
 """Images of specs that are about images that do not exist; simulated nodes ask no registry."""
 SUITE = (
@@ -76,7 +81,7 @@ def conformance_specs(suite: Path) -> list[Spec]:
     listed = subprocess.run([suite, "--list-conformance-tests"], capture_output=True, check=True, text=True).stdout
     names = [" ".join(each["codename"].split()) for each in yaml.safe_load(listed)]
     found = [re.match(r"\[(sig-[\w-]+)\] (.*)", name) for name in names]
-    return sorted(Spec(each[1], each[2]) for each in found if each is not None and each[1] in SIGS)
+    return sorted(Spec(each[1], each[2]) for each in found if each is not None and each[1] in IN_PROCESSES)
 
 
 def other_specs(suite: Path) -> list[Spec]:
@@ -103,11 +108,33 @@ def passes_in_processes(spec: Spec) -> bool:
 
 
 def agnhost_image() -> Path:
-    """A program that does what the image does: without arguments it waits."""
-    program = folder() / "agnhost-image"
-    program.write_text(f'#!/bin/sh\n[ $# = 0 ] && set -- pause\nexec "{folder() / "agnhost"}" "$@"\n')
+    """A program that does what the image does: without arguments it waits.
+
+    It is where containers of all users see it: neither in a home folder nor in /tmp.
+    """
+    place = Path("/var/tmp") / f"kilauea-agnhost-{os.getuid()}"
+    place.mkdir(mode=0o755, exist_ok=True)
+    copy, program = place / "agnhost", place / "agnhost-image"
+    if not copy.exists() or copy.stat().st_mtime < (folder() / "agnhost").stat().st_mtime:
+        shutil.copy(folder() / "agnhost", copy)
+        copy.chmod(0o755)
+    program.write_text(f'#!/bin/sh\n[ $# = 0 ] && set -- pause\nexec "{copy}" "$@"\n')
     program.chmod(0o755)
     return program
+
+
+def busybox_image(program: str) -> Path:
+    """A folder that is an image of busybox."""
+    image = Path("/var/tmp") / f"kilauea-busybox-{os.getuid()}"
+    (image / "bin").mkdir(mode=0o755, parents=True, exist_ok=True)
+    (image / "etc").mkdir(exist_ok=True)
+    if not (image / "bin" / "busybox").exists():
+        shutil.copy(program, image / "bin" / "busybox")
+        applets = subprocess.run([program, "--list"], capture_output=True, check=True, text=True).stdout.split()
+        for name in applets:
+            if name != "busybox":
+                (image / "bin" / name).symlink_to("busybox")
+    return image
 
 
 @contextmanager
@@ -195,7 +222,7 @@ def show(found: Sequence[Outcome], specs: Sequence[Spec], omitted: Sequence[tupl
     passed = Counter(each.spec.sig for each in found if each.state == "passed")
     run_of, out_of = Counter(each.sig for each in specs), Counter(spec.sig for spec, _ in omitted)
     print(f"{'':20}{'passed':>8}{'run':>8}{'left out':>10}")
-    for sig in SIGS:
+    for sig in IN_PROCESSES:
         if run_of[sig] or out_of[sig]:
             print(f"{sig:20}{passed[sig]:8}{run_of[sig]:8}{out_of[sig]:10}")
     print(f"{'all':20}{passed.total():8}{run_of.total():8}{out_of.total():10}")
@@ -205,7 +232,7 @@ def show(found: Sequence[Outcome], specs: Sequence[Spec], omitted: Sequence[tupl
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run specs; 1 if one does not pass."""
     parser = argparse.ArgumentParser(description="Kubernetes' conformance specs on `kilauea up`")
-    parser.add_argument("--sig", action="append", choices=SIGS, help="only specs of this sig; repeatable")
+    parser.add_argument("--sig", action="append", choices=IN_PROCESSES, help="only specs of this sig; repeatable")
     parser.add_argument("--focus", default="", help="only specs whose name matches this pattern")
     parser.add_argument("--others", action="store_true", help="the specs that are not for conformance")
     parser.add_argument("--processes", action="store_true", help="specs that need containers, with pods as processes")
@@ -213,11 +240,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="also run what is left out")
     parser.add_argument("--work", type=Path, help="folder for logs and reports")
     options = parser.parse_args(arguments)
-    suite = folder() / "e2e.test"
+    suite, sigs = folder() / "e2e.test", IN_PROCESSES if options.processes else SIGS
     chosen = [
         each
         for each in (other_specs if options.others else conformance_specs)(suite)
-        if each.sig in (options.sig or SIGS) and re.search(options.focus, each.full)
+        if each.sig in (options.sig or sigs) and re.search(options.focus, each.full)
     ]
     reasons = OTHERS_LEFT_OUT if options.others else LEFT_OUT
     omitted = [] if options.all else [(each, reason) for each in chosen if (reason := left_out(each, reasons))]
@@ -225,7 +252,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     up, jobs = UP, options.jobs
     if options.processes:
         specs, omitted = [each for each in chosen if passes_in_processes(each)], []
-        up, jobs = [*UP_WITH_PROCESSES, f"--image={AGNHOST}={agnhost_image()}"], 1
+        images = [f"--image={name}={agnhost_image()}" for name in (AGNHOST, PAUSE)]
+        if busybox := shutil.which("busybox"):
+            images.append(f"--image={BUSYBOX}={busybox_image(busybox)}")
+        up, jobs = [*UP_WITH_PROCESSES, *images], 1
     work = options.work or Path(tempfile.mkdtemp(prefix="kilauea-conformance-"))
     print(f"conformance: {len(specs)} specs; logs are in {work}", flush=True)
     return min(show(run(suite, specs, jobs, work, up), specs, omitted), 1)

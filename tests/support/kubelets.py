@@ -31,13 +31,14 @@ _RESOURCES = {resource.kind: resource for resource in (PODS, CONFIG_MAPS, SECRET
 
 
 class AnyImage:
-    """Every image but `absent` is the file system of this machine."""
+    """Every image is the file system of this machine; a path names the part of it that is meant."""
 
     async def pull(self, name: str, policy: str) -> None:
         pass
 
     def find(self, name: str) -> Image:
-        return Image(None, {"PATH": "/bin"})
+        part = Path(name) if name.startswith("/") else None
+        return Image(None, {"PATH": "/bin"}, part=part)
 
 
 class KubeletWorld:

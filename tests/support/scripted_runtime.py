@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 
 from kilauea.api.container_streams import Output
 from kilauea.api.ports import Clock
@@ -60,6 +61,8 @@ class ScriptedRuntime:
         self.started: list[Container] = []
         self.asked: list[str] = []
         self.answers: dict[str, tuple[int, str, float]] = {}
+        self.written: dict[str, Path] = {}
+        """Folders with what containers have written, by their ids."""
         self._argv: dict[str, Sequence[str]] = {}
         self._exits: asyncio.Queue[ContainerState] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -123,6 +126,9 @@ class ScriptedRuntime:
 
     async def attach(self, id: str, *, stdin: bool = False) -> Answer:
         raise ContainerError("NotSupported", "nothing to attach to")
+
+    async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
+        return {id: self.written[id] for id in ids if id in self.written}
 
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
         return {}

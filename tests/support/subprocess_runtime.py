@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 from kilauea.api.container_streams import Channel, Output
@@ -238,6 +239,9 @@ class SubprocessRuntime:
 
     async def attach(self, id: str, *, stdin: bool = False) -> Attached:
         return Attached(self._containers[id], stdin)
+
+    async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
+        return {}
 
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
         return {id: Usage(1_000_000, 1 << 20, 1) for id in ids if self._containers[id].finished == 0}

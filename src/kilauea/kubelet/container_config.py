@@ -89,12 +89,18 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         image=image.name,
         environment=variables,
         working_dir=spec.get("workingDir") or image.working_dir,
-        mounts=[*_own_mounts(pod, spec, attempt, mounts, host), *map(_optional, mounts), *_covers(image, host)],
+        mounts=[
+            *_hidden_part(image),
+            *_own_mounts(pod, spec, attempt, mounts, host),
+            *map(_optional, mounts),
+            *_covers(image, host),
+        ],
         limits=limits_of(spec),
         hostname=name,
         user=security.get("runAsUser"),
         group=security.get("runAsGroup"),
         read_only=bool(security.get("readOnlyRootFilesystem")),
+        no_new_privileges=security.get("allowPrivilegeEscalation") is False,
         stdin=bool(spec.get("stdin")),
         stdin_once=bool(spec.get("stdinOnce")),
         tty=bool(spec.get("tty")),
@@ -155,8 +161,6 @@ def unenforced(pod: Obj) -> list[str]:
     for _, context in contexts:
         found |= {field for field in _UNENFORCED if context.get(field)}
         found |= {field for field in ("privileged", "fsGroup", "supplementalGroups", "sysctls") if context.get(field)}
-        if context.get("allowPrivilegeEscalation") is False:
-            found.add("allowPrivilegeEscalation")
     found |= {field for field in ("runtimeClassName", "shareProcessNamespace") if pod["spec"].get(field)}
     return sorted(found)
 
@@ -177,6 +181,13 @@ def _own_mounts(pod: Obj, container: Obj, attempt: int, mounts: Sequence[Mount],
     if host.network is not None and _HOSTS not in taken:
         found.append(Mount(_HOSTS, str(host.network.hosts_file(pod)), True, optional=True))
     return found
+
+
+def _hidden_part(image: Image) -> list[Mount]:
+    """A Python environment or a program in /tmp, of which containers have their own."""
+    if image.part is None or not image.part.is_relative_to("/tmp"):
+        return []
+    return [Mount(str(image.part), str(image.part), read_only=True)]
 
 
 def _covers(image: Image, host: Host) -> list[Mount]:

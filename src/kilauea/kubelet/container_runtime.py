@@ -74,6 +74,7 @@ class Container:
         user: numeric user; None for that of the runtime.
         group: numeric group; None for that of the runtime.
         read_only: True if it may not write to its root.
+        no_new_privileges: True if it must not gain rights by running other programs, such as sudo.
         stdin: True if it has a standard input, which `attach` writes to; else it reads the end of a file.
         stdin_once: True if its standard input ends when the first `attach` does.
         tty: True if it has a terminal.
@@ -95,6 +96,7 @@ class Container:
     user: int | None = None
     group: int | None = None
     read_only: bool = False
+    no_new_privileges: bool = False
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
@@ -224,4 +226,11 @@ class ContainerRuntime(Protocol):
 
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
         """Return what running containers use; those that do not run are left out."""
+        ...
+
+    async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
+        """Return the folders of containers in which all is that they have written to their root and to /tmp.
+
+        Containers are left out that do not run, or have no such folder.
+        """
         ...

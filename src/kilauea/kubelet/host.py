@@ -32,6 +32,7 @@ class Image(NamedTuple):
         working_dir: where the command runs; empty for the root folder.
         id: as statuses have it.
         name: as the runtime has it; empty for an image that the runtime does not know.
+        part: what of the files of this machine is the image, at its own path; None for all, and for a root folder.
     """
 
     root: Path | None = None
@@ -41,6 +42,7 @@ class Image(NamedTuple):
     working_dir: str = ""
     id: str = ""
     name: str = ""
+    part: Path | None = None
 
 
 class Images(Protocol):

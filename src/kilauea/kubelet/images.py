@@ -111,11 +111,12 @@ class MappedImages:
             return Image(None, dict(self._host), id=f"{HOST}:{name}")
         folder = Path(found.target)
         if is_program(folder):
-            return Image(None, dict(self._host), (str(folder),), id=f"{folder}:{name}")
+            return Image(None, dict(self._host), (str(folder),), id=f"{folder}:{name}", part=folder)
         if not folder.is_dir():
             raise ContainerError("ErrImagePull", f'failed to pull image "{name}": "{folder}" does not exist any more')
         if is_python_environment(folder):
-            return Image(None, {**self._host, **_environment_of(folder, self._host)}, id=f"{folder}:{name}")
+            variables = {**self._host, **_environment_of(folder, self._host)}
+            return Image(None, variables, id=f"{folder}:{name}", part=folder)
         return Image(folder, {"PATH": _DEFAULT_PATH}, id=f"{folder}:{name}")
 
 

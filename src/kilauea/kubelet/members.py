@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.kubelet.container_runtime import ContainerState
-from kilauea.kubelet.names import container_id, status_id
+from kilauea.kubelet.names import PROCESSES, container_id, status_id
 from kilauea.nodes.containers import BACK_OFF, CREATING, INITIALIZING, KILLED, Role, back_off, waiting_entry
 from kilauea.nodes.timestamps import moment_of, second_text
 
@@ -36,6 +36,7 @@ class Member:
         entry: its status.
         failures: consecutive attempts to start it that failed.
         retry: time of the next attempt, in microseconds since 1970.
+        runtime: the name of what runs it.
     """
 
     spec: Obj
@@ -45,6 +46,7 @@ class Member:
     entry: Obj
     failures: int = 0
     retry: int = 0
+    runtime: str = PROCESSES
 
     @property
     def name(self) -> str:
@@ -60,6 +62,10 @@ class Member:
     def id(self) -> str:
         """The runtime's id of its latest run."""
         return container_id(self.uid, self.name, self.attempt)
+
+    def _status_id(self, attempt: int) -> str:
+        """The id of one of its runs, as its entry has it."""
+        return status_id(container_id(self.uid, self.name, attempt), self.runtime)
 
     @property
     def state(self) -> Obj:
@@ -127,7 +133,7 @@ class Member:
         running = {"running": known or {"startedAt": second_text(state.started)}}
         kept = {} if known else {"ready": False, "started": False}
         self.failures = self.retry = 0
-        id = status_id(container_id(self.uid, self.name, state.attempt))
+        id = self._status_id(state.attempt)
         image_id = self.entry.get("imageID") or image
         others = {"lastState": last, "restartCount": state.attempt, "containerID": id, "imageID": image_id}
         self.set(running, **kept, **others)
@@ -141,7 +147,7 @@ class Member:
             "reason": reason or state.reason or ("Error" if state.exit_code else "Completed"),
             "startedAt": second_text(state.started),
             "finishedAt": second_text(state.finished),
-            "containerID": status_id(container_id(self.uid, self.name, state.attempt)),
+            "containerID": self._status_id(state.attempt),
         }
         if state.signal:
             ended["signal"] = state.signal
@@ -163,7 +169,7 @@ class Member:
         ended = {"exitCode": _START_ERROR, "reason": "StartError", "message": message, "finishedAt": text}
         ended |= {
             "startedAt": "1970-01-01T00:00:00Z",
-            "containerID": status_id(container_id(self.uid, self.name, attempt)),
+            "containerID": self._status_id(attempt),
         }
         others = {"lastState": last, "restartCount": attempt, "ready": False, "started": False}
         self.set({"terminated": ended}, **others)
@@ -205,8 +211,13 @@ class Next(NamedTuple):
     over: bool = False
 
 
-def members_of(pod: Obj) -> list[Member]:
-    """The containers of a pod in the order of their start, each with its status."""
+def members_of(pod: Obj, runtime: str = PROCESSES) -> list[Member]:
+    """The containers of a pod in the order of their start, each with its status.
+
+    Args:
+        pod: the pod.
+        runtime: the name of what runs them.
+    """
     spec, status, uid = pod["spec"], pod.get("status") or {}, pod["metadata"].get("uid", "")
     inits = spec.get("initContainers") or ()
     before = {each["name"]: each for field in _STATUSES for each in status.get(field) or ()}
@@ -214,7 +225,7 @@ def members_of(pod: Obj) -> list[Member]:
 
     def made(container: Obj, role: Role | Literal["ephemeral"], restart: str, reason: str) -> Member:
         entry = before.get(container["name"]) or waiting_entry(container, reason)
-        return Member(container, role, restart, uid, entry)
+        return Member(container, role, restart, uid, entry, runtime=runtime)
 
     found = []
     for each in inits:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-RUNTIME = "processes"
-"""The name of the runtime, with which ids of containers begin in statuses."""
+PROCESSES = "processes"
+"""The name of the runtime that runs processes."""
 
 
 def container_id(uid: str, container: str, attempt: int) -> str:
@@ -20,9 +20,9 @@ def container_id(uid: str, container: str, attempt: int) -> str:
     return sha256(f"{uid}/{container}/{attempt}".encode()).hexdigest()
 
 
-def status_id(id: str) -> str:
-    """Return a container's id as the status of its pod has it."""
-    return f"{RUNTIME}://{id}"
+def status_id(id: str, runtime: str = PROCESSES) -> str:
+    """Return a container's id as the status of its pod has it: after the name of the runtime."""
+    return f"{runtime}://{id}"
 
 
 def runtime_id(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,16 +17,17 @@ import msgspec
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import ApiError, Obj, key_of
 from kilauea.api.times import SECOND
-from kilauea.kubelet.container_config import facts_of, termination_message, unenforced
-from kilauea.kubelet.container_runtime import ContainerState
+from kilauea.kubelet.container_config import facts_of, logs_of, termination_message, unenforced
+from kilauea.kubelet.container_runtime import ContainerError, ContainerState
 from kilauea.kubelet.host import Host
 from kilauea.kubelet.members import Member, members_of, next_of
 from kilauea.kubelet.node_admission import requests_of
 from kilauea.kubelet.running import Running
 from kilauea.kubelet.starting import Starter
 from kilauea.kubelet.status import changed, phase_of, pod_status
+from kilauea.kubelet.storage import exceeded, is_limited
 from kilauea.kubelet.volumes import VolumeError
-from kilauea.kubelet.volumes.manager import Prepared
+from kilauea.kubelet.volumes.manager import Prepared, fields_shown
 from kilauea.nodes.lifecycle import DEADLINE
 from kilauea.nodes.pod_status import ENDED, FAILED
 from kilauea.nodes.timestamps import moment_of, second_text
@@ -35,7 +36,9 @@ DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 122.0
 """Seconds after which volumes that could not be mounted are tried again; doubled each time."""
 LOOK_SECONDS = 10
-"""Seconds between two looks at the sizes of volumes that have a limit."""
+"""Seconds between two looks at the disk space of pods that have a limit."""
+_EVICTION_GRACE = 1.0
+"""Seconds that containers of a pod have which is evicted, as a kubelet has it."""
 SHORT_RUN = 0.03
 """Seconds within which a container may end before its start is written."""
 _WRITE_RETRY = 1.0
@@ -64,7 +67,7 @@ class PodWorker:
         self.pod = pod
         self.requests = requests_of(pod)
         self._host = host
-        self._members = members_of(pod)
+        self._members = members_of(pod, self._host.runtime.name)
         self._by_name = {each.name: each for each in self._members}
         self._wake = asyncio.Event()
         self._exit_came = asyncio.Event()
@@ -75,12 +78,16 @@ class PodWorker:
         """Containers that the runtime may forget once their end is written."""
         self._volumes: dict[str, Prepared] | None = None
         self._stale = False
+        self._shown: Mapping[str, Any] = {}
+        """Fields of the pod as its volumes show them."""
         self._failures = 0
         self._retry = 0
         self._why: dict[str, str] = {}
         self._refused = False
         self._look = 0
-        """Time of the next look at the sizes of volumes, in microseconds since 1970."""
+        """Time of the next look at the disk space that is used, in microseconds since 1970."""
+        self._measuring: asyncio.Task[None] | None = None
+        self._exceeded = ""
         self._ending = False
         self._grace_end = 0.0
         self._gone = False
@@ -102,7 +109,7 @@ class PodWorker:
             if pod["metadata"].get("generation") != self.pod["metadata"].get("generation"):
                 self.requests = requests_of(pod)
             self.pod = pod
-            for each in members_of(pod):
+            for each in members_of(pod, self._host.runtime.name):
                 if each.name not in self._by_name:  # an ephemeral container; others cannot be added
                     self._members.append(each)
                     self._by_name[each.name] = each
@@ -140,6 +147,8 @@ class PodWorker:
                 await self._sleep()
         finally:
             self._running.cancel()
+            if self._measuring is not None:
+                self._measuring.cancel()
 
     async def _sleep(self) -> None:
         due = self._due()
@@ -171,7 +180,7 @@ class PodWorker:
         """Time at which something happens by itself, in microseconds since 1970."""
         moments = [] if self._ending else [next_of(self._members, self._host.clock.now()).due, self._deadline()]
         moments += [self._retry or None, self._host.volumes.renewal(self.pod["metadata"]["uid"])]
-        if not self._ending and self._host.volumes.limited(self.pod):
+        if not self._ending and self._measuring is None and is_limited(self.pod):
             moments.append(self._look)
         return min((each for each in moments if each is not None), default=None)
 
@@ -237,16 +246,31 @@ class PodWorker:
             self._end_within(self._own_grace())
         elif deadline is not None and deadline <= now:
             self._fail(DEADLINE, DEADLINE_WORDS)
-        elif self._volumes and self._look <= now and (full := self._host.volumes.full(self.pod)):
-            self._fail("Evicted", full, warning=True)
-        elif self._look <= now:
+        elif self._exceeded:
+            self._fail("Evicted", self._exceeded, grace=_EVICTION_GRACE, warning=True)
+        elif self._volumes is not None and self._look <= now and self._measuring is None and is_limited(self.pod):
             self._look = now + LOOK_SECONDS * SECOND
+            self._measuring = asyncio.ensure_future(self._measure(self._volumes))
 
-    def _fail(self, reason: str, message: str, *, warning: bool = False) -> None:
+    def _fail(self, reason: str, message: str, *, grace: float | None = None, warning: bool = False) -> None:
         """End the pod for a reason of the kubelet's own."""
         self._why = {"reason": reason, "message": message}
         self._host.event(self.pod, reason, message, warning=warning)
-        self._end_within(self._own_grace())
+        self._end_within(self._own_grace() if grace is None else grace)
+
+    async def _measure(self, volumes: Mapping[str, Prepared]) -> None:
+        """Find out if the pod uses more disk space than it may."""
+        folders = {name: each.path for name, each in volumes.items()}
+        running = {each.id: each.name for each in self._members if each.running}
+        logs = {each.name: logs_of(self._host.data, self.pod) / each.name for each in self._members}
+        try:
+            found = await self._host.runtime.folders(list(running))
+            written = {running[id]: folder for id, folder in found.items()}
+            self._exceeded = await exceeded(self.pod, folders, written, logs)
+        except ContainerError as error:
+            log.warning("the disk space of pod %s is not measured: %s", self._about(), error)
+        self._measuring = None
+        self._wake.set()
 
     def _own_grace(self) -> float:
         seconds = self.pod["spec"].get("terminationGracePeriodSeconds")
@@ -280,7 +304,7 @@ class PodWorker:
                 words = f"Back-off restarting failed container {each.name} in pod {self._about()}"
                 self._host.event(self.pod, "BackOff", words, warning=True)
         following = next_of(self._members, now)
-        if (following.start or self._stale or self._renews(now)) and not await self._mount(now):
+        if (following.start or self._outdated(now)) and not await self._mount(now):
             return False
         started = False
         for each in following.start:
@@ -298,15 +322,16 @@ class PodWorker:
         metadata = self.pod["metadata"]
         return f"{metadata['name']}_{metadata.get('namespace', '')}({metadata['uid']})"
 
-    def _renews(self, now: int) -> bool:
+    def _outdated(self, now: int) -> bool:
+        """Return True if volumes are to be brought up to date."""
         renewal = self._host.volumes.renewal(self.pod["metadata"]["uid"])
-        return renewal is not None and renewal <= now
+        return self._stale or (renewal is not None and renewal <= now) or fields_shown(self.pod) != self._shown
 
     async def _mount(self, now: int) -> bool:
         """Prepare the volumes; return False if they are not ready."""
-        if self._volumes is not None and not self._stale and not self._renews(now):
+        if self._volumes is not None and not self._outdated(now):
             return True
-        self._stale = False
+        self._stale, self._shown = False, fields_shown(self.pod)
         if not self._told:
             self._tell_limits()
         try:

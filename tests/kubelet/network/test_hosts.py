@@ -80,7 +80,7 @@ def test_others_find_a_pod_by_its_service_only() -> None:
 
 def test_host_aliases_are_added_as_they_are() -> None:
     aliases = [{"ip": "192.0.2.1", "hostnames": ["db", "db.local"]}, {"ip": "192.0.2.2"}]
-    assert alias_lines(pod("p", hostAliases=aliases)).splitlines()[2:] == ["192.0.2.1\tdb db.local"]
+    assert alias_lines(pod("p", hostAliases=aliases)).splitlines()[2:] == ["192.0.2.1\tdb\tdb.local"]
 
 
 def test_entries_of_the_machine_are_kept_but_for_its_own_names() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
-from kilauea.kubelet.container_runtime import ContainerError, Mount
+from kilauea.kubelet.container_runtime import ContainerError, Limits, Mount
+from kilauea.kubelet.processes.runtime import Isolation, ProcessRuntime
 from support.containers import container, logged, run, runtime, until
 
 
@@ -26,22 +28,68 @@ def test_a_container_sees_its_own_processes_and_host_name(tmp_path: Path) -> Non
     asyncio.run(story())
 
 
-def test_a_folder_is_used_again_only_if_its_container_has_left_it_as_it_was(tmp_path: Path) -> None:
-    scripts = {"a": "true", "b": "chmod 700 /", "c": "touch /kilauea-test", "d": "touch /tmp/x", "e": "chown 1:1 /tmp"}
+def _skip_without_roots(opened: ProcessRuntime) -> None:
+    if any("read-only" in text for text in opened.limitations) or os.geteuid() != 0:
+        pytest.skip("this machine does not permit overlays, or only those of users")
+
+
+def test_a_root_is_used_again_only_if_its_container_has_left_it_as_it_was(tmp_path: Path) -> None:
+    scripts = ["true", "chmod 700 /", "touch /kilauea-test", "touch /tmp/x", "chown 1:1 /tmp", "rm -r /etc", "true"]
 
     async def story() -> None:
         async with runtime(tmp_path, "namespaces") as opened:
-            if any("read-only" in text for text in opened.limitations) or os.geteuid() != 0:
-                pytest.skip("this machine does not permit overlays, or only those of users")
-            for id, script in scripts.items():
-                await run(opened, container(tmp_path, "sh", "-c", script, id=id))
-                await opened.remove(id)
-            await asyncio.sleep(1.1)  # for which folders rest
-            wanted = container(tmp_path, "sh", "-c", "ls -A /tmp; stat -c %a:%u / /tmp; ls /kilauea-test", id="later")
-            await run(opened, wanted)
-            assert logged(wanted) == ["755:0", "1777:0"]
+            _skip_without_roots(opened)
+            for id, script in enumerate(scripts):
+                look = "stat -c %a:%u / /tmp; ls -A /tmp; ls /kilauea-test; test -d /etc && echo etc"
+                wanted = container(tmp_path, "sh", "-c", f"{look}; {script}", id=str(id))
+                await run(opened, wanted)
+                assert logged(wanted) == ["755:0", "1777:0", "etc"], script
+                await opened.remove(str(id))
             scratch = tmp_path / "processes/scratch"
             await until(lambda: len(os.listdir(scratch)) == 1)
+
+    asyncio.run(story())
+
+
+def test_a_root_that_is_used_again_shows_what_was_made_meanwhile(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, "namespaces") as opened:
+            _skip_without_roots(opened)
+            image = tmp_path / "image"
+            image.mkdir()
+            mounts = [Mount(path, path) for path in ("/usr", "/lib", "/lib64", "/bin") if os.path.exists(path)]
+            look = ["/bin/sh", "-c", "cat /new /old; ls /"]
+            (image / "old").write_text("old\n")
+            before = container(tmp_path, *look, root=image, mounts=mounts, id="before")
+            await run(opened, before)
+            assert logged(before)[0] == "old"
+            (image / "new").write_text("new\n")
+            (image / "old").unlink()
+            after = container(tmp_path, *look, root=image, mounts=mounts, id="after")
+            await run(opened, after)
+            lines = logged(after)
+            assert lines[0] == "new"
+            assert "new" in lines[1:]
+            assert "old" not in lines
+            assert len(os.listdir(tmp_path / "processes/scratch")) == 2  # that of the machine, and one for both
+
+    asyncio.run(story())
+
+
+def test_containers_with_other_volumes_have_other_roots(tmp_path: Path) -> None:
+    async def story() -> None:
+        (tmp_path / "data").mkdir()
+        async with runtime(tmp_path, "namespaces") as opened:
+            _skip_without_roots(opened)
+            with_volume = container(tmp_path, "ls", "-d", "/made", id="one", mounts=[Mount("/made", str(tmp_path))])
+            await run(opened, with_volume)
+            without = container(tmp_path, "ls", "-d", "/made", id="two")
+            assert (await run(opened, without)).exit_code != 0
+            assert (logged(with_volume), logged(without)) == (["/made"], [])
+            again = container(tmp_path, "ls", "/made", id="three", mounts=[Mount("/made", str(tmp_path / "data"))])
+            await run(opened, again)
+            assert logged(again) == []
+            assert len(os.listdir(tmp_path / "processes/scratch")) == 2
 
     asyncio.run(story())
 
@@ -101,13 +149,14 @@ def test_a_read_only_root_refuses_writes_but_volumes_take_them(tmp_path: Path) -
     async def story() -> None:
         (tmp_path / "data").mkdir()
         script = (
-            "echo x > /etc/x || echo denied; echo x > /new/data/x && echo written; echo x > /tmp/x && echo temporary"
+            "echo x > /etc/x || echo denied; echo x > /new/data/x && echo written; echo x > /tmp/x && echo temporary;"
+            "echo x > /dev/shm/x && echo shared"
         )
         mounts = [Mount("/new/data", str(tmp_path / "data"))]
         wanted = container(tmp_path, "sh", "-c", script, mounts=mounts, read_only=True)
         async with runtime(tmp_path, "namespaces") as opened:
             await run(opened, wanted)
-            assert logged(wanted) == ["denied", "written", "temporary"]
+            assert logged(wanted) == ["denied", "written", "temporary", "shared"]
             assert "Read-only file system" in "".join(logged(wanted, "stderr"))
 
     asyncio.run(story())
@@ -154,6 +203,31 @@ def test_a_user_is_taken_on(tmp_path: Path) -> None:
         async with runtime(tmp_path, "namespaces") as opened:
             await run(opened, wanted)
             assert logged(wanted) == ["12345", "23456"]
+            limited = container(tmp_path, "sh", "-c", "id", id="2", user=12345, limits=Limits(memory=1 << 30))
+            await run(opened, limited)
+            assert logged(limited)[0].startswith("uid=12345 gid=")
+            assert logged(limited)[0].count("12345") == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("isolation", ["namespaces", "plain"])
+def test_a_container_that_must_not_gain_privileges_cannot(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            for wanted in (True, False):
+                look = container(
+                    tmp_path, "grep", "NoNewPrivs", "/proc/self/status", id=str(wanted), no_new_privileges=wanted
+                )
+                await run(opened, look)
+                assert logged(look) == [f"NoNewPrivs:\t{int(wanted)}"]
+            waits = container(tmp_path, "sleep", "60", id="waits", no_new_privileges=True)
+            await opened.start(waits)
+            process = await opened.exec("waits", ["grep", "NoNewPrivs", "/proc/self/status"])
+            output = await process.read()
+            assert output is not None
+            assert output.data == b"NoNewPrivs:\t1\n"
+            await process.close()
 
     asyncio.run(story())
 
@@ -168,5 +242,23 @@ def test_without_namespaces_a_volume_is_refused_unless_it_may_be_left_out(tmp_pa
             mounts = [Mount("/etc/hosts", str(tmp_path), optional=True), Mount(str(tmp_path), str(tmp_path))]
             assert (await run(opened, container(tmp_path, "true", mounts=mounts))).exit_code == 0
             assert "share the files" in opened.limitations[0]
+
+    asyncio.run(story())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root makes files in the /dev of the machine")
+def test_containers_of_users_have_devices_and_may_have_files_beside_them(tmp_path: Path) -> None:
+    async def story() -> None:
+        (tmp_path / "message").touch()
+        mounts = [Mount("/dev/kilauea-test", str(tmp_path / "message"), optional=True)]
+        script = (
+            "echo x > /dev/null && head -c 4 /dev/urandom | wc -c && echo message > /dev/kilauea-test && "
+            f"touch /dev/shm/x && {sys.executable} -c 'import os; print(os.isatty(os.openpty()[1]))'"
+        )
+        wanted = container(tmp_path, "sh", "-c", script, mounts=mounts)
+        async with runtime(tmp_path, "namespaces") as opened:
+            await run(opened, wanted)
+            assert logged(wanted) == ["4", "True"], logged(wanted, "stderr")
+            assert (tmp_path / "message").read_text() == "message\n"
 
     asyncio.run(story())

@@ -9,9 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from kilauea.kubelet.processes import connection
+from kilauea.kubelet.processes import runtime as runtimes
 from kilauea.kubelet.processes.connection import connect
 from kilauea.kubelet.processes.runtime import ProcessRuntime
-from support.containers import runtime
+from support.containers import container, run, runtime
 
 SOURCES = Path(__file__).resolve().parents[3] / "src"
 
@@ -102,5 +106,27 @@ def test_two_clients_have_one_supervisor(tmp_path: Path) -> None:
             await two.open()
             assert two.supervisor == one.supervisor
             await two.close()
+
+    asyncio.run(story())
+
+
+def test_a_supervisor_of_another_version_is_replaced_once_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path) as opened:
+            ran = await run(opened, container(tmp_path, "true", id="ran"))
+            await opened.start(container(tmp_path, "sleep", "600", id="runs"))
+            before = opened.supervisor
+            monkeypatch.setattr(runtimes, "__version__", "later")
+            monkeypatch.setattr(connection, "__version__", "later")
+            await opened.open()
+            assert opened.supervisor == before
+            await opened.kill("runs")
+            assert (await anext(opened.exits())).id == "runs"
+            states = await opened.open()
+            assert opened.supervisor != before
+            assert {state.id: state.exit_code for state in states} == {"ran": ran.exit_code, "runs": 137}
+            assert (await run(opened, container(tmp_path, "true", id="later"))).exit_code == 0
 
     asyncio.run(story())

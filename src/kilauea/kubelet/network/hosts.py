@@ -84,9 +84,13 @@ def pod_line(pod: PodNames, *, own: bool) -> str:
 
 
 def alias_lines(pod: Obj) -> str:
-    """Return the lines of a pod's hostAliases."""
+    """Return the lines of a pod's hostAliases, with tabs between the names as kubelets have it."""
     aliases = [each for each in (pod.get("spec") or _NONE).get("hostAliases") or () if each.get("hostnames")]
-    return "".join([_ALIASES, *(line(each["ip"], each["hostnames"]) for each in aliases)]) if aliases else ""
+    return (
+        "".join([_ALIASES, *("\t".join((each["ip"], *each["hostnames"])) + "\n" for each in aliases)])
+        if aliases
+        else ""
+    )
 
 
 def service_lines(

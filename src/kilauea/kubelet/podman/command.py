@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import subprocess
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kilauea.api.container_streams import Channel
 from kilauea.kubelet.container_runtime import ContainerError
-from kilauea.kubelet.processes.streams import StreamProcess
+from kilauea.kubelet.processes.streams import StreamProcess, make_pipes
 
 PROGRAM = "podman"
 _VERSION_SECONDS = 20.0
@@ -98,25 +96,13 @@ async def connect(arguments: Sequence[str], *, stdin: bool, tty: bool) -> Stream
         stdin: True to write to its standard input.
         tty: True to give it a terminal.
     """
-    if tty:
-        master, slave = os.openpty()
-        outputs: dict[Channel, int] = {"stdout": master}
-        ours, theirs = {master}, (slave, slave, slave)
-        to_write, terminal = (master if stdin else None), master
-    else:
-        output, its_output = os.pipe()
-        errors, its_errors = os.pipe()
-        its_input, to_write = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), None)
-        outputs = {"stdout": output, "stderr": errors}
-        ours = {output, errors, *([to_write] if to_write is not None else [])}
-        theirs, terminal = (its_input, its_output, its_errors), None
+    pipes = make_pipes(stdin=stdin, tty=tty)
+    its_input, its_output, its_errors = pipes.theirs * 3 if tty else pipes.theirs
     try:
-        process = await start(arguments, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2])
+        process = await start(arguments, stdin=its_input, stdout=its_output, stderr=its_errors)
     except BaseException:
-        for descriptor in ours:
-            os.close(descriptor)
+        pipes.close_ours()
         raise
     finally:
-        for descriptor in set(theirs):
-            os.close(descriptor)
-    return StreamProcess(outputs, to_write, terminal, CommandLink(process))
+        pipes.close_theirs()
+    return StreamProcess(pipes.outputs, pipes.stdin, pipes.terminal, CommandLink(process))

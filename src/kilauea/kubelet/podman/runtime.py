@@ -137,6 +137,10 @@ class PodmanRuntime:
         flags = ["--sig-proxy=false", *([] if stdin else ["--no-stdin"])]
         return await connect([*self._options, "attach", *flags, self._name(id)], stdin=stdin, tty=tty)
 
+    async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
+        """Return nothing: where podman keeps what a container writes depends on its storage."""
+        return {}
+
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
         """Return what running containers use; those that do not run are left out."""
         return {id: _usage(pid) for id in ids if (pid := self._running.get(id))}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +30,8 @@ from kilauea.kubelet.processes.streams import open_attach, open_exec
 log = logging.getLogger(__name__)
 
 Isolation = Literal["auto", "namespaces", "plain"]
+_PATIENCE = 10.0
+"""Seconds that a supervisor of another version may take to end."""
 _AGAIN = 1.0
 """Seconds between two attempts to restart a supervisor that has ended."""
 
@@ -88,6 +93,18 @@ class ProcessRuntime:
         """Connect; return all containers that it still knows, running or exited, and not removed."""
         if self._connection is not None:
             await self._connection.close()
+        connection = await self._opened()
+        if self._about.get("version") != __version__ and not _running(self._about):
+            await connection.close()
+            await self._end_supervisor()
+            connection = await self._opened()
+        self._connection = connection
+        states = [state_of(data) for data in self._about["containers"]]
+        self._running = {state.id for state in states if state.state == "running"}
+        return states
+
+    async def _opened(self) -> Connection:
+        """Return a connection to a supervisor that has told about itself."""
         link = await connect_or_start(self._folder, self._options)
         reader, writer = await asyncio.open_unix_connection(sock=link, limit=LONGEST)
         connection = Connection(reader, writer, self._exited, self._lost)
@@ -96,10 +113,24 @@ class ProcessRuntime:
         except ContainerError as error:
             await connection.close()
             raise ContainerError(error.reason, error.message + last_error(self._folder)) from error
-        self._connection = connection
-        states = [state_of(data) for data in self._about["containers"]]
-        self._running = {state.id for state in states if state.state == "running"}
-        return states
+        return connection
+
+    async def _end_supervisor(self) -> None:
+        """End a supervisor of another version, which has no containers to run."""
+        log.info("the supervisor of containers in %s is replaced, as its version is another one", self._folder)
+        try:
+            descriptor = os.pidfd_open(self.supervisor)
+        except ProcessLookupError:
+            return
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_reader(descriptor, ended.set)
+        try:
+            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), _PATIENCE)
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
 
     async def close(self) -> None:
         """Disconnect; containers keep running."""
@@ -143,6 +174,16 @@ class ProcessRuntime:
         """Return what running containers use; those that do not run are left out."""
         used = await self._call("usage", containers=list(ids))
         return {id: Usage(*used[id]) for id in ids if id in used}
+
+    async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
+        """Return the folders of containers in which all is that they have written to their root and to /tmp."""
+        try:
+            found = await self._call("folders", containers=list(ids))
+        except ContainerError as error:
+            if error.reason == "NotSupported":  # by the supervisor of an earlier version
+                return {}
+            raise
+        return {id: Path(path) for id, path in found.items()}
 
     async def exec(self, id: str, argv: Sequence[str], *, stdin: bool = False, tty: bool = False) -> Process:
         """Run another command in a running container."""
@@ -198,3 +239,8 @@ class ProcessRuntime:
 def state_of(data: Mapping[str, Any]) -> ContainerState:
     """Return a container as the supervisor tells it; fields of later versions are ignored."""
     return ContainerState(**{name: data[name] for name in ContainerState._fields if name in data})
+
+
+def _running(about: Mapping[str, Any]) -> bool:
+    """Return True if a supervisor runs a container."""
+    return any(each.get("state") == "running" for each in about["containers"])

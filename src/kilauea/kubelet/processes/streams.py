@@ -11,7 +11,7 @@ import socket
 import struct
 import termios
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kilauea.api.container_streams import Channel, Output
 from kilauea.kubelet.container_runtime import ContainerError
@@ -200,29 +200,59 @@ class SupervisorLink:
             await self._writer.wait_closed()
 
 
-async def open_exec(link: socket.socket, id: str, argv: Sequence[str], *, stdin: bool, tty: bool) -> StreamProcess:
-    """Run a command over a new connection to the supervisor."""
+class Pipes(NamedTuple):
+    """The standard streams of a process that is about to be started.
+
+    Attributes:
+        outputs: our ends of its outputs, by channel.
+        stdin: our end of its input; None for none.
+        terminal: our end of its terminal; None for none.
+        theirs: its ends: of a terminal one for all streams, else input, output and error.
+    """
+
+    outputs: dict[Channel, int]
+    stdin: int | None
+    terminal: int | None
+    theirs: tuple[int, ...]
+
+    def close_ours(self) -> None:
+        """Close our ends, if the process is not started after all."""
+        ends = {*self.outputs.values(), *((self.stdin,) if self.stdin is not None else ())}
+        for descriptor in ends:
+            os.close(descriptor)
+
+    def close_theirs(self) -> None:
+        """Close its ends, which it has got itself."""
+        for descriptor in self.theirs:
+            os.close(descriptor)
+
+
+def make_pipes(*, stdin: bool, tty: bool) -> Pipes:
+    """Make the streams of a process.
+
+    Args:
+        stdin: True to write to its standard input.
+        tty: True to give it a terminal.
+    """
     if tty:
         master, slave = os.openpty()
-        outputs: dict[Channel, int] = {"stdout": master}
-        ours, theirs = {master}, [slave]
-        to_write, terminal = (master if stdin else None), master
-    else:
-        output, its_output = os.pipe()
-        errors, its_errors = os.pipe()
-        its_input, to_write = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), None)
-        outputs = {"stdout": output, "stderr": errors}
-        ours = {output, errors, *([to_write] if to_write is not None else [])}
-        theirs = [its_input, its_output, its_errors]
-        terminal = None
+        return Pipes({"stdout": master}, master if stdin else None, master, (slave,))
+    output, its_output = os.pipe()
+    errors, its_errors = os.pipe()
+    its_input, ours = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), None)
+    return Pipes({"stdout": output, "stderr": errors}, ours, None, (its_input, its_output, its_errors))
+
+
+async def open_exec(link: socket.socket, id: str, argv: Sequence[str], *, stdin: bool, tty: bool) -> StreamProcess:
+    """Run a command over a new connection to the supervisor."""
+    pipes = make_pipes(stdin=stdin, tty=tty)
     request = {"id": 1, "call": "exec", "container": id, "argv": list(argv), "tty": tty}
     try:
-        reader, writer, _, _ = await _request(link, request, theirs)
+        reader, writer, _, _ = await _request(link, request, pipes.theirs)
     except BaseException:
-        for descriptor in ours:
-            os.close(descriptor)
+        pipes.close_ours()
         raise
-    return StreamProcess(outputs, to_write, terminal, SupervisorLink(reader, writer))
+    return StreamProcess(pipes.outputs, pipes.stdin, pipes.terminal, SupervisorLink(reader, writer))
 
 
 async def open_attach(link: socket.socket, id: str, *, stdin: bool) -> StreamProcess:

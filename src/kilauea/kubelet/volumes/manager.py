@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kilauea.api.kinds import CONFIG_MAPS, SECRETS
 from kilauea.api.ports import Obj
-from kilauea.api.quantity import parse_size
 from kilauea.kubelet.container_runtime import Mount
 from kilauea.kubelet.environment import ConfigError, PodFacts, expand
 from kilauea.kubelet.removal import remove_later
@@ -148,19 +146,6 @@ class Volumes:
         """Return the time at which a token of a pod is to be replaced; None if it has none."""
         return self._tokens.renewal(uid)
 
-    @staticmethod
-    def limited(pod: Obj) -> bool:
-        """Return True if a pod has a volume whose size is limited."""
-        return any((each.get("emptyDir") or {}).get("sizeLimit") for each in pod["spec"].get("volumes") or ())
-
-    def full(self, pod: Obj) -> str:
-        """Return the message about the first volume that is larger than its limit; empty if there is none."""
-        for volume in pod["spec"].get("volumes") or ():
-            limit = (volume.get("emptyDir") or {}).get("sizeLimit")
-            if limit and _size(self._empty(pod, volume)) > parse_size(limit):
-                return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{limit}". '
-        return ""
-
     def remove(self, uid: str) -> None:
         """Remove the volumes of a pod and what else is in its folder, soon."""
         self._tokens.forget(uid)
@@ -173,16 +158,6 @@ class Volumes:
         return sorted(os.listdir(self._folder)) if self._folder.is_dir() else ()
 
 
-def _size(folder: Path) -> int:
-    """Bytes on the disk below a folder."""
-    total = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += os.lstat(os.path.join(root, name)).st_blocks * 512
-    return total
-
-
 def _within(folder: Path, part: str) -> Path:
     """A path in a volume, which is created as a folder if nothing is there.
 
@@ -193,11 +168,20 @@ def _within(folder: Path, part: str) -> Path:
         raise ConfigError(f'subPath "{part}" must be relative and must not contain ".."')
     path = folder / part
     if not path.exists():
-        path.mkdir(parents=True, exist_ok=True)
+        _make_folders(folder, path)
     found = path.resolve()
     if not found.is_relative_to(folder.resolve()):
         raise ConfigError(f'subPath "{part}" leads out of its volume')
     return found
+
+
+def _make_folders(folder: Path, path: Path) -> None:
+    """Make a path in a volume, so that whoever writes to the volume writes there, too, as kubelets do it."""
+    mode = folder.stat().st_mode & 0o777
+    for each in (*reversed(path.relative_to(folder).parents), path.relative_to(folder)):
+        if not (folder / each).exists():
+            (folder / each).mkdir()
+            (folder / each).chmod(mode)
 
 
 def objects_of(pod: Obj) -> set[tuple[str, str]]:
@@ -210,3 +194,14 @@ def objects_of(pod: Obj) -> set[tuple[str, str]]:
             if "secret" in part:
                 found.add((SECRETS.kind, part["secret"].get("secretName") or part["secret"].get("name") or ""))
     return found
+
+
+def fields_shown(pod: Obj) -> dict[str, Any]:
+    """Return the fields that can change in a pod and that its volumes may show; none if it has no such volume."""
+    for volume in pod["spec"].get("volumes") or ():
+        for part in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+            if "downwardAPI" in part:
+                metadata, containers = pod["metadata"], pod["spec"]["containers"]
+                resources = [each.get("resources") for each in containers]
+                return {"resources": resources, **{key: metadata.get(key) for key in ("labels", "annotations")}}
+    return {}

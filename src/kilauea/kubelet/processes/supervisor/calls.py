@@ -36,6 +36,7 @@ class Calls:
             self.kill,
             self.remove,
             self.usage,
+            self.folders,
             self.exec,
             self.attach,
             self.end_input,
@@ -87,6 +88,11 @@ class Calls:
             if container.record.id in wanted
         }
         connection.answer(request, used)
+
+    def folders(self, connection: Connection, request: Request) -> None:
+        """Tell where containers write outside of their volumes."""
+        found = {id: self._mode.folder(id) for id in request["containers"]}
+        connection.answer(request, {id: folder for id, folder in found.items() if folder is not None})
 
     def exec(self, connection: Connection, request: Request) -> None:
         """Run another command in a container, until the connection ends."""

@@ -134,7 +134,7 @@ class Containers:
         status = -1
         try:
             groups = self._mode.cgroups.create(spec.id, spec.limits)
-            pid = None if groups else self._mode.spawn(spec, theirs)
+            pid = self._mode.spawn(spec, theirs, groups)
             if pid is None:
                 pid, status = launch(self._mode.prepare(spec), theirs, groups)
         except BaseException as error:

@@ -9,6 +9,7 @@ writes to memory. So the child does as little as it can: each page that it touch
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # `signal` without enumerations, which touch many pages
+import contextlib
 import fcntl
 import gc
 import json
@@ -17,7 +18,7 @@ import resource
 import signal
 import stat
 import termios
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -170,33 +171,65 @@ def enter_folder(path: str, *, make: bool) -> None:
         raise Failure(COMMAND_FAILED, runtime_message(message)) from error
 
 
-def spawn(
-    argv: Sequence[str], environment: Mapping[str, str], descriptors: Descriptors, *, is_first: bool = False
-) -> int:
+def spawn(argv: Sequence[str], environment: Mapping[str, str], descriptors: Descriptors) -> int:
     """Start a command in a session of its own, with this process' root and folder; return its id.
 
-    Its failures are worded as those of `execute`.
+    It shares the memory of this process until the command runs, so nothing is copied. Failures are worded as those of
+    `execute`.
 
     Args:
         argv: the command and its arguments.
         environment: all its variables.
         descriptors: its standard input, output and error.
-        is_first: True for the first process of namespaces that this process has just entered. Any other shares the
-            memory of this one until the command runs, so nothing is copied.
     """
-    name = argv[0] if argv else ""
-    path = find(name, environment.get("PATH", DEFAULT_PATH))
-    standard = _standard(descriptors)
-    resource.setrlimit(resource.RLIMIT_NOFILE, _FILES_LIMIT)
-    try:
-        if is_first:
-            return linux.start_first(path, argv, environment, standard)
-        moves = [(os.POSIX_SPAWN_DUP2, each, number) for number, each in enumerate(standard)]
+    moves = [(os.POSIX_SPAWN_DUP2, each, number) for number, each in enumerate(_standard(descriptors))]
+    with _starting(argv, environment) as path:
         return os.posix_spawn(
             path, list(argv), environment, file_actions=moves, setsid=True, setsigmask=(), setsigdef=_HANDLED
         )
+
+
+def spawn_first(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    descriptors: Descriptors,
+    cgroups: Sequence[int],
+    ids: tuple[int, int] | None,
+    *,
+    no_new_privileges: bool = False,
+) -> int:
+    """Start a command like `spawn`, as the first process of namespaces that this process has just entered.
+
+    Args:
+        argv: the command and its arguments.
+        environment: all its variables.
+        descriptors: its standard input, output and error.
+        cgroups: the control groups that it enters: their `cgroup.procs`, open.
+        ids: the user and the group that it takes on.
+        no_new_privileges: True if it must not gain rights by running other programs.
+    """
+    with _starting(argv, environment) as path:
+        return linux.start_first(
+            path,
+            argv,
+            environment,
+            _standard(descriptors),
+            cgroups=cgroups,
+            ids=ids,
+            no_new_privileges=no_new_privileges,
+        )
+
+
+@contextlib.contextmanager
+def _starting(argv: Sequence[str], environment: Mapping[str, str]) -> Iterator[str]:
+    """Have the limits of containers while one is started; yields the path of its command, and words failures."""
+    name = argv[0] if argv else ""
+    path = find(name, environment.get("PATH", DEFAULT_PATH))
+    resource.setrlimit(resource.RLIMIT_NOFILE, _FILES_LIMIT)
+    try:
+        yield path
     except OSError as error:
-        if is_first and error.filename != "exec":
+        if error.filename not in (path, "exec"):
             raise
         raise Failure(COMMAND_FAILED, runtime_message(f"exec {path}: {_words(error)}")) from error
     except ValueError as error:
@@ -285,6 +318,8 @@ def execute_plain(spec: Spec, supervisor: int, argv: Sequence[str], *, tty: bool
     die_with(supervisor)
     os.umask(0o022)
     enter_folder(spec.working_dir, make=False)
+    if spec.no_new_privileges:
+        linux.gain_no_privileges()
     execute(argv, {**environment_of(spec, tty=tty), MARK: spec.id})
 
 

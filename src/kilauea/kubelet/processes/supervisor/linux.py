@@ -5,10 +5,13 @@ The numbers of newer calls are the same on all architectures; `pivot_root` is ol
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
 from collections.abc import Mapping, Sequence
+
+from kilauea.kubelet.processes.supervisor.steps import Step, Steps
 
 CLONE_PARENT = 0x00008000
 _CLONE_WAITING = 0x00004000  # CLONE_VFORK without CLONE_VM: the parent waits, but its memory is its own
@@ -22,13 +25,19 @@ _HERE, _EMPTY_PATH, _SUBTREE = -100, 0x1000, 0x8000
 _CLONE_TREE, _CLOSE_ON_EXEC, _MOVE_FROM_DESCRIPTOR, _SET_READ_ONLY = 1, os.O_CLOEXEC, 4, 1
 _DETACH = 2
 _SIGKILL, _SIGCHLD = 9, 17
-_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+_MOST_STEPS = 16
+"""Steps of `start_first`, at most: there are three control groups in version 1."""
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVILEGES = 1, 36, 38
 
 # Keeps the lock of the interpreter during calls: a child after `clone` has one thread, and nothing could return it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 _trees: set[int] = set()
 """Descriptors of copied trees that are not attached yet."""
+
+_steps: Steps | None = None
+with contextlib.suppress(AttributeError, OSError):
+    _steps = Steps(_MOST_STEPS)
 
 has_namespaces = _PIVOT_ROOT is not None
 """True if this module knows how to enter a new root on this architecture."""
@@ -53,43 +62,64 @@ def clone(flags: int, signal: int) -> int:
     return _call(_libc.syscall(_CLONE3, buffer, ctypes.c_size_t(len(arguments))), "clone")
 
 
-def start_first(path: str, argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
+def start_first(
+    path: str,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    descriptors: Sequence[int],
+    *,
+    cgroups: Sequence[int] = (),
+    ids: tuple[int, int] | None = None,
+    no_new_privileges: bool = False,
+) -> int:
     """Start the first process of new namespaces, which mounts their /proc and runs a command; return its id.
 
-    The process is a copy of this one, so each page that it writes to is copied, too. Everything is therefore prepared
-    before, and this process waits until the command runs. Signals that this process ignores stay ignored.
+    This process waits until the command runs. Signals that this process ignores stay ignored.
 
     Args:
         path: of the command's file.
         argv: the command and its arguments.
         environment: all its variables.
         descriptors: its standard input, output and error; none of them is 0, 1 or 2.
+        cgroups: the control groups that it enters: their `cgroup.procs`, open.
+        ids: the user and the group that it takes on.
+        no_new_privileges: True if it must not gain rights by running other programs.
 
     Raises:
-        OSError: one of the steps failed, which `filename` names.
+        OSError: one of the steps failed. `filename` is `exec` if that failed.
     """
     if any("\0" in word for word in (*argv, *environment, *environment.values())):
         raise ValueError("embedded null byte")
     words = _strings([os.fsencode(word) for word in argv])
     variables = _strings([os.fsencode(f"{name}={value}") for name, value in environment.items()])
-    arguments = struct.pack("8Q", _CLONE_WAITING, 0, 0, 0, _SIGCHLD, 0, 0, 0)
-    buffer, size = ctypes.create_string_buffer(arguments, len(arguments)), ctypes.c_size_t(len(arguments))
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    steps = (
-        (
-            "mount /proc",
-            _libc.mount,
-            (b"proc", b"/proc", b"proc", ctypes.c_ulong(NO_SUID | NO_DEVICES | NO_EXEC), None),
-        ),
-        ("prctl", _libc.prctl, (_SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(_SIGKILL))),
+    user, group = ids or (0, 0)
+    change = (("setgroups", _libc.setgroups, (0, None)), ("setgid", _libc.setgid, (group,)))
+    steps: list[Step] = [
+        *(("enter the control group", _libc.write, (each, b"0", 1)) for each in cgroups),
+        ("mount /proc", _libc.mount, (b"proc", b"/proc", b"proc", NO_SUID | NO_DEVICES | NO_EXEC, None)),
+        *((*change, ("setuid", _libc.setuid, (user,))) if ids else ()),
+        *((("prctl", _libc.prctl, (_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)),) if no_new_privileges else ()),
+        # After a change of the user, which would undo it.
+        ("prctl", _libc.prctl, (_SET_PARENT_DEATH_SIGNAL, _SIGKILL)),
         ("setsid", _libc.setsid, ()),
         *(("dup2", _libc.dup2, (descriptor, number)) for number, descriptor in enumerate(descriptors)),
         ("exec", _libc.execve, (os.fsencode(path), words, variables)),
-    )
+    ]
+    # The command must not run if it would have more rights than it should, so that is not left to `Steps`.
+    return _copied(steps) if _steps is None or ids or no_new_privileges else _steps.start(steps)
+
+
+def _copied(steps: Sequence[Step]) -> int:
+    """Do the same as `Steps.start` in a copy of this process, which stops at the first step that fails."""
+    arguments = struct.pack("8Q", _CLONE_WAITING, 0, 0, 0, _SIGCHLD, 0, 0, 0)
+    buffer, size = ctypes.create_string_buffer(arguments, len(arguments)), ctypes.c_size_t(len(arguments))
+    # Made here, as each page that the child writes to is copied.
+    calls = [(call, [ctypes.c_long(each) if isinstance(each, int) else each for each in to]) for _, call, to in steps]
+    reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = _libc.syscall(_CLONE3, buffer, size)
     if pid == 0:
         try:
-            for number, (_, call, values) in enumerate(steps):
+            for number, (call, values) in enumerate(calls):
                 if call(*values) < 0:
                     os.write(writer, b"%d %d" % (number, ctypes.get_errno()))
                     break
@@ -118,26 +148,35 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
 
 
 def copy_tree(path: str, *, read_only: bool = False) -> int:
-    """Return a descriptor of a copy of what is mounted at a path and below, which is attached nowhere yet."""
+    """Return a descriptor of a copy of what is mounted at a path and below, which is attached nowhere yet.
+
+    What is mounted in the copy later does not appear at the path, nor the other way round.
+    """
     flags = ctypes.c_uint(_CLONE_TREE | _CLOSE_ON_EXEC | _SUBTREE)
     tree = _call(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), flags), path)
     _trees.add(tree)
-    if read_only:
-        attributes = struct.pack("4Q", _SET_READ_ONLY, 0, 0, 0)
-        buffer = ctypes.create_string_buffer(attributes, len(attributes))
-        size = ctypes.c_size_t(len(attributes))
-        result = _libc.syscall(_MOUNT_SETATTR, tree, b"", ctypes.c_uint(_EMPTY_PATH | _SUBTREE), buffer, size)
-        _call(result, f"make {path} read-only")
+    # What is read-only in the source stays so.
+    _set_attributes(tree, "", _EMPTY_PATH | _SUBTREE, read_only=True if read_only else None, propagation=PRIVATE)
     return tree
 
 
 def make_read_only(path: str) -> None:
     """Forbid writing to what is mounted at a path and below."""
-    attributes = struct.pack("4Q", _SET_READ_ONLY, 0, 0, 0)
+    _set_attributes(_HERE, path, _SUBTREE, read_only=True)
+
+
+def make_writable(path: str) -> None:
+    """Allow writing to what is mounted at a path and below."""
+    _set_attributes(_HERE, path, _SUBTREE, read_only=False)
+
+
+def _set_attributes(folder: int, path: str, flags: int, *, read_only: bool | None = None, propagation: int = 0) -> None:
+    on, off = {None: (0, 0), True: (_SET_READ_ONLY, 0), False: (0, _SET_READ_ONLY)}[read_only]
+    attributes = struct.pack("4Q", on, off, propagation, 0)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     size = ctypes.c_size_t(len(attributes))
-    result = _libc.syscall(_MOUNT_SETATTR, _HERE, os.fsencode(path), ctypes.c_uint(_SUBTREE), buffer, size)
-    _call(result, f"make {path} read-only")
+    result = _libc.syscall(_MOUNT_SETATTR, folder, os.fsencode(path), ctypes.c_uint(flags), buffer, size)
+    _call(result, f"change the mount {path}")
 
 
 def attach_tree(tree: int, target: str) -> None:
@@ -163,7 +202,7 @@ def change_root(path: str) -> None:
 
 
 def own_namespaces(kinds: int) -> list[int]:
-    """Return descriptors of the namespaces of this process, to come back to with `return_to`."""
+    """Return descriptors of the namespaces of this process, to come back to with `enter_namespaces`."""
     names = {NEW_MOUNTS: "mnt", NEW_HOSTNAME: "uts", NEW_IPC: "ipc", NEW_PIDS: "pid"}
     return [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for bit, name in names.items() if kinds & bit]
 
@@ -173,10 +212,15 @@ def leave_namespaces(kinds: int) -> None:
     _call(_libc.unshare(kinds), "unshare")
 
 
-def return_to(namespaces: Sequence[int]) -> None:
-    """Enter namespaces again, by their descriptors."""
+def enter_namespaces(namespaces: Sequence[int]) -> None:
+    """Enter namespaces, by their descriptors."""
     for descriptor in namespaces:
         _call(_libc.setns(descriptor, 0), "setns")
+
+
+def forget_lookups(path: str) -> None:
+    """Have an overlay that is mounted at a path look at its source again: it remembers names that it did not find."""
+    mount("", path, "", REMOUNT)
 
 
 def join_namespaces(pid: int, kinds: int) -> None:
@@ -191,6 +235,12 @@ def join_namespaces(pid: int, kinds: int) -> None:
 def die_with_parent(signal: int) -> None:
     """Have the kernel send a signal to this process when its parent ends."""
     _call(_libc.prctl(_SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal)), "prctl")
+
+
+def gain_no_privileges() -> None:
+    """Never again gain rights by running other programs."""
+    arguments = [ctypes.c_ulong(each) for each in (1, 0, 0, 0)]
+    _call(_libc.prctl(_SET_NO_NEW_PRIVILEGES, *arguments), "prctl")
 
 
 def adopt_orphans() -> None:

@@ -37,7 +37,7 @@ class Loop:
         self._wake = (ours, theirs)
         signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self.watch(ours.fileno(), self._reap)
+        self.watch(ours.fileno(), self._woken)
 
     def watch(self, descriptor: int, ready: OnReady) -> None:
         """Call a function whenever there is something to read."""
@@ -107,9 +107,13 @@ class Loop:
         found = self._selector.get_map().get(key.fd)
         return found is not None and found.data is key.data
 
-    def _reap(self) -> None:
+    def _woken(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._wake[0].recv(4096)
+        self.reap()
+
+    def reap(self) -> None:
+        """Call what waits for the ends of processes that have ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -92,17 +92,15 @@ class Plain:
                 )
                 raise Failure("CreateContainerError", message)
 
-    def spawn(self, spec: Spec, descriptors: Descriptors) -> int | None:
+    def spawn(self, spec: Spec, descriptors: Descriptors, cgroups: Sequence[int]) -> int | None:
         """Start the first process of a container at once; return its id, or None if only `prepare` has the steps.
 
         The cleaner ends such a process when the supervisor ends, as it has no time to ask the kernel for that.
         """
-        return spawn_plain(spec, descriptors) if self.can_spawn(spec) and spec.root is None else None
-
-    def can_spawn(self, spec: Spec) -> bool:
-        """Return True if a process needs no steps of its own between its start and its command."""
-        own = spec.user is None and spec.group is None
-        return own and not spec.tty and self.memory_of_process(spec) is None
+        own = spec.user is None and spec.group is None and spec.root is None and not spec.no_new_privileges
+        if not own or spec.tty or cgroups or self.memory_of_process(spec) is not None:
+            return None  # steps are to be done between its start and its command
+        return spawn_plain(spec, descriptors)
 
     def prepare(self, spec: Spec) -> Plan:
         """Return the steps of the first process of a container."""
@@ -145,6 +143,10 @@ class Plain:
                 private, common = process_tree.memory(pid)
                 cpu, own, shared, threads = cpu + seen.cpu, own + private, max(shared, common), threads + seen.threads
         return Usage(cpu, own + shared, threads)
+
+    def folder(self, id: str) -> str | None:
+        """Return the folder in which all is that a container has written to its root and to /tmp; None for none."""
+        return None
 
     def ran_out_of_memory(self, id: str) -> bool:
         """Return True if a process of a container was ended because it used too much memory."""

@@ -112,6 +112,8 @@ class Connection:
             line = bytes(self._incoming[:end])
             del self._incoming[: end + 1]
             self._server.handle(self, line)
+            # A container that has ended leaves its root to the next one, which may be started by the next line.
+            self._loop.reap()
         if len(self._incoming) > _LONGEST:
             self.close()
 

@@ -45,6 +45,7 @@ class Spec:
     user: int | None = None
     group: int | None = None
     read_only: bool = False
+    no_new_privileges: bool = False
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False

@@ -1,0 +1,134 @@
+"""Roots of containers that are built once and used by one container after another.
+
+To mount an overlay and what belongs to it takes longer than to run a short program, and so does to make and to remove
+the folders for it. A root whose container has left it as it was therefore waits for another container that needs the
+same paths. It is a namespace of mounts, of which each container gets a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kilauea.kubelet.processes.supervisor.filesystem import Point, mounts_below
+from kilauea.kubelet.processes.supervisor.loop import Loop
+from kilauea.kubelet.processes.supervisor.scratch import Scratch
+
+_IDLE = 5.0
+"""Seconds for which a root waits: it keeps file systems of the machine in use, and shows none mounted since."""
+_MOST = 64
+"""Roots that wait."""
+
+Entry = tuple[str, int, int, int, int, int, tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class Root:
+    """A root that is used by one container or waits for one.
+
+    Attributes:
+        source: the folder that it shows.
+        below: the file systems mounted below its source.
+        points: the paths that it was given.
+        folder: for what is written there.
+        namespace: a descriptor of its namespace of mounts.
+        content: what was in its folder before the first container.
+        used: True if a container has used it.
+        since: when it began to wait.
+    """
+
+    source: str
+    below: tuple[str, ...]
+    points: tuple[Point, ...]
+    folder: str
+    namespace: int
+    content: frozenset[Entry]
+    used: bool = False
+    since: float = 0.0
+
+
+Build = Callable[[str, str, Sequence[str], Sequence[Point]], int]
+"""Builds a root from its source, its folder, the file systems below and its points; returns its namespace."""
+
+
+class Roots:
+    """The roots of running containers, and those that wait.
+
+    Args:
+        loop: tells when a root has waited long enough.
+        scratch: gives folders.
+        build: builds a root.
+    """
+
+    def __init__(self, loop: Loop, scratch: Scratch, build: Build) -> None:
+        self._loop, self._scratch, self._build = loop, scratch, build
+        self._taken: dict[str, Root] = {}
+        self._waiting: list[Root] = []
+
+    def take(self, id: str, source: str, points: tuple[Point, ...]) -> Root:
+        """Return a root for a container; raise OSError or Failure if it cannot be built."""
+        below = mounts_below(source)
+        for root in reversed(self._waiting):
+            if (root.source, root.below, root.points) == (source, below, points):
+                self._waiting.remove(root)
+                root.used = True
+                self._taken[id] = root
+                return root
+        folder = self._scratch.take()
+        try:
+            namespace = self._build(source, folder, below, points)
+        except BaseException:
+            self._scratch.remove(folder)
+            raise
+        root = self._taken[id] = Root(source, below, points, folder, namespace, _content_of(folder))
+        return root
+
+    def folder(self, id: str) -> str | None:
+        """Return the folder of a container's root; None if it has none."""
+        root = self._taken.get(id)
+        return None if root is None else root.folder
+
+    def give_back(self, id: str) -> None:
+        """Let another container have the root of one that has ended, if it is as it was; else remove it, later."""
+        root = self._taken.pop(id, None)
+        if root is None:
+            return
+        if len(self._waiting) < _MOST and _content_of(root.folder) == root.content:
+            if not self._waiting:
+                self._loop.after(_IDLE, self._close_idle)
+            root.since = time.monotonic()
+            self._waiting.append(root)
+        else:
+            self._close(root)
+
+    def _close_idle(self) -> None:
+        """Remove roots that have waited long enough: the first ones have waited the longest."""
+        now = time.monotonic()
+        while self._waiting and self._waiting[0].since + _IDLE <= now:
+            self._close(self._waiting.pop(0))
+        if self._waiting:
+            self._loop.after(self._waiting[0].since + _IDLE - now, self._close_idle)
+
+    def _close(self, root: Root) -> None:
+        os.close(root.namespace)
+        self._scratch.remove(root.folder)
+
+
+def _content_of(folder: str) -> frozenset[Entry]:
+    """Return what is in the folders that a container can write to, these themselves included.
+
+    The times of folders are left out: they change when something is made that is removed again.
+    """
+    found = set()
+    for name in ("upper", "tmp"):
+        for path, _, files in os.walk(f"{folder}/{name}"):
+            for each in (path, *(f"{path}/{file}" for file in files)):
+                seen = os.lstat(each)
+                plain = stat.S_ISREG(seen.st_mode)
+                size, changed = (seen.st_size, seen.st_mtime_ns) if plain else (0, 0)
+                attributes = tuple(os.listxattr(each, follow_symlinks=False))
+                found.add((each, seen.st_mode, seen.st_uid, seen.st_gid, size, changed, attributes))
+    return frozenset(found)

@@ -1,0 +1,93 @@
+"""Disk space that pods use, and the limits for it, for which a pod is evicted.
+
+A container uses what it has written outside of volumes, and its log. Volumes count that begin empty, unless they are
+in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from kilauea.api.ports import Obj
+from kilauea.api.quantity import parse_size
+
+RESOURCE = "ephemeral-storage"
+measurer = ThreadPoolExecutor(1, "storage")
+"""Measures beside the event loop: a folder may have millions of files."""
+
+
+def is_limited(pod: Obj) -> bool:
+    """Return True if a pod has a limit for disk space."""
+    return any(_limit(each) for each in _containers(pod)) or any(_size_limit(each) for each in _volumes(pod))
+
+
+async def exceeded(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path], logs: Mapping[str, Path]) -> str:
+    """Return the message about the first limit that a pod exceeds, as kubelets word it; empty if there is none.
+
+    Args:
+        pod: the pod.
+        volumes: folders of its volumes, by name.
+        written: folders with what containers have written outside of volumes, by name; those not known are left out.
+        logs: folders with the logs of containers, by name.
+    """
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(measurer, _exceeded, pod, dict(volumes), dict(written), dict(logs))
+
+
+def _exceeded(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path], logs: Mapping[str, Path]) -> str:
+    own = {}
+    for volume in _volumes(pod):
+        name, limit = volume["name"], _size_limit(volume)
+        own[name] = _size(volumes.get(name))
+        if limit and own[name] > parse_size(limit):
+            return f'Usage of EmptyDir volume "{name}" exceeds the limit "{limit}". '
+    limits = {each["name"]: limit for each in _containers(pod) if (limit := _limit(each))}
+    if not limits:
+        return ""
+    used = {each["name"]: _size(written.get(each["name"]), logs.get(each["name"])) for each in _containers(pod)}
+    on_disk = [each["name"] for each in _volumes(pod) if (each.get("emptyDir") or {}).get("medium") != "Memory"]
+    together = sum(parse_size(limit) for limit in limits.values())
+    if sum(used.values()) + sum(own[name] for name in on_disk) > together:
+        text = next(iter(limits.values())) if len(limits) == 1 else str(together)
+        return f"Pod ephemeral local storage usage exceeds the total limit of containers {text}. "
+    for name, limit in limits.items():
+        if used[name] > parse_size(limit):
+            return f'Container {name} exceeded its local ephemeral storage limit "{limit}". '
+    return ""
+
+
+def _containers(pod: Obj) -> Sequence[Obj]:
+    """The main containers and the sidecars."""
+    sidecars = [each for each in pod["spec"].get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    return [*pod["spec"]["containers"], *sidecars]
+
+
+def _limit(container: Obj) -> str:
+    return str(((container.get("resources") or {}).get("limits") or {}).get(RESOURCE) or "")
+
+
+def _volumes(pod: Obj) -> list[Obj]:
+    """The volumes that are empty folders at first."""
+    return [each for each in pod["spec"].get("volumes") or () if "emptyDir" in each]
+
+
+def _size_limit(volume: Obj) -> str:
+    limit = str((volume.get("emptyDir") or {}).get("sizeLimit") or "")
+    return limit if limit and parse_size(limit) else ""
+
+
+def _size(*folders: Path | None) -> int:
+    """Bytes on the disk below folders; a file with several names counts once."""
+    sizes = {}
+    for folder in folders:
+        for root, _, names in os.walk(folder) if folder is not None else ():
+            for name in names:
+                with suppress(OSError):
+                    seen = os.lstat(os.path.join(root, name))
+                    sizes[seen.st_dev, seen.st_ino] = seen.st_blocks * 512
+    return sum(sizes.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import lru_cache
 
 import msgspec
 
@@ -54,8 +55,8 @@ class EventExpiry:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._due: dict[str, tuple[int, int]] = {}
-        """By key: revision, and when that expires, in microseconds since 1970."""
+        self._due: dict[int, int] = {}
+        """By revision of an event, when it expires, in microseconds since 1970."""
 
     async def delete_expired(self) -> None:
         """Delete the events that have expired.
@@ -64,19 +65,24 @@ class EventExpiry:
             WriteFailed: one could not be deleted.
         """
         store, known = self._backend.store, self._due
-        self._due = {each.key: self._due_of(each, known.get(each.key)) for each in store.list(EVENTS).items}
+        events = store.list(EVENTS).items
+        self._due = {each.revision: known.get(each.revision) or _due_of(each) for each in events}
         now = self._backend.now()
-        expired = [(key, revision) for key, (revision, due) in self._due.items() if due <= now]
+        expired = [(each.key, each.revision) for each in events if self._due[each.revision] <= now]
         for number, (key, revision) in enumerate(expired, 1):
             with suppress(Conflict, Missing):  # written again, or deleted, a moment ago
                 await store.write(key, revision, None)
             if number % TURN == 0:
                 await asyncio.sleep(0)
 
-    @staticmethod
-    def _due_of(stored: Stored, known: tuple[int, int] | None) -> tuple[int, int]:
-        if known is not None and known[0] == stored.revision:
-            return known
-        metadata = _read(stored.value).metadata
-        times = (metadata.creation_timestamp, *(each.time for each in metadata.managed_fields if each.time))
-        return stored.revision, max(map(parse_time, times)) + LIFETIME_SECONDS * SECOND
+
+def _due_of(stored: Stored) -> int:
+    metadata = _read(stored.value).metadata
+    times = (metadata.creation_timestamp, *(each.time for each in metadata.managed_fields if each.time))
+    return max(map(_expiry, times))
+
+
+@lru_cache(maxsize=1024)
+def _expiry(time: str) -> int:
+    """The time at which an event of this time expires: one number for the many events of a second."""
+    return parse_time(time) + LIFETIME_SECONDS * SECOND

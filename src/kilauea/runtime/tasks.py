@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import signal
 import sys
-from collections.abc import Awaitable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from kilauea.api.ports import Clock
 
 TURN_SECONDS = 0.0005
 """Seconds after which a thread yields to others, so that cycles and writes do not block requests."""
 
 YOUNG_OBJECTS = 50_000
 """New objects after which the garbage collector looks for cycles among them."""
+
+TRIM_SECONDS = 30.0
+"""Seconds between two times that free memory is given back."""
 
 
 def take_short_turns() -> None:
@@ -48,6 +54,31 @@ async def collect_seldom_after(complete: Awaitable[Any]) -> None:
     """Reduce garbage collection once all objects have been read."""
     await complete
     collect_seldom()
+
+
+def trimming() -> Callable[[], object] | None:
+    """Return what gives free memory back to the system; None if the C library has no such function (glibc has)."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None
+    trim.argtypes = (ctypes.c_size_t,)
+    return lambda: trim(0)
+
+
+async def give_memory_back(clock: Clock, trim: Callable[[], object] | None) -> None:
+    """Give free memory back from time to time, until cancelled.
+
+    Tables that have grown leave gaps of their former sizes, in an area of memory for each thread, and the C library
+    keeps them. It takes a few milliseconds to find them, in a thread, which holds up only those that need memory.
+
+    Args:
+        clock: for the pauses.
+        trim: as `trimming` returns it; without it, nothing is done.
+    """
+    while trim is not None:
+        await clock.sleep(TRIM_SECONDS)
+        await asyncio.to_thread(trim)
 
 
 def stopped_by_signals() -> asyncio.Event:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kilauea.apiserver.storage import Event, Expired, Retention, Store, Watcher
+from kilauea.apiserver.storage.history import RENEWALS
 
 PODS = "/core/pods/"
 Scenario = Callable[[Store], Awaitable[None]]
@@ -231,3 +232,25 @@ def test_a_watch_of_a_closed_store_is_at_its_end() -> None:
         assert [batch async for batch in store.watch(PODS, 0)] == []
 
     run(scenario)
+
+
+def test_only_the_newest_renewals_of_leases_are_kept() -> None:
+    async def scenario(store: Store) -> None:
+        await put(store, "/core/pods/x/a", *["/coordination.k8s.io/leases/kube-node-lease/a"] * (RENEWALS + 1))
+        newest, leases = store.revision, "/coordination.k8s.io/leases/"
+        with pytest.raises(Expired):
+            store.watch(leases, 1)
+        recent = store.watch(leases, newest - RENEWALS // 2)
+        assert (await anext(recent))[0].revision == newest - RENEWALS // 2 + 1
+        assert [event.revision for event in await anext(store.watch(PODS, 0))] == [1]
+
+    run(scenario, Retention(seconds=1e9))
+
+
+def test_leases_leave_the_history_with_everything_else() -> None:
+    async def scenario(store: Store) -> None:
+        await put(store, "/coordination.k8s.io/leases/kube-node-lease/a", *["/core/pods/x/a"] * 1000)
+        with pytest.raises(Expired):
+            store.watch("/coordination.k8s.io/leases/", 0)
+
+    run(scenario, Retention(seconds=-1, revisions=10))

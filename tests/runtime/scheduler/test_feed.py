@@ -349,3 +349,12 @@ def test_a_list_that_is_newer_than_an_answer_replaces_it() -> None:
     feed = answered_feed()
     feed.relisted("Pod", [pod(form(), 1)], "7")
     assert feed.state.tasks[KEY].node == ""
+
+
+def test_nodes_that_are_alike_share_their_status() -> None:
+    feed = feed_of(Assumed(), [])
+    (first, second) = (fields[-1] for fields in feed._nodes.values())
+    assert first is second
+    other = {"kind": "Node", "metadata": {"name": "n2"}, "status": {"allocatable": OFFER | {"cpu": "9"}}}
+    feed.put("Node", json.dumps(other).encode())
+    assert [fields[-1].allocatable["cpu"] for fields in feed._nodes.values()] == ["8", "9"]

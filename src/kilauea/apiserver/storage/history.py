@@ -8,8 +8,8 @@ revisions over all resources, whole batches at a time. What left is also what th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -19,6 +19,10 @@ from kilauea.apiserver.storage.records import Event, Stored, covers, resource_of
 
 OVERHEAD = 400  # bytes of an event beside its key and values, about
 CHECK_EVERY = 256  # revisions; the age of events is not looked at more often
+RENEWALS = 5000
+"""Events of leases that are kept at most: each node renews one every few seconds, and old renewals tell nothing."""
+FEWER: Mapping[str, int] = {"/coordination.k8s.io/leases/": RENEWALS}
+"""Events that are kept at most of some resources, however young they are."""
 _revision = attrgetter("now.revision")
 
 
@@ -26,19 +30,26 @@ _revision = attrgetter("now.revision")
 class Retention:
     """Limits of the history.
 
-    Events younger than `seconds`, and the newest `revisions` of any age, but never more than `size` bytes.
+    Events younger than `seconds`, and the newest `revisions` of any age, but never more than `size` bytes; of some
+    resources fewer (`FEWER`).
     """
 
     seconds: float = 300.0
     revisions: int = 1000
-    size: int = 128 << 20
+    size: int = 64 << 20
 
 
 class Ring:
-    """The events of one resource, oldest first; all of them after `floor`. Its values are packed as they age."""
+    """The events of one resource, oldest first; all of them after `floor`. Its values are packed as they age.
 
-    def __init__(self, floor: int) -> None:
+    Args:
+        floor: the revision after which they begin.
+        most: events that are kept at most, about; None for any number.
+    """
+
+    def __init__(self, floor: int, most: int | None = None) -> None:
         self.floor = floor
+        self.most = most
         self.newest = floor
         """Of the events that have ever been here."""
         self.events: list[Event] = []
@@ -49,6 +60,8 @@ class Ring:
         self.events.append(event)
         self.newest = event.now.revision
         self.ageing.add(event.now)
+        if self.most is not None and len(self.events) > self.most:
+            self._drop(max(self.most // 10, 1))  # several at a time, as each time moves the others
 
     def check(self, revision: int) -> None:
         """Refuse a revision below the oldest from which events go on without a gap.
@@ -69,8 +82,14 @@ class Ring:
         first = bisect_right(self.events, revision, key=_revision)
         return self.events[first:] if most is None else self.events[first : first + most]
 
-    def drop(self, count: int) -> None:
-        """Forget the oldest events."""
+    def drop_through(self, revision: int) -> None:
+        """Forget the events up to a revision."""
+        count = bisect_right(self.events, revision, key=_revision)
+        if count:
+            self._drop(count)
+
+    def _drop(self, count: int) -> None:
+        """Forget the oldest events, at least one."""
         self.floor = self.events[count - 1].revision
         del self.events[:count]
 
@@ -85,7 +104,8 @@ class History:
         self._retention = retention
         self._clock = clock
         self._rings: dict[str, Ring] = {}
-        self._batches: deque[tuple[float, int, Sequence[Event]]] = deque()
+        self._batches: deque[tuple[float, int, int]] = deque()
+        """Of each batch, oldest first: its time, its bytes, its last revision."""
         self._size = 0
         self._next_check = floor + CHECK_EVERY
 
@@ -94,7 +114,7 @@ class History:
         resource = resource_of(prefix)
         ring = self._rings.get(resource)
         if ring is None:
-            ring = self._rings[resource] = Ring(self._begin)
+            ring = self._rings[resource] = Ring(self._begin, FEWER.get(resource))
         return ring
 
     def add(self, events: Sequence[Event]) -> None:
@@ -102,12 +122,14 @@ class History:
         size = 0
         for event in events:
             key, before = event.now.key, event.before
-            self.ring(key).add(event)
+            ring = self.ring(key)
+            ring.add(event)
             # What is current is in memory anyway; what history alone keeps is the value before.
-            size += OVERHEAD + len(key) + (0 if before is None else before.size)
-        self._batches.append((self._clock(), size, events))
-        self._size += size
+            if ring.most is None:
+                size += OVERHEAD + len(key) + (0 if before is None else before.size)
         self.revision = events[-1].revision
+        self._batches.append((self._clock(), size, self.revision))
+        self._size += size
         if self._size > self._retention.size or self.revision >= self._next_check:
             self._forget()
 
@@ -129,16 +151,15 @@ class History:
         if self._size > limit:
             limit -= limit // 10  # some room, so that not every write has to make its own
         before = self._clock() - self._retention.seconds
-        left: Counter[str] = Counter()
+        floor = self.floor
         while self._batches:
-            time, size, events = self._batches[0]
-            last = events[-1].revision
+            time, size, last = self._batches[0]
             old = time < before and self.revision - last >= self._retention.revisions
             if not old and self._size <= limit:
                 break
             self._batches.popleft()
             self._size -= size
             self.floor = last
-            left.update(resource_of(event.key) for event in events)
-        for resource, count in left.items():
-            self._rings[resource].drop(count)
+        if self.floor != floor:
+            for ring in self._rings.values():
+                ring.drop_through(self.floor)

@@ -204,7 +204,7 @@ class Job(TaskCounts):
         self.group = self.service = True
         self.min_available = 1
         self.phase = INQUEUE
-        self.creation = task.order[2]
+        self.creation = task.creation
         self.order = (self.creation, self.key)
 
     # --- tasks

@@ -6,11 +6,11 @@ and the namespace are kept apart: they matter only in clusters where pods are se
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from kilauea.api import wellknown
 from kilauea.api.core import (
@@ -25,12 +25,31 @@ from kilauea.engine.model.asked import AskedTable
 from kilauea.engine.model.claims.table import ClaimRef, claims_of_pod
 from kilauea.engine.model.devices import Record, record_of
 from kilauea.engine.model.kubernetes_groups import named_group, object_key, queue_in
-from kilauea.engine.model.service_classes import BURSTABLE
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.wishes import wants_numa
 
-Shared = TypeVar("Shared", bound=Hashable)
+
+class TaskTemplate(NamedTuple):
+    """Everything of a task that the pods of one template have in common and that stays as it is.
+
+    Tasks that are alike share one, so that each of a hundred thousand is small. The fields are those of `Task`.
+    """
+
+    namespace: str
+    role: str
+    images: tuple[int, tuple[str, ...]]
+    priority_class: str
+    gated: bool
+    foreign_gate: bool
+    no_preemption: bool
+    owner_kind: str
+    cooldown: str
+    limits: tuple[int, int]
+    qos: int
+    numa: bool
+    containers: tuple[str, ...]
+    queue: str
 
 
 @dataclass(slots=True, eq=False)
@@ -39,28 +58,24 @@ class Task:
 
     key: str
     """`namespace/name`."""
-    namespace: str
     uid: str
     group: str
     """Key of the pod group, empty for a pod without one."""
-    role: str
     spec: TaskSpec
-    images: tuple[int, tuple[str, ...]]
+    template: TaskTemplate
+    """Fields that it shares with others of its template; each of them is also one of the task."""
     priority: int
-    priority_class: str
     preemptable: bool | None
     """The pod's own annotation; None without one."""
-    gated: bool
-    foreign_gate: bool
-    """Held back by a gate that is not the queue's own."""
-    no_preemption: bool
     claims: tuple[ClaimRef, ...]
     """Resource claims, by which it asks for devices."""
     nominated: str
     node: str
     status: int
-    order: tuple[int, int, int, str]
-    """Fallback of the task order: with or without an index in the name, that index, creation time, UID."""
+    index: int
+    """The number at the end of its name; -1 for names without one (`index_in_name`)."""
+    creation: int
+    """Time at which the pod was created, in microseconds since 1970; 0 if unknown."""
     label_class: int = 0
     sub_job: str = ""
     """Key of the sub-gang, in a job with sub-group policies."""
@@ -68,30 +83,16 @@ class Task:
     """Row in the placements."""
     shape: TaskShape | None = None
     """Set while a session looks at the task."""
-    owner_kind: str = ""
-    """Kind of the first of the pod's owners."""
-    cooldown: str = ""
-    """For how long after it was scheduled the pod wants to be left alone; a duration as it is written."""
     scheduled: int = 0
     """Time at which the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if unknown."""
     ends: int = 0
     """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
     started: int = 0
     """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or does not tell."""
-    limits: tuple[int, int] = (0, 0)
-    """Limits of cpu and memory; 0 without one."""
-    qos: int = BURSTABLE
-    """Its class of service, by number: see `kilauea.engine.model.service_classes`."""
-    numa: bool = False
-    """Wants its cpus on certain NUMA nodes."""
     record: Record = ()
     """Parts of cards that the pod was given, as its annotations say."""
     numa_cpus: tuple[tuple[int, int], ...] = ()
     """NUMA nodes and numbers of processors that the scheduler gave the pod, by its annotation."""
-    containers: tuple[str, ...] = ()
-    """Names of its init containers and of the containers after them, if any asks for an extended resource."""
-    queue: str = ""
-    """The queue that it names for a PodGroup of Kubernetes."""
     foreign: bool = False
     """Another scheduler's: it takes room, and is never evicted here."""
     version: int = -1
@@ -100,7 +101,83 @@ class Task:
     @property
     def name(self) -> str:
         """The name of the pod, which its key ends with."""
-        return self.key[len(self.namespace) + 1 :]
+        return self.key[self.key.index("/") + 1 :]
+
+    @property
+    def order(self) -> tuple[int, int, int, str]:
+        """Fallback of the task order: with or without an index in the name, that index, creation time, UID."""
+        index = self.index
+        return (0, index, self.creation, self.uid) if index >= 0 else (1, 0, self.creation, self.uid)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the pod."""
+        return self.template.namespace
+
+    @property
+    def role(self) -> str:
+        """The task of the job that the pod is of, as its annotation says; empty without one."""
+        return self.template.role
+
+    @property
+    def images(self) -> tuple[int, tuple[str, ...]]:
+        """The number of its containers; the images of containers and image volumes with their tags."""
+        return self.template.images
+
+    @property
+    def priority_class(self) -> str:
+        """The priority class that it names; empty without one."""
+        return self.template.priority_class
+
+    @property
+    def gated(self) -> bool:
+        """Held back by a scheduling gate."""
+        return self.template.gated
+
+    @property
+    def foreign_gate(self) -> bool:
+        """Held back by a gate that is not the queue's own."""
+        return self.template.foreign_gate
+
+    @property
+    def no_preemption(self) -> bool:
+        """True if it evicts no others, as its preemption policy says."""
+        return self.template.no_preemption
+
+    @property
+    def owner_kind(self) -> str:
+        """Kind of the first of the pod's owners."""
+        return self.template.owner_kind
+
+    @property
+    def cooldown(self) -> str:
+        """For how long after it was scheduled the pod wants to be left alone; a duration as it is written."""
+        return self.template.cooldown
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Limits of cpu and memory; 0 without one."""
+        return self.template.limits
+
+    @property
+    def qos(self) -> int:
+        """Its class of service, by number: see `kilauea.engine.model.service_classes`."""
+        return self.template.qos
+
+    @property
+    def numa(self) -> bool:
+        """Wants its cpus on certain NUMA nodes."""
+        return self.template.numa
+
+    @property
+    def containers(self) -> tuple[str, ...]:
+        """Names of its init containers and of the containers after them, if any asks for an extended resource."""
+        return self.template.containers
+
+    @property
+    def queue(self) -> str:
+        """The queue that it names for a PodGroup of Kubernetes."""
+        return self.template.queue
 
 
 def task_of(pod: Pod, table: AskedTable) -> Task:
@@ -110,55 +187,53 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
         QuantityError, ValueError: a field cannot be read.
     """
     meta, annotations = pod.metadata, pod.annotations
-    namespace = intern(pod.namespace)
     group = named_group(pod)
-    index = index_in_name(meta.name)
-    creation = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0
-    uid = meta.uid or pod.key
     gates = [g.name for g in pod.spec.scheduling_gates] if pod.spec.scheduling_gates else []
     owners = meta.owner_references
     cooldown = pod.labels.get(wellknown.COOLDOWN_TIME) or annotations.get(wellknown.COOLDOWN_TIME, "")
     stage = stage_of(pod, cooldown)
     asked = table.of(pod)
     spec = asked.spec
+    template = _template(  # by position, which is quicker: in the order of its fields
+        pod.namespace,
+        annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, ""),
+        asked.images,
+        pod.spec.priority_class_name or "",
+        bool(gates),
+        bool(gates) and gates != [wellknown.QUEUE_ALLOCATION_GATE],
+        pod.spec.preemption_policy == "Never",
+        owners[0].kind if owners else "",
+        cooldown,
+        asked.limits,
+        asked.qos,
+        wants_numa(annotations),
+        _containers(pod.spec) if spec.extended else (),
+        queue_in(annotations, pod.labels) if object_key(group) else "",
+    )
     return Task(
         key=pod.key,
-        namespace=namespace,
-        uid=uid,
+        uid=meta.uid or pod.key,
         group=group,
-        role=intern(annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, "")),
         spec=spec,
-        images=_shared(asked.images),
+        template=template,
         priority=_priority(pod),
-        priority_class=intern(pod.spec.priority_class_name or ""),
         preemptable=_preemptable(annotations, pod.labels),
-        gated=bool(gates),
-        foreign_gate=bool(gates) and gates != [wellknown.QUEUE_ALLOCATION_GATE],
-        no_preemption=pod.spec.preemption_policy == "Never",
         claims=claims_of_pod(pod) if pod.spec.resource_claims else (),
         nominated=stage.nominated,
         node=stage.node,
         status=stage.status,
-        order=(0 if index >= 0 else 1, max(index, 0), creation, uid),
-        owner_kind=owners[0].kind if owners else "",
-        cooldown=cooldown,
+        index=index_in_name(meta.name),
+        creation=parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0,
         scheduled=stage.scheduled,
         ends=stage.ends,
         started=stage.started,
-        limits=_shared(asked.limits),
-        qos=asked.qos,
-        numa=wants_numa(annotations),
         record=record_of(annotations) if spec.device_source is not None else (),
-        containers=_containers(pod.spec) if spec.extended else (),
         numa_cpus=tuple(sorted(parse_decision(annotations[DECISION]).items())) if DECISION in annotations else (),
-        queue=queue_in(annotations, pod.labels) if object_key(group) else "",
     )
 
 
-@lru_cache(maxsize=4096)
-def _shared(value: Shared) -> Shared:
-    """Return the first of the values that are equal, so that pods that are alike share one."""
-    return value
+_template = lru_cache(maxsize=4096)(TaskTemplate)
+"""The template with these fields; equal ones are one."""
 
 
 class Stage(NamedTuple):

@@ -250,7 +250,7 @@ class Tdm(Plugin):
 
     def _disturbed(self, job: Job) -> bool:
         """Return True if the job has just lost or made pods: one is terminating, or younger than the period."""
-        newest = max(task.order[2] for task in job.tasks.values())
+        newest = max(task.creation for task in job.tasks.values())
         return job.counts[status.RELEASING] > 0 or newest + self._period > self._session.now
 
 

@@ -157,7 +157,7 @@ class Executor:
     def bind(self, bind: Bind) -> None:
         """Assume that a pod is on its node, and queue the bind."""
         task = self._feed.state.tasks[bind.pod]
-        marks, created = bind.annotations, task.order[2]
+        marks, created = bind.annotations, task.creation
         operation = PodOperation(
             "bind",
             bind.pod,

@@ -17,8 +17,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kilauea.api.agents import NodeShard
-from kilauea.api.core import ConfigMap, Node, Pod
+from kilauea.api.core import ConfigMap, Node, NodeStatus, Pod
 from kilauea.api.dynamic import ResourceClaim
 from kilauea.api.errors import object_label
 from kilauea.api.kinds import KUBERNETES_GROUP
@@ -48,6 +50,7 @@ from kilauea.runtime.scheduler.assumed import Assumed, Placed
 from kilauea.runtime.scheduler.assumed_volumes import Place
 from kilauea.runtime.tasks import collection_paused
 
+_encode = msgspec.json.Encoder().encode
 _WAKING = DYNAMIC_KINDS | frozenset(
     "PriorityClass HyperNode Numatopology PersistentVolume PersistentVolumeClaim StorageClass CSINode "
     "CSIDriver CSIStorageCapacity NodeShard DeviceTaintRule".split()
@@ -55,6 +58,8 @@ _WAKING = DYNAMIC_KINDS | frozenset(
 """Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
 DECODED = 1000
 """Pods that are kept decoded, too: those that changed last, which will soon change again."""
+MOST_STATUSES = 256
+"""Statuses of nodes that are remembered, so that nodes that are alike share one."""
 _READ_IN_PART = frozenset({"PodGroup", "Queue", KUBERNETES_GROUP})
 """Kinds whose statuses the scheduler writes itself."""
 
@@ -140,6 +145,8 @@ class Feed:
         self._sent: dict[str, str] = {}
         """The last node to which a pod was to be bound, until the bind is seen."""
         self._nodes: dict[str, tuple[Any, ...]] = {}
+        self._statuses: dict[bytes, NodeStatus | None] = {}
+        """Statuses of nodes, as JSON and as objects."""
         self._answered: dict[str, Answered] = {}
         """Pods that answers have shown in versions that the watch has not reached."""
         self._thawed = asyncio.Event()
@@ -425,8 +432,15 @@ class Feed:
                 self.shards[obj.name] = obj
                 self.shards_changed.set()
             case Node():
+                self._share_status(obj)
                 self._nodes[obj.name] = _read_by_scheduling(obj)
         return obj
+
+    def _share_status(self, node: Node) -> None:
+        """Give a node the status of an earlier one that is equal, as thousands of machines are alike."""
+        if len(self._statuses) >= MOST_STATUSES:
+            self._statuses.clear()
+        node.status = self._statuses.setdefault(_encode(node.status), node.status)
 
     def _put_pod(self, data: bytes, holder: Holder | None) -> None:
         """Take the current version of a pod. Most events only advance its status; its spec is not read again then."""
@@ -473,7 +487,7 @@ class Feed:
         self.touched.update(pod.group for pod in (before, after) if pod is not None and pod.group)
         waits = after is not None and after.status == status.PENDING
         if before is None and after is not None and waits:
-            self._arrived(after.order[2])
+            self._arrived(after.creation)
         had_node = before is not None and bool(before.node)
         if waits or (had_node and (after is None or after.status in _LEAVING or not after.node)):
             self.wake()

@@ -211,7 +211,7 @@ class Mover:
 
 _ORDERS: dict[str, Any] = {
     "lowPriorityFirst": lambda mover, task: (mover._job(task).priority, task.priority),
-    "shortLifeTimeFirst": lambda mover, task: -(task.started or task.order[2]),
+    "shortLifeTimeFirst": lambda mover, task: -(task.started or task.creation),
     "bigObjectFirst": lambda mover, task: -mover._dominant(task),
     "moreReplicasFirst": lambda mover, task: -len(mover._job(task).tasks),
 }

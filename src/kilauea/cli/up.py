@@ -212,7 +212,7 @@ def run(options: Up) -> None:
         await run_up(options, ready, stopped_by_signals(), again)
 
     try:
-        run_server(main())
+        run_server(main(), runs_pods=options.pods is not None)
     except StartError as error:
         click.echo(f"kilauea up: {error}", err=True)
         raise SystemExit(1) from None

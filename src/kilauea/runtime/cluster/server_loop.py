@@ -18,7 +18,13 @@ except ImportError:
     new_loop = None
 
 
-def run_server(main: Coroutine[Any, Any, None]) -> None:
-    """Run the main coroutine of a process to its end."""
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+def run_server(main: Coroutine[Any, Any, None], *, runs_pods: bool = False) -> None:
+    """Run the main coroutine of a process to its end.
+
+    Args:
+        main: the coroutine.
+        runs_pods: True if pods are processes or containers of this machine. Their supervisor outlives its start, and
+            uvloop gives a program its pipes twice, so that they would never close. asyncio's loop is used then.
+    """
+    with asyncio.Runner(loop_factory=None if runs_pods else new_loop) as runner:
         runner.run(main)

@@ -146,7 +146,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
         ("BREW", CONFIG_MAPS, 400),  # no method of HTTP
         ("OPTIONS", CONFIG_MAPS, 405),
         ("TRACE", CONFIG_MAPS, 405),
-        ("HEAD", "/version", 200),
+        ("HEAD", "/version", 405),
         ("GET", "/api/v1/namespaces/default/configmaps/%2e%2e%2f%2e%2e", 404),
         ("GET", "/api/v1/namespaces/default/configmaps/a%00b", 404),
         ("GET", "/api/v1/namespaces//configmaps/a", 404),

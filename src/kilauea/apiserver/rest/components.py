@@ -14,8 +14,8 @@ from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse, TextStream
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.computed_schemas import COMPONENT_STATUS
 from kilauea.apiserver.rest.listing import Found, list_response
-from kilauea.apiserver.rest.told_schemas import COMPONENT_STATUS
 from kilauea.apiserver.selection import selection_of
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Stored

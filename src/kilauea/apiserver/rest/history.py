@@ -12,7 +12,7 @@ from kilauea.apiserver.rbac.authorizer import HISTORY_GROUP
 from kilauea.apiserver.request import JSON, ApiResponse
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.call import Call
-from kilauea.apiserver.rest.told_schemas import JOB_HISTORY, RECORD, USAGE_REPORT
+from kilauea.apiserver.rest.computed_schemas import JOB_HISTORY, RECORD, USAGE_REPORT
 
 VERSION = "v1alpha1"
 LINES = "application/x-ndjson"

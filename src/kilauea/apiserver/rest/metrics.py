@@ -14,7 +14,7 @@ from kilauea.apiserver.label_text import parse_labels
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.call import Call
-from kilauea.apiserver.rest.told_schemas import NODE_METRICS, POD_METRICS
+from kilauea.apiserver.rest.computed_schemas import NODE_METRICS, POD_METRICS
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 METRICS = (

@@ -1,4 +1,4 @@
-"""Schemas of kinds that are told when they are asked for and never stored; `kubectl explain` shows them."""
+"""Schemas of kinds that are computed for each request and never stored; `kubectl explain` shows them."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ POD_METRICS = _of(
 )
 
 _CONDITION = _of(
-    "What is said of a part of the cluster.",
-    type=_text("The kind of what is said: `Healthy`."),
+    "A condition of a component of the cluster.",
+    type=_text("The type of the condition: `Healthy`."),
     status=_text("`True`, `False` or `Unknown`."),
     message=_text("More about it."),
     error=_text("What is wrong, for one that is not healthy."),
 )
 COMPONENT_STATUS = _of(
-    "ComponentStatus is the health of a part of the cluster; it is deprecated.",
-    conditions=_list("What is said of the part.", _CONDITION),
+    "ComponentStatus is the health of a component of the cluster; it is deprecated.",
+    conditions=_list("The conditions of the component.", _CONDITION),
 )
 
 _MOMENT = "in microseconds since 1970."
@@ -125,7 +125,7 @@ JOB_HISTORY = _of(
 USAGE_REPORT = _of(
     "UsageReport is what was held in a span of time.",
     by=_text("What is added up, such as `queue`."),
-    begin=_number(f"The begin of the time, {_MOMENT}"),
+    begin=_number(f"The start of the time, {_MOMENT}"),
     end=_number(f"The end of the time, {_MOMENT}"),
     rows=_list("The sums.", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
     since=_number(f"The time from which on the history is complete, {_MOMENT}"),

@@ -16,6 +16,7 @@ from kilauea.apiserver.status import ApiFault, Cause
 
 if TYPE_CHECKING:
     from kilauea.apiserver.negotiation import View
+    from kilauea.apiserver.rest.alike import Like
 
 Object = dict[str, Any]
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
@@ -35,6 +36,8 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     view: View | None = None
     """The form of the answer, once it is known (`negotiation.view_of`)."""
+    like: Like | None = None
+    """The specification of a new object that may be like others (`rest.alike`)."""
 
     @property
     def user(self) -> User:

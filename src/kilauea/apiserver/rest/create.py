@@ -9,6 +9,7 @@ from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, write_admitted
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.alike import remember
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
@@ -36,7 +37,7 @@ TRIES = 8
 
 async def create(call: Call) -> ApiResponse:
     """Answer a create."""
-    obj = read_object(call)
+    obj = read_object(call, new=True)
     value = await create_object(call, obj)
     return object_response(call, value, 201)
 
@@ -76,8 +77,11 @@ def _suffix(call: Call, number: int) -> str:
 async def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
     """Set defaults, managedFields, and the additions of admission, which have no manager."""
     complete(call, obj)
+    if call.like is not None and call.like.known is None:
+        call.like = remember(call, obj, call.like)
     if track:
         note_manager(call, None, obj)
+    call.like = None  # admission can change the specification
     attributes = call.attributes("CREATE", obj, None, obj["metadata"].get("name", ""))
     call.backend.admission.mutate(attributes)
     await mutate_dynamically(call, attributes)

@@ -55,6 +55,8 @@ class Strategy:
     """Fields that a write does not change, by subresource, where they are not the usual ones."""
     zero_values: Mapping[str, str] = MappingProxyType({})
     """Values of selectable fields that objects may leave out; empty unless given."""
+    are_alike = False
+    """True if many objects are made that differ in their names and variables only (pods)."""
     checks_metadata_last = False
     """True if metadata is only looked at where all else is well."""
     name_problems: Callable[[str], tuple[str, ...]] = staticmethod(subdomain_problems)

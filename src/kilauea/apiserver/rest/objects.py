@@ -99,6 +99,12 @@ def encode(obj: Object, revision: int, *, deepens: bool = True) -> bytes:
     return value
 
 
+def check_depth(obj: Object) -> None:
+    """Refuse an object that nests too deep, which `encode` need not look at again."""
+    if is_deep(_encode(obj)):
+        raise too_deep()
+
+
 def encoder(call: Call, obj: Object) -> Callable[[int], bytes]:
     """Return a function that encodes an object for the store, once its revision is known."""
     return partial(encode, in_stored_form(call, obj))

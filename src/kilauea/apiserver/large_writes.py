@@ -1,0 +1,77 @@
+"""Work of large writes, done beside the event loop, so that other requests are answered meanwhile.
+
+It is done in one thread, and not in a process: what it works on are objects of the server, which would take as long to
+send elsewhere. The interpreter takes turns between that thread and the loop within milliseconds. A write does what it
+has to do in pieces, between which it is in the loop again: whatever looks at other objects is done there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import TypeVar
+
+from kilauea.apiserver.turns import Turns
+
+T = TypeVar("T")
+
+SWITCH_SECONDS = 0.001
+"""Seconds after which the thread lets the loop go on, which asks for that several times for each request."""
+
+
+class LargeWrites:
+    """The thread for large writes. One write is at work at a time, as each holds its object many times over."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-writes")
+        self._turns = Turns()
+
+    def turn(self, user: str) -> Turn:
+        """The turn of a write of a user, which it takes when it has something to do."""
+        return Turn(self, self._turns, user)
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Return the result of a function, which must not touch anything that the loop works on."""
+        inside = partial(_quick_to_switch, partial(copy_context().run, function))
+        return await asyncio.get_running_loop().run_in_executor(self._thread, inside)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(cancel_futures=True)
+
+
+class Turn:
+    """The turn of one write at the thread; turns go round the users."""
+
+    def __init__(self, writes: LargeWrites, turns: Turns, user: str) -> None:
+        self._writes = writes
+        self._turns = turns
+        self._user = user
+        self._has_begun = False
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Return the result of a function, once it is this write's turn, which lasts until `rest`."""
+        if not self._has_begun:
+            await self._turns.take(self._user)
+            self._has_begun = True
+        return await self._writes.run(function)
+
+    def rest(self) -> None:
+        """Let others have their turn: the write is done, or waits for something."""
+        if self._has_begun:
+            self._has_begun = False
+            self._turns.give_back(self._user)
+
+
+def _quick_to_switch(function: Callable[[], T]) -> T:
+    """Do something while the interpreter switches threads more often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        return function()
+    finally:
+        sys.setswitchinterval(before)

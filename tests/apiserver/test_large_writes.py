@@ -6,7 +6,9 @@ import asyncio
 import gc
 import json
 import time
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -196,3 +198,36 @@ def test_others_have_their_turn_while_a_write_rests() -> None:
         return order
 
     assert asyncio.run(run()) == ["first", "first again", "second", "first at last"]
+
+
+def test_nothing_of_a_write_is_kept_until_the_garbage_collector_comes() -> None:
+    class Large:
+        pass
+
+    made: list[weakref.ref[Large]] = []
+
+    def make() -> Large:
+        large = Large()
+        made.append(weakref.ref(large))
+        return large
+
+    def fail() -> None:
+        large = Large()
+        made.append(weakref.ref(large))
+        raise ValueError
+
+    async def run() -> list[Large | None]:
+        writes = LargeWrites()
+        await writes.run(make)
+        with suppress(ValueError):
+            await writes.run(fail)
+        await asyncio.sleep(0)
+        writes.close()
+        return [each() for each in made]
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(run()) == [None, None]
+    finally:
+        gc.enable()

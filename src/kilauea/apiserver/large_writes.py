@@ -13,11 +13,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from kilauea.apiserver.turns import Turns
 
 T = TypeVar("T")
+_Outcome = tuple[T | None, Exception | None]
 
 SWITCH_SECONDS = 0.001
 """Seconds after which the thread lets the loop go on, which asks for that several times for each request."""
@@ -35,9 +36,21 @@ class LargeWrites:
         return Turn(self, self._turns, user)
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Return the result of a function, which must not touch anything that the loop works on."""
-        inside = partial(_quick_to_switch, partial(copy_context().run, function))
-        return await asyncio.get_running_loop().run_in_executor(self._thread, inside)
+        """Return the result of a function, which must not touch anything that the loop works on.
+
+        No future keeps the result, a large object, or an error, whose traceback refers to one: futures of executors
+        that are waited for, and those that tracebacks lead to, stay until the garbage collector comes.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[list[_Outcome[T]]] = loop.create_future()
+        self._thread.submit(_work, partial(copy_context().run, function), loop, done)
+        result, error = (await done).pop()
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback refers to what is here
+        return cast(T, result)
 
     def close(self) -> None:
         """End the thread."""
@@ -67,11 +80,23 @@ class Turn:
             self._turns.give_back(self._user)
 
 
-def _quick_to_switch(function: Callable[[], T]) -> T:
-    """Do something while the interpreter switches threads more often."""
+def _work(function: Callable[[], T], loop: asyncio.AbstractEventLoop, done: asyncio.Future[list[_Outcome[T]]]) -> None:
+    """What the thread does."""
+    loop.call_soon_threadsafe(_settle, done, _outcome(function))
+
+
+def _outcome(function: Callable[[], T]) -> _Outcome[T]:
+    """The result of a function, or its error, while the interpreter switches threads more often."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        return function()
+        return function(), None
+    except Exception as error:
+        return None, error
     finally:
         sys.setswitchinterval(before)
+
+
+def _settle(done: asyncio.Future[list[_Outcome[T]]], outcome: _Outcome[T]) -> None:
+    if not done.cancelled():
+        done.set_result([outcome])

@@ -98,6 +98,8 @@ def _check(call: Call, obj: Object) -> None:
     strategy = call.resource.strategy
     if strategy.checks_metadata_last:
         causes = strategy.validate(obj) or check_metadata(call, obj)
+    elif strategy.checks_metadata_between:
+        causes = strategy.validate(obj) + check_metadata(call, obj) + strategy.validate_last(obj)
     else:
         causes = check_metadata(call, obj)
         causes += strategy.validate(obj)

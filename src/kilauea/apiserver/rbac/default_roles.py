@@ -74,6 +74,14 @@ def _admin() -> list[Object]:
     return _edit() + own
 
 
+_ISSUER = (
+    "/.well-known/openid-configuration",
+    "/.well-known/openid-configuration/",
+    "/openid/v1/jwks",
+    "/openid/v1/jwks/",
+)
+
+
 def _roles() -> dict[str, list[Object]]:
     """Cluster roles by name."""
     everything = [_rule(("*",), "*", ("*",)), {"verbs": ["*"], "nonResourceURLs": ["*"]}]
@@ -88,6 +96,7 @@ def _roles() -> dict[str, list[Object]]:
         "system:basic-user": reviews,
         "system:discovery": [{"verbs": ["get"], "nonResourceURLs": list(_DISCOVERY)}],
         "system:public-info-viewer": [{"verbs": ["get"], "nonResourceURLs": list(_PUBLIC)}],
+        "system:service-account-issuer-discovery": [{"verbs": ["get"], "nonResourceURLs": _ISSUER}],
         "view": _view(),
     }
 
@@ -97,6 +106,7 @@ _BOUND = {
     "system:basic-user": (GROUP_AUTHENTICATED,),
     "system:discovery": (GROUP_AUTHENTICATED,),
     "system:public-info-viewer": (GROUP_AUTHENTICATED, "system:unauthenticated"),
+    "system:service-account-issuer-discovery": ("system:serviceaccounts",),
 }
 """The groups that a role is bound to."""
 

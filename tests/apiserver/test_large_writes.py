@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.apiserver.large_writes import LargeWrites
+from kilauea.apiserver.large_writes import MOST, MOST_OF_USER, LargeWrites
 from kilauea.apiserver.request import ApiResponse, make_request
 from support.api_core import ADMIN, MAPS, Api
 from support.definitions import TREES, serve, trees
@@ -100,8 +100,10 @@ def test_the_loop_goes_on_during_a_large_write(beside: Api) -> None:
         for method, path, body, form in WRITES:
             sent = beside.good("GET", path) | {"spec": tree("a", 2_000)["spec"]} if method == "PUT" else body
             longest.setdefault(is_beside, []).append(longest_stretch(beside, method, path, sent, form))
-    assert sum(longest[True]) < sum(longest[False]) / 4
-    assert all(there < here / 2 for there, here in zip(longest[True], longest[False], strict=True))
+    assert sum(longest[True]) < sum(longest[False]) / 3
+    # YAML is read within the loop here, by a worker in a server; and a deletion is little work.
+    plain = [number for number, (method, *_, form) in enumerate(WRITES) if form != APPLY and method != "DELETE"]
+    assert all(longest[True][number] < longest[False][number] / 3 for number in plain)
 
 
 def told(answers: list[Any]) -> list[Any]:
@@ -193,7 +195,8 @@ def test_others_have_their_turn_while_a_write_rests() -> None:
         await waiting
         second.rest()
         await first.run(lambda: order.append("first at last"))
-        first.rest()
+        first.end()
+        second.end()
         writes.close()
         return order
 
@@ -231,3 +234,31 @@ def test_nothing_of_a_write_is_kept_until_the_garbage_collector_comes() -> None:
         assert asyncio.run(run()) == [None, None]
     finally:
         gc.enable()
+
+
+def test_few_writes_hold_their_objects_at_a_time_also_while_they_wait() -> None:
+    async def run() -> list[int]:
+        writes, under_way, found = LargeWrites(), 0, list[int]()
+
+        async def write(user: str) -> None:
+            nonlocal under_way
+            turn = writes.turn(user)
+            await turn.run(int)
+            under_way += 1
+            found.append(under_way)
+            turn.rest()
+            await asyncio.sleep(0.01)  # a webhook
+            await turn.run(int)
+            under_way -= 1
+            turn.end()
+
+        await asyncio.gather(*(write(user) for user in "aaaaaabbbbbbcccccc"))
+        found.append(-1)
+        await asyncio.gather(*(write("a") for _ in range(6)))
+        writes.close()
+        return found
+
+    found = asyncio.run(run())
+    several, one = found[: found.index(-1)], found[found.index(-1) + 1 :]
+    assert (len(several), max(several)) == (18, MOST)
+    assert (len(one), max(one)) == (6, MOST_OF_USER)

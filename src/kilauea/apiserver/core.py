@@ -239,7 +239,7 @@ class ApiServer:
         except Deferred as heavy:
             answer, call = await self._again(call, verb, heavy)
         finally:
-            call.rest()
+            call.end_turn()
         if call.resource.strategy.deprecated:
             call.warnings.append(call.resource.strategy.deprecated)
         if call.warnings:
@@ -260,7 +260,7 @@ class ApiServer:
         token = KNOWN.set(known)
         try:
             while len(known) < MOST_DEFERRED:
-                call.rest()
+                call.end_turn()
                 try:
                     known[heavy.question] = await self.backend.heavy.run(heavy.task, heavy.question)
                 except TooManyWaiting:

@@ -66,7 +66,7 @@ class Documents:
         return self._health.answer(path, request)
 
     def _issuer(self, path: str, accounts: AccountTokens, request: ApiRequest) -> ApiResponse:
-        """What others need to check tokens of service accounts, after OpenID Connect."""
+        """The documents by which others check tokens of service accounts, after OpenID Connect."""
         if path == KEYS:
             return ApiResponse(200, msgspec.json.encode({"keys": accounts.key_set}), "application/jwk-set+json")
         found = {

@@ -24,16 +24,21 @@ SWITCH_SECONDS = 0.001
 """Seconds after which the thread lets the loop go on, which asks for that several times for each request."""
 
 
+MOST, MOST_OF_USER = 4, 2
+"""Large writes that are under way at a time: each holds its object many times over, also while it asks webhooks."""
+
+
 class LargeWrites:
-    """The thread for large writes. One write is at work at a time, as each holds its object many times over."""
+    """The thread for large writes, at which one write is at work at a time; the others that are under way wait."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-writes")
+        self._places = Turns(MOST, MOST_OF_USER)
         self._turns = Turns()
 
     def turn(self, user: str) -> Turn:
         """The turn of a write of a user, which it takes when it has something to do."""
-        return Turn(self, self._turns, user)
+        return Turn(self, self._places, self._turns, user)
 
     async def run(self, function: Callable[[], T]) -> T:
         """Return the result of a function, which must not touch anything that the loop works on.
@@ -60,28 +65,39 @@ class LargeWrites:
 class Turn:
     """The turn of one write at the thread; turns go round the users."""
 
-    def __init__(self, writes: LargeWrites, turns: Turns, user: str) -> None:
+    def __init__(self, writes: LargeWrites, places: Turns, turns: Turns, user: str) -> None:
         self._writes = writes
+        self._places = places
         self._turns = turns
         self._user = user
-        self._has_begun = False
+        self._has_place = self._is_held = False
 
     async def run(self, function: Callable[[], T]) -> T:
         """Return the result of a function, once it is this write's turn, which lasts until `rest`."""
-        if not self._has_begun:
+        if not self._has_place:
+            await self._places.take(self._user)
+            self._has_place = True
+        if not self._is_held:
             await self._turns.take(self._user)
-            self._has_begun = True
+            self._is_held = True
         return await self._writes.run(function)
 
     def rest(self) -> None:
-        """Let others have their turn: the write is done, or waits for something."""
-        if self._has_begun:
-            self._has_begun = False
+        """Let others have their turn, as the write waits for something with its object in hand."""
+        if self._is_held:
+            self._is_held = False
             self._turns.give_back(self._user)
+
+    def end(self) -> None:
+        """Let others begin: the write holds nothing any more."""
+        self.rest()
+        if self._has_place:
+            self._has_place = False
+            self._places.give_back(self._user)
 
 
 def _work(function: Callable[[], T], loop: asyncio.AbstractEventLoop, done: asyncio.Future[list[_Outcome[T]]]) -> None:
-    """What the thread does."""
+    """Do the work of the thread: call a function, and tell the loop."""
     loop.call_soon_threadsafe(_settle, done, _outcome(function))
 
 

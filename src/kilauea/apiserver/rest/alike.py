@@ -16,7 +16,7 @@ _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 
 
 class Known(NamedTuple):
-    """What becomes of a specification.
+    """The outcome of reading a specification.
 
     Attributes:
         completed: as it is without unknown fields and with defaults; JSON with masks.

@@ -56,6 +56,11 @@ class Call:
         if self.turn is not None:
             self.turn.rest()
 
+    def end_turn(self) -> None:
+        """Let other large writes begin, as nothing of this one is left."""
+        if self.turn is not None:
+            self.turn.end()
+
     @property
     def user(self) -> User:
         """The caller."""

@@ -215,7 +215,7 @@ def note_manager(call: Call, old: Object | None, obj: Object) -> None:
 
 
 def _known_fields(call: Call) -> Mapping[str, FieldSet | None] | None:
-    """What is known of the fields of a new object, by its parts."""
+    """The known part of the fields of a new object, by its parts."""
     return {"spec": call.like.known.owned} if call.like is not None and call.like.known is not None else None
 
 

@@ -71,13 +71,13 @@ def _variables(spec: Object) -> list[Object]:
 
 
 class Remembered(Generic[T]):
-    """What is known of specifications, by their masked text."""
+    """Facts about specifications, by their masked text."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, T] = {}
 
     def get(self, text: bytes) -> T | None:
-        """Return what is known; None if nothing is."""
+        """Return the fact that is known; None if none is."""
         return self._known.get(text)
 
     def put(self, text: bytes, found: T) -> None:

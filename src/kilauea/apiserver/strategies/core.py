@@ -354,7 +354,7 @@ def _check_about(obj: Object, about: Object) -> list[Cause]:
 
 
 def _check_report(obj: Object, controller: str, note: str) -> list[Cause]:
-    """What an event with a time of its own says: who reports what, in fields of these names."""
+    """Check who reports which action and why, of an event with a time of its own, in fields of these names."""
     name = obj.get(controller) or ""
     causes = [] if name else [required(controller)]
     causes += check_name(controller, name, qualified_name_problems(name))

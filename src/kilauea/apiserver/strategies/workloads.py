@@ -238,7 +238,7 @@ class Revisions(Plain):
 
 
 def _check_template_again(path: str, template: Object) -> Iterator[Cause]:
-    """What the real server looks at once more in templates of stateful sets, and then their restart policy."""
+    """Check again what the real server checks twice in templates of stateful sets, and then their restart policy."""
     metadata, policy = template.get("metadata") or {}, spec_of(template).get("restartPolicy", "")
     yield from check_labels(f"{path}.labels", metadata.get("labels") or {})
     yield from check_annotations(f"{path}.annotations", metadata.get("annotations") or {})

@@ -15,13 +15,12 @@ from kilauea.kubelet.gpus import NoDevice
 from kilauea.kubelet.host import Host, Image
 from kilauea.kubelet.members import Member
 from kilauea.kubelet.names import container_id, container_log, pod_logs
-from kilauea.kubelet.volumes.manager import Prepared
+from kilauea.kubelet.volumes.manager import COVER_SIZE, Prepared
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TERMINATION_LOG = "/dev/termination-log"
 LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
 """Bytes of a termination message, and bytes and lines of one that is taken from the log: the limits of kubelets."""
-COVER_SIZE = 4096
 _HOSTS = "/etc/hosts"
 _DOMAIN = "cluster.local"
 _UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")

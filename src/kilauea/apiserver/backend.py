@@ -19,7 +19,7 @@ from kilauea.apiserver.heavy import AtOnce, Heavy
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store
-from kilauea.apiserver.streams.sessions import Sessions
+from kilauea.apiserver.streams.sessions import MOST_PORTS, MOST_PORTS_OF_TENANT, Sessions
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of generated names: none that make words or look like one another."""
@@ -72,6 +72,7 @@ class Backend:
         logs: output of containers; None if nothing runs them.
         connections: reaches containers; None if nothing runs them.
         sessions: the connections to containers that are open.
+        ports: the connections to ports of pods that are open.
         usage: usage of nodes and pods; None if nothing tells it.
         history: what happened to jobs; None if nothing records it.
         sign: signs requests for certificates by the authority of the cluster; None if there is none.
@@ -91,6 +92,7 @@ class Backend:
     logs: LogSource | None = None
     connections: PodConnections | None = None
     sessions: Sessions = field(default_factory=Sessions)
+    ports: Sessions = field(default_factory=lambda: Sessions(MOST_PORTS, MOST_PORTS_OF_TENANT, "ports of pods"))
     usage: UsageSource | None = None
     history: HistorySource | None = None
     accounts: AccountTokens | None = None

@@ -166,7 +166,7 @@ class Volumes:
         return sorted(found, key=lambda each: (each.target.rstrip("/").count("/"), each.target))
 
     def _covers(self, mount: Obj, source: Path) -> list[Mount]:
-        """What hides the folder of the cluster in a mount; nothing if that does not contain it.
+        """Empty folders that hide the folder of the cluster in a mount; none if that does not contain it.
 
         Raises:
             ConfigError: the mount is of that folder or of a part of it.

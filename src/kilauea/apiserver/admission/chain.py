@@ -27,6 +27,7 @@ from kilauea.apiserver.admission.storage_defaults import (
 from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
 from kilauea.apiserver.dynamic.admission import ConfigurationStep
 from kilauea.apiserver.rbac.escalation import Escalation
+from kilauea.apiserver.rbac.queue_commands import QueueCommands
 
 
 def admission_steps(*more: AdmissionStep) -> Admission:
@@ -47,6 +48,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             SigningRequestAuthors(),
             PodGroupWorkloads(),
             Escalation(),
+            QueueCommands(),
             DeviceAdminAccess(),
             ConfigurationStep(),
             *more,

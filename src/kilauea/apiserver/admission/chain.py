@@ -1,8 +1,8 @@
 """The steps of admission in their order, which is that of the real server, quotas last.
 
 Not among them: webhooks and admission policies, which are asked between `mutate` and `validate`; the checks of node
-identities, certificates and pod security, which change nothing unless they are set up; and the taint `not-ready` of new
-nodes, which no controller here would remove.
+identities and certificates, which change nothing unless they are set up; and the taint `not-ready` of new nodes, which
+no controller here would remove.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kilauea.apiserver.admission.ingress_classes import DefaultIngressClass
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
 from kilauea.apiserver.admission.limits import LimitRanger
 from kilauea.apiserver.admission.pod_groups import PodGroupWorkloads
+from kilauea.apiserver.admission.pod_security import PodSecurity
 from kilauea.apiserver.admission.priority import Priority
 from kilauea.apiserver.admission.quota.step import ResourceQuotas
 from kilauea.apiserver.admission.runtime_classes import RuntimeClasses
@@ -45,6 +46,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             DefaultIngressClass(),
             ServiceAddresses(),
             RuntimeClasses(),
+            PodSecurity(),
             SigningRequestAuthors(),
             PodGroupWorkloads(),
             Escalation(),

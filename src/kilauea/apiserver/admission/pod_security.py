@@ -36,7 +36,7 @@ _TEMPLATES = {
     ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
     ("batch", "jobs"): ("spec", "template"),
 }
-"""Where objects have the pods that they make."""
+"""The fields with the template of the pods that objects make."""
 Raw = Mapping[str, Any]
 
 
@@ -81,7 +81,7 @@ def _policy_stored(value: bytes) -> Policy:
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:
-    """Return the policy that labels say. A level that is none is the strictest for `enforce`, and none for `warn`."""
+    """Return the policy that labels say. An invalid level is the strictest for `enforce`, and none for `warn`."""
     enforce = _standard(labels, "enforce", LEVELS[-1])
     warn = _standard(labels, "warn", LEVELS[0])
     given = labels.get(f"{PREFIX}enforce")

@@ -1,6 +1,6 @@
 """Commands to queues come from those who may change the queue.
 
-A Command is an object of a namespace, and a queue one of the cluster: whoever may create Commands in one namespace
+A Command is an object of a namespace, and a queue one of the cluster: who may create Commands in a namespace
 could close the queues of all others.
 """
 

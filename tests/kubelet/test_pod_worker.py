@@ -376,6 +376,15 @@ def test_what_is_not_enforced_is_said_once(kubelet: KubeletWorld) -> None:
     assert said == [f"NotEnforced: not enforced for pods that run as processes of this machine: {fields}"]
 
 
+def test_fields_of_pods_that_are_not_enforced_are_named(kubelet: KubeletWorld) -> None:
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    fields: dict[str, Any] = {"hostUsers": False, "dnsConfig": {"nameservers": ["192.0.2.1"]}}
+    kubelet.create(pod("a", ["run", "1", "0"], main={"ports": ports}, **fields))
+    kubelet.wait(5)
+    (said,) = [each for each in kubelet.events("a") if each.startswith("NotEnforced")]
+    assert said.endswith("of this machine: dnsConfig, hostPort, hostUsers")
+
+
 def test_a_worker_that_fails_is_replaced(kubelet: KubeletWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     real = kubelet.runtime.start
 

@@ -24,6 +24,7 @@ LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
 _HOSTS = "/etc/hosts"
 _DOMAIN = "cluster.local"
 _UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")
+_UNENFORCED_OF_POD = ("dnsConfig", "hostIPC", "hostPID", "runtimeClassName", "shareProcessNamespace")
 
 
 def logs_of(data: Path, pod: Obj) -> Path:
@@ -152,7 +153,7 @@ def security_of(pod: Obj, container: Obj) -> Obj:
 
 
 def unenforced(pod: Obj) -> list[str]:
-    """Return the fields of a pod's security that processes of this machine do not obey."""
+    """Return the fields of a pod that processes of this machine do not obey."""
     found = set()
     contexts = [("", pod["spec"].get("securityContext") or {})]
     every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
@@ -160,7 +161,10 @@ def unenforced(pod: Obj) -> list[str]:
     for _, context in contexts:
         found |= {field for field in _UNENFORCED if context.get(field)}
         found |= {field for field in ("privileged", "fsGroup", "supplementalGroups", "sysctls") if context.get(field)}
-    found |= {field for field in ("runtimeClassName", "shareProcessNamespace") if pod["spec"].get(field)}
+    found |= {field for field in _UNENFORCED_OF_POD if pod["spec"].get(field)}
+    found |= {"hostUsers"} if pod["spec"].get("hostUsers") is False else set()
+    found |= {"volumeDevices" for each in every if each.get("volumeDevices")}
+    found |= {"hostPort" for each in every if any(port.get("hostPort") for port in each.get("ports") or ())}
     return sorted(found)
 
 

@@ -20,6 +20,7 @@ from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store
 from kilauea.apiserver.streams.sessions import MOST_PORTS, MOST_PORTS_OF_TENANT, Sessions
+from kilauea.apiserver.turns import LoopTurns
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of generated names: none that make words or look like one another."""
@@ -70,6 +71,7 @@ class Backend:
         admission: what looks at every write.
         dynamic: webhooks and policies; None if they are not asked.
         logs: output of containers; None if nothing runs them.
+        log_turns: turns of those who read much of it.
         connections: reaches containers; None if nothing runs them.
         sessions: the connections to containers that are open.
         ports: the connections to ports of pods that are open.
@@ -90,6 +92,7 @@ class Backend:
     admission: Admission = field(default_factory=Admission)
     dynamic: DynamicAdmission | None = None
     logs: LogSource | None = None
+    log_turns: LoopTurns = field(default_factory=LoopTurns)
     connections: PodConnections | None = None
     sessions: Sessions = field(default_factory=Sessions)
     ports: Sessions = field(default_factory=lambda: Sessions(MOST_PORTS, MOST_PORTS_OF_TENANT, "ports of pods"))

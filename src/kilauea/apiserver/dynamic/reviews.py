@@ -143,7 +143,7 @@ def _verified(review: Object, version: str, uid: str, mutating: bool) -> Verdict
 
 
 def _check_types(response: Raw) -> None:
-    """What is of another type may mean anything: a text `false` is not a permission."""
+    """Refuse fields of another type, which may mean anything: a text `false` is not a permission."""
     result = response.get("status") or {}
     for path, value, wanted in (
         ("allowed", response.get("allowed"), bool),
@@ -190,7 +190,7 @@ def denial(name: str, result: Raw | None) -> ApiFault:
     """The refusal of a write that a webhook denies: its own status, with its name before the message."""
     given = dict(result or {})
     code = given.get("code")
-    code = code if isinstance(code, int) and 400 <= code < 600 else 400  # another one is no refusal over HTTP
+    code = code if isinstance(code, int) and 400 <= code < 600 else 400  # others do not refuse anything over HTTP
     text, reason = str(given.get("message") or ""), str(given.get("reason") or "")
     denied = f'admission webhook "{name}" denied the request'
     message = f"{denied}: {text or reason}" if text or reason else f"{denied} without explanation"

@@ -59,6 +59,7 @@ def test_a_bound_pod_runs_with_one_patch_that_says_all_a_kubelet_says() -> None:
             "restartCount": 0,
             "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
             "lastState": {},
+            "resources": {},
         }
     ]
 

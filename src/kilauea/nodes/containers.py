@@ -12,6 +12,7 @@ from typing import Any, Literal
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.nodes.program import Program
+from kilauea.nodes.resizing import restarts
 from kilauea.nodes.timestamps import moment_of, second_text
 
 CREATING, INITIALIZING, BACK_OFF = "ContainerCreating", "PodInitializing", "CrashLoopBackOff"
@@ -139,7 +140,18 @@ class Run:
 
     def start(self, now: int) -> None:
         """Let it run for the first time."""
-        self._run(now, containerID=self._id(self.entry.get("restartCount", 0)))
+        resources = self.container.get("resources") or {}
+        self._run(now, containerID=self._id(self.entry.get("restartCount", 0)), resources=resources)
+
+    def resize(self, now: int) -> None:
+        """Give it the resources that it shall have; what cannot get them while it runs is restarted."""
+        has, wanted = self.entry.get("resources"), self.container.get("resources") or {}
+        if has is None or has == wanted:
+            return
+        if self.running and restarts(self.container, has):
+            self.end(now, KILLED, "Error")
+            self._restart(now)
+        self.entry = {**self.entry, "resources": wanted}
 
     def wait_for_image(self) -> bool:
         """Let it wait for its image; returns whether it did not before."""
@@ -174,7 +186,7 @@ class Run:
         self._set({"terminated": ended}, ready=self.role == "init" and code == 0, started=False)
 
     def _restart(self, now: int) -> None:
-        last = {"terminated": self._ended()}
+        last = {"terminated": self._ended() or self.state.get("terminated")}
         count = self.entry.get("restartCount", 0) + 1
         self._run(now, lastState=last, restartCount=count, containerID=self._id(count))
 

@@ -27,8 +27,9 @@ from kilauea.nodes.host_ports import REFUSED as NO_PORT
 from kilauea.nodes.host_ports import are_taken, host_ports
 from kilauea.nodes.lifecycle import Step, active, advance, killed, started
 from kilauea.nodes.node_conditions import is_ready
-from kilauea.nodes.pod_status import observed
+from kilauea.nodes.pod_status import is_told_refused, observed
 from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.resizing import is_resized, refusal_of
 from kilauea.nodes.stopping import stop_time
 from kilauea.nodes.timestamps import moment_of, second_text
 
@@ -104,8 +105,13 @@ class Pods:
             message = npus.refusal(pod, node, cores, [each for each in there if comes_first(each, pod)])
             if message:
                 return Outcome(_refused(pod, node, (), message, now))
-        step = advance(pod, node, now, self._start_delay, self._run_time)
+        refused = None
+        if is_resized(pod):
+            refused = refusal_of(pod, node, lambda: view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
+        step = advance(pod, node, now, self._start_delay, self._run_time, refused)
         operations = _told(pod, step)
+        if refused is not None and not is_told_refused(pod, refused):
+            operations.append(Record(pod, "Warning", f"Resize{refused.reason}", refused.message))
         if asking and started(pod):
             operations += _given(pod, node, asking)
         rests = step.rests and not asking  # what is written about cards comes after the start

@@ -652,3 +652,45 @@ def test_a_pod_is_ready_when_its_readiness_gates_are_open() -> None:
     written = len(w.written)
     w.run()
     assert len(w.written) == written
+
+
+def test_a_pod_whose_image_is_mended_starts() -> None:
+    w = world(pod(containers=[{"name": "c", "image": "webb"}]), missing_images="webb, wbe")
+    w.run()
+    for wrong in ("webb", "wbe"):
+        w.change(PODS, "p", {"spec": {"containers": [{"name": "c", "image": wrong}]}}, "default")
+        w.run()
+        assert state(w.pod()) == {
+            "waiting": {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{wrong}"'}
+        }
+    w.change(PODS, "p", {"spec": {"containers": [{"name": "c", "image": "web"}]}}, "default")
+    w.run()
+    (container,) = w.pod()["status"]["containerStatuses"]
+    assert (container["image"], container["restartCount"]) == ("web", 0)
+    assert "running" in container["state"]
+    assert w.pod()["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize("restart", ["Always", "Never"])
+def test_a_container_that_gets_another_image_is_restarted_with_it(restart: str) -> None:
+    w = world(pod(restart=restart, notes_={"run-time": "1h"}))
+    w.run(5)
+    first = w.pod()["status"]["containerStatuses"][0]["containerID"]
+    w.change(PODS, "p", {"spec": {"containers": [{"name": "c", "image": "busybox:1.37"}]}}, "default")
+    w.run(5)
+    (container,) = w.pod()["status"]["containerStatuses"]
+    assert (container["image"], container["restartCount"], container["ready"]) == ("busybox:1.37", 1, True)
+    assert container["lastState"]["terminated"]["containerID"] == first
+    assert state(w.pod()) == {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
+    assert w.pod()["status"]["phase"] == "Running"
+
+
+def test_a_container_that_another_program_has_run_is_not_restarted_for_the_way_its_image_is_written() -> None:
+    made = pod()
+    w = world(made)
+    w.run()
+    entry = {**w.pod()["status"]["containerStatuses"][0], "image": "docker.io/busybox:1.36", "containerID": "cri://1"}
+    w.change(PODS, "p", {"status": {"containerStatuses": [entry]}}, "default")
+    written = len(w.written)
+    w.run(60)
+    assert len(w.written) == written

@@ -17,6 +17,8 @@ from kilauea.nodes.timestamps import moment_of, second_text
 
 CREATING, INITIALIZING, BACK_OFF = "ContainerCreating", "PodInitializing", "CrashLoopBackOff"
 NO_IMAGE = "ImagePullBackOff"
+_PULLING = "Back-off pulling image"
+_SCHEME = "simulated://"
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300
 """Seconds before the second restart, and the most that doubling makes of it; the first restart comes at once."""
 Role = Literal["main", "init", "sidecar"]
@@ -89,12 +91,19 @@ class Run:
 
     @property
     def lacks_image(self) -> bool:
-        """True if it waits for its image."""
-        return self.state.get("waiting") == self._without_image
+        """True if it waits for its image, or for the one that it was to have before."""
+        waiting = self.state.get("waiting") or {}
+        return waiting.get("reason") == NO_IMAGE and str(waiting.get("message")).startswith(_PULLING)
 
     @property
     def _without_image(self) -> Obj:
-        return {"reason": NO_IMAGE, "message": f'Back-off pulling image "{self.container.get("image", "")}"'}
+        return {"reason": NO_IMAGE, "message": f'{_PULLING} "{self.container.get("image", "")}"'}
+
+    @property
+    def is_of_other_image(self) -> bool:
+        """True if it runs, or has run, with another image than it shall have now."""
+        simulated = str(self.entry.get("containerID", "")).startswith(_SCHEME)
+        return simulated and self.entry.get("image") != self.container.get("image", "")
 
     @property
     def running(self) -> bool:
@@ -140,8 +149,8 @@ class Run:
 
     def start(self, now: int) -> None:
         """Let it run for the first time."""
-        resources = self.container.get("resources") or {}
-        self._run(now, containerID=self._id(self.entry.get("restartCount", 0)), resources=resources)
+        resources, image = self.container.get("resources") or {}, self.container.get("image", "")
+        self._run(now, containerID=self._id(self.entry.get("restartCount", 0)), resources=resources, image=image)
 
     def resize(self, now: int) -> None:
         """Give it the resources that it shall have; what cannot get them while it runs is restarted."""
@@ -155,10 +164,17 @@ class Run:
 
     def wait_for_image(self) -> bool:
         """Let it wait for its image; returns whether it did not before."""
-        if self.lacks_image:
+        if self.state.get("waiting") == self._without_image:
             return False
-        self._set({"waiting": self._without_image})
+        self._set({"waiting": self._without_image}, image=self.container.get("image", ""))
         return True
+
+    def change_image(self, now: int) -> None:
+        """Let it run with the image that it shall have now, whatever its restart policy."""
+        if self.running:
+            self.end(now, KILLED, "Error")
+        self._restart(now)
+        self.entry = {**self.entry, "image": self.container.get("image", "")}
 
     def step(self, now: int) -> bool:
         """Let happen what is due; returns whether anything did."""
@@ -204,7 +220,7 @@ class Run:
     def _id(self, restarts: int) -> str:
         """The id of a run: another for each, and the same whichever process works it out."""
         name = f"{self.pod_uid}/{self.container['name']}/{restarts}"
-        return f"simulated://{sha256(name.encode()).hexdigest()}"
+        return f"{_SCHEME}{sha256(name.encode()).hexdigest()}"
 
     def _wait_for_restart(self) -> None:
         ended = self.state["terminated"]

@@ -244,6 +244,10 @@ class _Life:
                 return run.wait_for_image()
             run.start(now)
             return True
+        # An init container that has ended is not run once more.
+        if run.is_of_other_image and run.role != "init" and run.container.get("image") not in missing:
+            run.change_image(now)
+            return True
         return run.step(now)
 
     def resize(self, now: int) -> None:

@@ -55,7 +55,9 @@ def pending(w: World, name: str) -> tuple[Any, Any] | None:
 
 def test_the_status_has_the_resources_of_containers_from_the_start() -> None:
     w = world(sized("p", "1"))
-    assert w.pod()["status"]["containerStatuses"][0]["resources"] == amounts("1")
+    (container,) = w.pod()["status"]["containerStatuses"]
+    assert container["resources"] == amounts("1")
+    assert container["allocatedResources"] == amounts("1")["requests"]
 
 
 def test_a_resize_for_which_there_is_room_is_done_at_once_and_without_a_restart() -> None:
@@ -64,7 +66,9 @@ def test_a_resize_for_which_there_is_room_is_done_at_once_and_without_a_restart(
     resize(w, "p", "2", "2Gi")
     status = w.pod()["status"]
     (after,) = status["containerStatuses"]
-    assert after == {**before, "resources": amounts("2", "2Gi")}
+    assert after == {
+        **before, "resources": amounts("2", "2Gi"), "allocatedResources": {"cpu": "2", "memory": "2Gi"}
+    }  # fmt: skip
     assert (status["observedGeneration"], status["phase"], pending(w, "p")) == (2, "Running", None)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.nodes.program import Program
-from kilauea.nodes.resizing import restarts
+from kilauea.nodes.resizing import granted, restarts
 from kilauea.nodes.timestamps import moment_of, second_text
 
 CREATING, INITIALIZING, BACK_OFF = "ContainerCreating", "PodInitializing", "CrashLoopBackOff"
@@ -149,8 +149,8 @@ class Run:
 
     def start(self, now: int) -> None:
         """Let it run for the first time."""
-        resources, image = self.container.get("resources") or {}, self.container.get("image", "")
-        self._run(now, containerID=self._id(self.entry.get("restartCount", 0)), resources=resources, image=image)
+        image, number = self.container.get("image", ""), self.entry.get("restartCount", 0)
+        self._run(now, containerID=self._id(number), image=image, **granted(self.container))
 
     def resize(self, now: int) -> None:
         """Give it the resources that it shall have; what cannot get them while it runs is restarted."""
@@ -160,7 +160,8 @@ class Run:
         if self.running and restarts(self.container, has):
             self.end(now, KILLED, "Error")
             self._restart(now)
-        self.entry = {**self.entry, "resources": wanted}
+        others = {field: value for field, value in self.entry.items() if field != "allocatedResources"}
+        self.entry = others | granted(self.container)
 
     def wait_for_image(self) -> bool:
         """Let it wait for its image; returns whether it did not before."""

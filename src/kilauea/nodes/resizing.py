@@ -125,6 +125,13 @@ def _wanted(container: Obj) -> Obj:
     return container.get("resources") or {}
 
 
+def granted(container: Obj) -> dict[str, Any]:
+    """Return the fields of a container's status about the resources that it has, once it has what it shall have."""
+    wanted = _wanted(container)
+    requests = wanted.get("requests")
+    return {"resources": wanted, "allocatedResources": requests} if requests else {"resources": wanted}
+
+
 def restarts(container: Obj, has: Obj) -> bool:
     """Return True if a container has to be restarted to get the resources that its specification says.
 

@@ -694,3 +694,25 @@ def test_a_container_that_another_program_has_run_is_not_restarted_for_the_way_i
     written = len(w.written)
     w.run(60)
     assert len(w.written) == written
+
+
+def by_hand(name: str, cpu: str, **more: Any) -> dict[str, Any]:
+    """A pod that was created with the name of its node."""
+    made = pod(name, containers=[{"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}], **more)
+    return {**made, "status": {"phase": "Pending"}}
+
+
+def test_a_pod_that_no_scheduler_has_placed_is_refused_if_there_is_no_room() -> None:
+    w = world()
+    w.node()["status"]["allocatable"]["cpu"] = "4"
+    w.put(PODS, by_hand("a", "3"))
+    w.run(1)
+    w.put(PODS, by_hand("b", "2"))
+    w.run(1)
+    w.put(PODS, by_hand("c", "1"))
+    w.run(1)
+    assert [w.pod(name)["status"]["phase"] for name in "abc"] == ["Running", "Failed", "Running"]
+    status = w.pod("b")["status"]
+    assert status["reason"] == "OutOfcpu"
+    message = "Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000"
+    assert status["message"] == f"Pod was rejected: {message}"

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kilauea.api.ports import Obj
-from kilauea.api.quantity import resource_amounts
 from kilauea.nodes import systems
 from kilauea.nodes.host_ports import are_taken, host_ports
-from kilauea.nodes.requests import requests_of
+from kilauea.nodes.requests import requests_of, shortage
 
 NO_PORT = "NodePorts"
 _PORT_WORDS = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
@@ -39,16 +38,4 @@ def refusal_of(pod: Obj, node: Obj, others: Sequence[Admitted]) -> tuple[str, st
         return systems.REFUSED, systems.MESSAGE
     if (ports := host_ports(pod)) and are_taken(ports, [each.pod for each in others]):
         return NO_PORT, _PORT_WORDS
-    allocatable = resource_amounts((node.get("status") or {}).get("allocatable"))
-    if len(others) + 1 > allocatable.get("pods", len(others) + 1):
-        return _out_of("pods", 1, len(others), allocatable["pods"])
-    for name, wanted in sorted(requests_of(pod).items()):
-        there, taken = allocatable.get(name, 0), sum(each.requests.get(name, 0) for each in others)
-        if wanted and wanted + taken > there:
-            return _out_of(name, wanted, taken, there)
-    return None
-
-
-def _out_of(name: str, wanted: int, taken: int, there: int) -> tuple[str, str]:
-    amounts = f"requested: {wanted}, used: {taken}, capacity: {there}"
-    return f"OutOf{name}", f"Node didn't have enough resource: {name}, {amounts}"
+    return shortage(requests_of(pod), node, [each.requests for each in others])

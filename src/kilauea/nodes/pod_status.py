@@ -85,6 +85,15 @@ def closed_gates(pod: Obj, before: Mapping[str, Obj]) -> str:
     return ", ".join(words)
 
 
+def is_scheduled(pod: Obj) -> bool:
+    """Return True if a scheduler has bound the pod to its node, and has looked for room there.
+
+    Others were created with the name of their node.
+    """
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "PodScheduled" and each.get("status") == "True" for each in conditions)
+
+
 def is_told_ready(pod: Obj) -> bool:
     """Return True if the condition `Ready` says what follows from the containers and from the readiness gates."""
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}

@@ -27,8 +27,9 @@ from kilauea.nodes.host_ports import REFUSED as NO_PORT
 from kilauea.nodes.host_ports import are_taken, host_ports
 from kilauea.nodes.lifecycle import Step, active, advance, killed, started
 from kilauea.nodes.node_conditions import is_ready
-from kilauea.nodes.pod_status import is_told_refused, observed
+from kilauea.nodes.pod_status import is_scheduled, is_told_refused, observed
 from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.requests import requests_of, shortage
 from kilauea.nodes.resizing import is_resized, refusal_of
 from kilauea.nodes.stopping import stop_time
 from kilauea.nodes.timestamps import moment_of, second_text
@@ -95,6 +96,10 @@ class Pods:
             there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
             if are_taken(ports, [each for each in there if comes_first(each, pod)]):
                 return Outcome(_failed(pod, NO_PORT, PORTS_TAKEN, now))
+        if not started(pod) and not is_scheduled(pod):
+            short = shortage(requests_of(pod), node, self._requests_there(pod, view))
+            if short is not None:
+                return Outcome(_failed(pod, short[0], f"Pod was rejected: {short[1]}", now))
         asking = serving(pod, node)
         if asking and not started(pod):
             message = refusal(pod, node, view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
@@ -116,6 +121,12 @@ class Pods:
             operations += _given(pod, node, asking)
         rests = step.rests and not asking  # what is written about cards comes after the start
         return Outcome(operations, None if step.due is None else max(step.due - now, 0) / SECOND, rests)
+
+    @staticmethod
+    def _requests_there(pod: Obj, view: View) -> list[Mapping[str, int]]:
+        """What each of the pods requests that came to the node before this one, and have not ended."""
+        there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
+        return [requests_of(each) for each in there if active(each) and comes_first(each, pod)]
 
 
 def _told(pod: Obj, step: Step) -> list[Operation]:

@@ -28,6 +28,29 @@ def requests_of(pod: Obj, granted: Mapping[str, Obj] | None = None) -> Mapping[s
     return _sum((_most(_sum((total, beside)), first), _amounts(spec.get("overhead"))))
 
 
+def shortage(wanted: Mapping[str, int], node: Obj, taken: Sequence[Mapping[str, int]]) -> tuple[str, str] | None:
+    """Return reason and message if a node lacks the room for one more pod; None if it has it.
+
+    Args:
+        wanted: what the pod requests, as `requests_of` says.
+        node: the node.
+        taken: what each of the pods requests that the node has.
+    """
+    allocatable = resource_amounts((node.get("status") or {}).get("allocatable"))
+    if len(taken) + 1 > allocatable.get("pods", len(taken) + 1):
+        return _out_of("pods", 1, len(taken), allocatable["pods"])
+    for name, amount in sorted(wanted.items()):
+        there, used = allocatable.get(name, 0), sum(each.get(name, 0) for each in taken)
+        if amount and amount + used > there:
+            return _out_of(name, amount, used, there)
+    return None
+
+
+def _out_of(name: str, wanted: int, taken: int, there: int) -> tuple[str, str]:
+    amounts = f"requested: {wanted}, used: {taken}, capacity: {there}"
+    return f"OutOf{name}", f"Node didn't have enough resource: {name}, {amounts}"
+
+
 def _requests(container: Obj, granted: Mapping[str, Obj]) -> Mapping[str, int]:
     resources = granted.get(container["name"], container.get("resources")) or {}
     return _amounts(resources.get("requests"))

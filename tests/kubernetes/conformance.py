@@ -1,7 +1,8 @@
 """Run the conformance specs of Kubernetes' own e2e suite on `kilauea up`, and say how many pass.
 
     python tests/kubernetes/conformance.py                      # all sigs below
-    python tests/kubernetes/conformance.py --others             # the specs that are not for conformance
+    python tests/kubernetes/conformance.py --others             # the specs that are not for conformance, of more sigs too
+    python tests/kubernetes/conformance.py --others --list      # prints what becomes of each, without running any
     python tests/kubernetes/conformance.py --api                # specs of more sigs, about the API alone
     python tests/kubernetes/conformance.py --processes          # specs that need containers: pods are processes
     python tests/kubernetes/conformance.py --sig sig-auth
@@ -40,8 +41,8 @@ import yaml
 from real_binaries import HERE, folder
 
 SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli", "sig-instrumentation")
-MORE_SIGS = ("sig-architecture", "sig-network", "sig-node", "sig-storage")
-"""Of these, only the specs that `api_specs.yaml` names are run."""
+MORE_SIGS = ("sig-architecture", "sig-autoscaling", "sig-network", "sig-node", "sig-storage")
+"""Of these, the specs for conformance that `api_specs.yaml` names are run, with `--others` all that are not left out."""
 ALL_SIGS = (*SIGS, *MORE_SIGS)
 API_SPECS = HERE / "api_specs.yaml"
 IN_PROCESSES = (*SIGS, "sig-node", "sig-storage")
@@ -96,13 +97,13 @@ def conformance_specs(suite: Path) -> list[Spec]:
 
 
 def other_specs(suite: Path) -> list[Spec]:
-    """Specs of the same sigs that are not for conformance."""
+    """Specs of all sigs above that are not for conformance."""
     with tempfile.TemporaryDirectory() as work:
         report = Path(work) / "report.json"
         command = [str(suite), *SUITE, "--kubeconfig=/dev/null", "--ginkgo.dry-run", "--ginkgo.focus=."]
         subprocess.run([*command, f"--ginkgo.json-report={report}"], capture_output=True, check=True, cwd=work)
         found = [each.spec for each in outcomes(report)]
-    return sorted(each for each in found if each.sig in SIGS and "[Conformance]" not in each.name)
+    return sorted(each for each in found if each.sig in ALL_SIGS and "[Conformance]" not in each.name)
 
 
 def api_specs() -> list[Spec]:
@@ -253,12 +254,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--others", action="store_true", help="the specs that are not for conformance")
     parser.add_argument("--api", action="store_true", help="specs of more sigs, about the API alone")
     parser.add_argument("--processes", action="store_true", help="specs that need containers, with pods as processes")
+    parser.add_argument("--list", action="store_true", help="print which are run and which are left out, and run none")
     parser.add_argument("--jobs", type=int, default=4, help="processes of the suite, each with its cluster")
     parser.add_argument("--all", action="store_true", help="also run what is left out")
     parser.add_argument("--work", type=Path, help="folder for logs and reports")
     options = parser.parse_args(arguments)
     suite = folder() / "e2e.test"
-    sigs: Sequence[str] = ALL_SIGS if options.api else IN_PROCESSES if options.processes else SIGS
+    sigs: Sequence[str] = ALL_SIGS if options.api or options.others else IN_PROCESSES if options.processes else SIGS
     known = api_specs() if options.api else (other_specs if options.others else conformance_specs)(suite)
     wanted = options.sig or sigs
     chosen = [each for each in known if each.sig in wanted and re.search(options.focus, each.full)]
@@ -267,6 +269,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not (options.all or options.api):
         omitted = [(each, reason) for each in chosen if (reason := left_out(each, reasons))]
     specs = [each for each in chosen if each not in {spec for spec, _ in omitted}]
+    if options.list:
+        for each in specs:
+            print(f"run: {each.full}")
+        show([], specs, omitted)
+        return 0
     up, jobs = UP, options.jobs
     if options.processes:
         specs, omitted = [each for each in chosen if passes_in_processes(each)], []

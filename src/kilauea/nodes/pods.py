@@ -124,7 +124,7 @@ class Pods:
 
     @staticmethod
     def _requests_there(pod: Obj, view: View) -> list[Mapping[str, int]]:
-        """What each of the pods requests that came to the node before this one, and have not ended."""
+        """The requests of each pod that came to the node before this one and has not ended."""
         there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
         return [requests_of(each) for each in there if active(each) and comes_first(each, pod)]
 

@@ -1,4 +1,4 @@
-"""What a pod requests of its node: the sum for its containers, init containers and overhead included."""
+"""The requests of a pod to its node: the sum for its containers, init containers and overhead included."""
 
 from __future__ import annotations
 

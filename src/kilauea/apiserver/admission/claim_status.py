@@ -18,7 +18,7 @@ from kilauea.apiserver.rbac.authorizer import Action, Authorizer
 from kilauea.apiserver.status import Cause
 
 NODE_OF_CALLER = "authentication.kubernetes.io/node-name"
-"""What is said of a service account whose token is bound to a pod on a node."""
+"""The name by which a service account says on which node its pod is, if its token is bound to one."""
 _GROUP, _CLAIMS = "resource.k8s.io", "resourceclaims"
 Claim = Mapping[str, Any]
 
@@ -88,12 +88,12 @@ def _by_driver(claim: Claim | None) -> dict[str, list[Any]]:
 
 def _is_on_node_of_claim(attributes: Attributes) -> bool:
     """Return True if the caller is a service account in a pod on the node for which the claim has been allocated."""
-    nodes = attributes.user.extra.get(NODE_OF_CALLER) or ()
+    nodes = list(attributes.user.extra.get(NODE_OF_CALLER) or ())
     if len(nodes) != 1 or not attributes.user.name.startswith("system:serviceaccount:"):
         return False
     allocation = _status(attributes.old).get("allocation") or {}
     terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
     return len(terms) == 1 and any(
-        each.get("key") == "metadata.name" and each.get("operator") == "In" and each.get("values") == [nodes[0]]
+        each.get("key") == "metadata.name" and each.get("operator") == "In" and each.get("values") == nodes
         for each in terms[0].get("matchFields") or ()
     )

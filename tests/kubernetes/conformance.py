@@ -5,6 +5,7 @@
     python tests/kubernetes/conformance.py --others --list      # prints what becomes of each, without running any
     python tests/kubernetes/conformance.py --api                # specs of more sigs, about the API alone
     python tests/kubernetes/conformance.py --processes          # specs that need containers: pods are processes
+    python tests/kubernetes/conformance.py --others --processes # those of them that need containers
     python tests/kubernetes/conformance.py --sig sig-auth
     python tests/kubernetes/conformance.py --focus 'ResourceQuota .* secret'
 
@@ -34,6 +35,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +51,7 @@ IN_PROCESSES = (*SIGS, "sig-node", "sig-storage")
 """Sigs whose specs are looked at where pods are processes."""
 LEFT_OUT, OTHERS_LEFT_OUT = HERE / "conformance_left_out.yaml", HERE / "others_left_out.yaml"
 UP = "--nodes=3 --node-cpu=4 --node-memory=16Gi --run-time=60s --listen=127.0.0.1:0 --durability=memory".split()
-PROCESSES = HERE / "conformance_in_processes.yaml"
+PROCESSES, OTHERS_IN_PROCESSES = HERE / "conformance_in_processes.yaml", HERE / "others_in_processes.yaml"
 UP_WITH_PROCESSES = "--runtime=process --nodes=3 --image=*=host --listen=127.0.0.1:0 --durability=memory".split()
 BUSYBOX = "registry.k8s.io/e2e-test-images/busybox"
 AGNHOST, PAUSE = "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/pause"
@@ -113,15 +115,20 @@ def api_specs() -> list[Spec]:
 
 def left_out(spec: Spec, reasons: Path = LEFT_OUT) -> str:
     """The reason why a spec is not run; empty if it is run."""
-    for entry in yaml.safe_load(reasons.read_text()).get(spec.sig) or ():
+    for entry in _read(reasons).get(spec.sig) or ():
         if any(spec.name.startswith(start) for start in entry["specs"]):
             return str(entry["reason"])
     return ""
 
 
-def passes_in_processes(spec: Spec) -> bool:
+def passes_in_processes(spec: Spec, names: Path = PROCESSES) -> bool:
     """Return True if a spec passes where pods are processes of this machine."""
-    return spec.name.startswith(tuple(yaml.safe_load(PROCESSES.read_text()).get(spec.sig) or ()))
+    return spec.name.startswith(tuple(_read(names).get(spec.sig) or ()))
+
+
+@cache
+def _read(file: Path) -> Any:
+    return yaml.safe_load(file.read_text())
 
 
 def agnhost_image() -> Path:
@@ -268,7 +275,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     omitted = []
     if not (options.all or options.api):
         omitted = [(each, reason) for each in chosen if (reason := left_out(each, reasons))]
-    specs = [each for each in chosen if each not in {spec for spec, _ in omitted}]
+    reasoned = {spec for spec, _ in omitted}
+    specs = [each for each in chosen if each not in reasoned]
     if options.list:
         for each in specs:
             print(f"run: {each.full}")
@@ -276,7 +284,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     up, jobs = UP, options.jobs
     if options.processes:
-        specs, omitted = [each for each in chosen if passes_in_processes(each)], []
+        names = OTHERS_IN_PROCESSES if options.others else PROCESSES
+        specs, omitted = [each for each in chosen if passes_in_processes(each, names)], []
         images = [f"--image={name}={agnhost_image()}" for name in (AGNHOST, PAUSE)]
         if busybox := shutil.which("busybox"):
             images.append(f"--image={BUSYBOX}={busybox_image(busybox)}")

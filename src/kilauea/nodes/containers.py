@@ -57,6 +57,20 @@ def _is_meant(exit_codes: Obj, code: int) -> bool:
     return is_listed if exit_codes.get("operator") == "In" else not is_listed
 
 
+def is_restarted(container: Obj, policy: str, code: int) -> bool:
+    """Return True if a container is started again after it has ended.
+
+    Args:
+        container: as the pod's specification has it; a rule of its own for the exit code comes before the policy.
+        policy: its restart policy: Always, OnFailure or Never.
+        code: with which it has ended.
+    """
+    for rule in container.get("restartPolicyRules") or ():
+        if rule.get("action") == "Restart" and _is_meant(rule.get("exitCodes") or {}, code):
+            return True
+    return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
 @dataclass(slots=True)
 class Run:
     """A container and its entry in the pod's status, which `step` replaces, never changes.
@@ -117,10 +131,7 @@ class Run:
         return None if ended is None or self._restarts(ended) else int(ended.get("exitCode", 0))
 
     def _restarts(self, ended: Obj) -> bool:
-        for rule in self.container.get("restartPolicyRules") or ():
-            if rule.get("action") == "Restart" and _is_meant(rule.get("exitCodes") or {}, ended.get("exitCode", 0)):
-                return True
-        return self.restart == "Always" or (self.restart == "OnFailure" and ended.get("exitCode", 0) != 0)
+        return is_restarted(self.container, self.restart, ended.get("exitCode", 0))
 
     def due(self) -> int | None:
         """The time of its next change, in microseconds since 1970; None if there is none."""

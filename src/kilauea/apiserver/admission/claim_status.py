@@ -92,7 +92,7 @@ def _is_on_node_of_claim(attributes: Attributes) -> bool:
     if len(nodes) != 1 or not attributes.user.name.startswith("system:serviceaccount:"):
         return False
     allocation = _status(attributes.old).get("allocation") or {}
-    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
+    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     return len(terms) == 1 and any(
         each.get("key") == "metadata.name" and each.get("operator") == "In" and each.get("values") == nodes
         for each in terms[0].get("matchFields") or ()

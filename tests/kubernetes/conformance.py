@@ -1,7 +1,7 @@
 """Run the conformance specs of Kubernetes' own e2e suite on `kilauea up`, and say how many pass.
 
     python tests/kubernetes/conformance.py                      # all sigs below
-    python tests/kubernetes/conformance.py --others             # the specs that are not for conformance, of more sigs too
+    python tests/kubernetes/conformance.py --others             # specs that are not for conformance, of more sigs
     python tests/kubernetes/conformance.py --others --list      # prints what becomes of each, without running any
     python tests/kubernetes/conformance.py --api                # specs of more sigs, about the API alone
     python tests/kubernetes/conformance.py --processes          # specs that need containers: pods are processes
@@ -44,7 +44,7 @@ from real_binaries import HERE, folder
 
 SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli", "sig-instrumentation")
 MORE_SIGS = ("sig-architecture", "sig-autoscaling", "sig-network", "sig-node", "sig-storage")
-"""Of these, the specs for conformance that `api_specs.yaml` names are run, with `--others` all that are not left out."""
+"""Of these, the specs for conformance are run that `api_specs.yaml` names, with `--others` all that are not left out."""
 ALL_SIGS = (*SIGS, *MORE_SIGS)
 API_SPECS = HERE / "api_specs.yaml"
 IN_PROCESSES = (*SIGS, "sig-node", "sig-storage")

@@ -716,3 +716,10 @@ def test_a_pod_that_no_scheduler_has_placed_is_refused_if_there_is_no_room() -> 
     assert status["reason"] == "OutOfcpu"
     message = "Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000"
     assert status["message"] == f"Pod was rejected: {message}"
+
+
+def test_a_pod_that_is_larger_than_its_node_is_refused_whoever_has_bound_it() -> None:
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": "1T"}}}
+    w = world(pod(containers=[container]))
+    w.run()
+    assert (w.pod()["status"]["phase"], w.pod()["status"]["reason"]) == ("Failed", "OutOfcpu")

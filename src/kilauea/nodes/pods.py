@@ -38,6 +38,8 @@ NODE_NAME = "spec.nodeName"
 """Index of pods by their node."""
 STOPPED = 143
 """The exit code of what ends when it is asked to."""
+ROOM = ("cpu", "memory", "ephemeral-storage")
+"""Resources for which a node looks if a pod fits; extended ones are for their device plugins."""
 NODE_AWAY, NODE_UNREADY = 10.0, 1.0
 """Seconds after which a pod looks again for its node: one that does not exist or is silent, one that is not ready."""
 
@@ -96,8 +98,12 @@ class Pods:
             there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
             if are_taken(ports, [each for each in there if comes_first(each, pod)]):
                 return Outcome(_failed(pod, NO_PORT, PORTS_TAKEN, now))
-        if not started(pod) and not is_scheduled(pod):
-            short = shortage(requests_of(pod), node, self._requests_there(pod, view))
+        if not started(pod):
+            # A scheduler has counted the other pods. To do so again for each of them would take too long.
+            taken = [] if is_scheduled(pod) else self._requests_there(pod, view)
+            offered = (node.get("status") or {}).get("allocatable") or {}
+            wanted = {name: value for name, value in requests_of(pod).items() if name in ROOM and name in offered}
+            short = shortage(wanted, node, taken)
             if short is not None:
                 return Outcome(_failed(pod, short[0], f"Pod was rejected: {short[1]}", now))
         asking = serving(pod, node)

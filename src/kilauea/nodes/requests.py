@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, resource_amounts
@@ -25,7 +26,7 @@ def requests_of(pod: Obj, granted: Mapping[str, Obj] | None = None) -> Mapping[s
             first = _most(first, beside)
         else:
             first = _most(first, _sum((beside, _requests(each, own))))
-    return _sum((_most(_sum((total, beside)), first), _amounts(spec.get("overhead"))))
+    return _sum((_most(_sum((total, beside)), first), amounts_of(spec.get("overhead"))))
 
 
 def shortage(wanted: Mapping[str, int], node: Obj, taken: Sequence[Mapping[str, int]]) -> tuple[str, str] | None:
@@ -36,7 +37,7 @@ def shortage(wanted: Mapping[str, int], node: Obj, taken: Sequence[Mapping[str, 
         node: the node.
         taken: what each of the pods requests that the node has.
     """
-    allocatable = resource_amounts((node.get("status") or {}).get("allocatable"))
+    allocatable = amounts_of((node.get("status") or {}).get("allocatable"))
     if len(taken) + 1 > allocatable.get("pods", len(taken) + 1):
         return _out_of("pods", 1, len(taken), allocatable["pods"])
     for name, amount in sorted(wanted.items()):
@@ -53,14 +54,21 @@ def _out_of(name: str, wanted: int, taken: int, there: int) -> tuple[str, str]:
 
 def _requests(container: Obj, granted: Mapping[str, Obj]) -> Mapping[str, int]:
     resources = granted.get(container["name"], container.get("resources")) or {}
-    return _amounts(resources.get("requests"))
+    return amounts_of(resources.get("requests"))
 
 
-def _amounts(given: Mapping[str, str] | None) -> Mapping[str, int]:
+def amounts_of(given: Mapping[str, str] | None) -> Mapping[str, int]:
+    """Return the amounts of a resource list, in the units of `resource_amounts`, without those that cannot be read."""
     try:
-        return resource_amounts(dict(given or {}))
+        return resource_amounts(given)
     except QuantityError:
-        return {}
+        return {name: value for each in (given or {}).items() for name, value in _readable(*each)}
+
+
+def _readable(name: str, text: str) -> Iterable[tuple[str, int]]:
+    with suppress(QuantityError):
+        return resource_amounts({name: text}).items()
+    return ()
 
 
 def _sum(parts: Iterator[Mapping[str, int]] | Sequence[Mapping[str, int]]) -> dict[str, int]:

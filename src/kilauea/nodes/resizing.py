@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kilauea.api.ports import Obj
-from kilauea.api.quantity import resource_amounts
 from kilauea.api.times import SECOND
-from kilauea.nodes.requests import requests_of
+from kilauea.nodes.requests import amounts_of, requests_of
 from kilauea.nodes.timestamps import moment_of
 
 PENDING = "PodResizePending"
@@ -51,7 +50,7 @@ def refusal_of(pod: Obj, node: Obj, others: Callable[[], Sequence[Obj]]) -> Refu
         node: its node.
         others: returns all pods that are bound to the node; called only if the node as such is large enough.
     """
-    allocatable = resource_amounts((node.get("status") or {}).get("allocatable"))
+    allocatable = amounts_of((node.get("status") or {}).get("allocatable"))
     wanted = requests_of(pod)
     for name in RESIZED:
         if wanted.get(name, 0) > allocatable.get(name, 0):

@@ -44,7 +44,7 @@ from real_binaries import HERE, folder
 
 SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli", "sig-instrumentation")
 MORE_SIGS = ("sig-architecture", "sig-autoscaling", "sig-network", "sig-node", "sig-storage")
-"""Of these, the specs for conformance are run that `api_specs.yaml` names, with `--others` all that are not left out."""
+"""Of these, the conformance specs are run that `api_specs.yaml` names; with `--others`, all that are not left out."""
 ALL_SIGS = (*SIGS, *MORE_SIGS)
 API_SPECS = HERE / "api_specs.yaml"
 IN_PROCESSES = (*SIGS, "sig-node", "sig-storage")

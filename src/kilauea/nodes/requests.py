@@ -60,7 +60,7 @@ def _requests(container: Obj, granted: Mapping[str, Obj]) -> Mapping[str, int]:
 def amounts_of(given: Mapping[str, str] | None) -> Mapping[str, int]:
     """Return the amounts of a resource list, in the units of `resource_amounts`, without those that cannot be read."""
     try:
-        return resource_amounts(given)
+        return resource_amounts(dict(given or {}))
     except QuantityError:
         return {name: value for each in (given or {}).items() for name, value in _readable(*each)}
 

@@ -76,8 +76,8 @@ def test_data_of_devices_need_the_right_of_their_driver(claimed: Api) -> None:
     assert write(claimed, DEVICES, JANE) == (
         'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver", '
         f'verb="[arbitrary-node:patch]" permission: resourceclaims.resource.k8s.io "{DRIVER}" is forbidden: '
-        'User "jane" cannot arbitrary-node:patch resource "resourceclaims/driver" in API group "resource.k8s.io" in the namespace '
-        '"default"'
+        'User "jane" cannot arbitrary-node:patch resource "resourceclaims/driver" in API group "resource.k8s.io" '
+        'in the namespace "default"'
     )
     grant(claimed, "jane", "other", "resourceclaims/driver", "arbitrary-node:patch", "other.example.com")
     assert "changing status.devices requires" in write(claimed, DEVICES, JANE)

@@ -718,7 +718,7 @@ def test_a_pod_that_no_scheduler_has_placed_is_refused_if_there_is_no_room() -> 
     assert status["message"] == f"Pod was rejected: {message}"
 
 
-def test_a_pod_that_is_larger_than_its_node_is_refused_whoever_has_bound_it() -> None:
+def test_a_pod_that_is_larger_than_its_node_is_refused_although_it_was_bound() -> None:
     container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": "1T"}}}
     w = world(pod(containers=[container]))
     w.run()

@@ -30,7 +30,7 @@ from kilauea.nodes.node_conditions import is_ready
 from kilauea.nodes.pod_status import is_scheduled, is_told_refused, observed
 from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.requests import requests_of, shortage
-from kilauea.nodes.resizing import is_resized, refusal_of
+from kilauea.nodes.resizing import INFEASIBLE, is_resized, refusal_of
 from kilauea.nodes.stopping import stop_time
 from kilauea.nodes.timestamps import moment_of, second_text
 
@@ -122,7 +122,10 @@ class Pods:
         step = advance(pod, node, now, self._start_delay, self._run_time, refused)
         operations = _told(pod, step)
         if refused is not None and not is_told_refused(pod, refused):
-            operations.append(Record(pod, "Warning", f"Resize{refused.reason}", refused.message))
+            if refused.reason == INFEASIBLE:
+                operations.append(Record(pod, "Warning", "ResizeInfeasible", refused.message))
+            else:
+                operations.append(Record(pod, "Warning", "ResizeDeferred", refused.message))
         if asking and started(pod):
             operations += _given(pod, node, asking)
         rests = step.rests and not asking  # what is written about cards comes after the start

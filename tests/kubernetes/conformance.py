@@ -10,9 +10,9 @@
     python tests/kubernetes/conformance.py --focus 'ResourceQuota .* secret'
 
 `conformance_left_out.yaml` names specs that are not run, each with its reason; `others_left_out.yaml` does for those
-that are not for conformance. Of both, those in `conformance_in_processes.yaml` and `others_in_processes.yaml` pass where
-pods are processes of this machine, with the program `agnhost` in place of the suite's image. They run one after another,
-because pods share the ports of the machine.
+that are not for conformance. Of both, those in `conformance_in_processes.yaml` and `others_in_processes.yaml` pass
+where pods are processes of this machine, with the program `agnhost` in place of the suite's image. They run one after
+another, because pods share the ports of the machine.
 
 Most specs of the sigs for nodes, networks and storage look into containers. `api_specs.yaml` names those that do not,
 and pass, whether they are for conformance or not.

@@ -21,9 +21,8 @@ class Services:
     """Addresses by the longest name."""
 
     def __call__(self, namespace: str, known: Known) -> str:
-        return self.text + "".join(
-            f"{ip}\t{name} {name[:5]}\n" for name, ip in self.endpoints.items() if name not in known
-        )
+        left = ((name, address) for name, address in self.endpoints.items() if name not in known)
+        return self.text + "".join(f"{address}\t{name} {name[:5]}\n" for name, address in left)
 
 
 @pytest.fixture

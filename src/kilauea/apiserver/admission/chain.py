@@ -8,6 +8,7 @@ no controller here would remove.
 from __future__ import annotations
 
 from kilauea.apiserver.admission import Admission, AdmissionStep
+from kilauea.apiserver.admission.claim_status import ClaimStatusRights
 from kilauea.apiserver.admission.device_access import DeviceAdminAccess
 from kilauea.apiserver.admission.ingress_classes import DefaultIngressClass
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
@@ -52,6 +53,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             Escalation(),
             QueueCommands(),
             DeviceAdminAccess(),
+            ClaimStatusRights(),
             ConfigurationStep(),
             *more,
             ResourceQuotas(),

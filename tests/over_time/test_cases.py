@@ -565,3 +565,23 @@ def test_no_pod_starts_beside_one_that_terminates_and_keeps_it_away(more: Data) 
     starts = [number for number, moment in enumerate(history.moments) if moment.plan.binds]
     assert starts == [3]
     assert [n.pod for n in history.moments[0].plan.nominations] == ["ns/new-0"]
+
+
+def test_pods_beyond_the_minimum_of_a_gang_get_room_in_its_domain_alone() -> None:
+    new = job("new", "qa", None, None, cpu=2, memory=None)
+    made = new[0]
+    assert isinstance(made, PodGroup)
+    made.spec = msgspec.structs.replace(
+        made.spec, network_topology=NetworkTopology(mode="hard", highest_tier_allowed=1)
+    )
+    history = lived(
+        CONFIGURATIONS["gangs"],
+        [queue("qa", deserved={"cpu": "4"}), queue("qb")],
+        # The other node of each domain is cordoned, so either domain has room for one pod of the two.
+        [node("a", 2), node("b", 2), node("c", 2, unschedulable=True), node("d", 2, unschedulable=True)],
+        [hyper("s0", "a", "c"), hyper("s1", "b", "d")],
+        job("old", "qb", "a", "b", cpu=2, memory=None, terminationGracePeriodSeconds=2),
+        new,
+    )
+    assert running(history) == {"new": 1, "old": 1}
+    assert len(evictions(history)) == 1

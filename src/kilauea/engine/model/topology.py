@@ -139,7 +139,7 @@ class Domains:
         return domain if self.tree.inside(domain, around) else -1
 
     def locate(self, job: Job) -> None:
-        """Find the domains that the tasks of a job and of its sub-gangs are in, placed or promised room."""
+        """Find the domains that the tasks of a job and of its sub-gangs are in, placed or nominated."""
         for sub_job in job.sub_jobs.values():
             self._set(sub_job.key, self._around(sub_job))
         if job.sub_jobs:

@@ -8,6 +8,7 @@ nodes, which no controller here would remove.
 from __future__ import annotations
 
 from kilauea.apiserver.admission import Admission, AdmissionStep
+from kilauea.apiserver.admission.claim_status import ClaimStatusRights
 from kilauea.apiserver.admission.device_access import DeviceAdminAccess
 from kilauea.apiserver.admission.ingress_classes import DefaultIngressClass
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
@@ -48,6 +49,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             PodGroupWorkloads(),
             Escalation(),
             DeviceAdminAccess(),
+            ClaimStatusRights(),
             ConfigurationStep(),
             *more,
             ResourceQuotas(),

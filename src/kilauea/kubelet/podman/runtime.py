@@ -104,8 +104,8 @@ class PodmanRuntime:
             self._ended(state)
         return state._replace(state="running", finished=0, exit_code=0, signal=0, reason="", message="")
 
-    async def signal(self, id: str, number: int) -> None:
-        """Send a signal to the first process of a container; no error if it has exited."""
+    async def signal(self, id: str, number: int, *, everyone: bool = False) -> None:
+        """Send a signal to the first process of a container; no error if it has exited. Podman sends it to no other."""
         await self._podman("kill", f"--signal={number}", self._name(id))
 
     async def kill(self, id: str) -> None:

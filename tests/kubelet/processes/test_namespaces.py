@@ -246,8 +246,7 @@ def test_without_namespaces_a_volume_is_refused_unless_it_may_be_left_out(tmp_pa
     asyncio.run(story())
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root makes files in the /dev of the machine")
-def test_containers_of_users_have_devices_and_may_have_files_beside_them(tmp_path: Path) -> None:
+def test_containers_have_devices_and_may_have_files_beside_them(tmp_path: Path) -> None:
     async def story() -> None:
         (tmp_path / "message").touch()
         mounts = [Mount("/dev/kilauea-test", str(tmp_path / "message"), optional=True)]
@@ -262,3 +261,22 @@ def test_containers_of_users_have_devices_and_may_have_files_beside_them(tmp_pat
             assert (tmp_path / "message").read_text() == "message\n"
 
     asyncio.run(story())
+
+
+def test_what_containers_make_in_their_dev_is_not_in_that_of_the_machine(tmp_path: Path) -> None:
+    before = sorted(os.listdir("/dev"))
+
+    async def story() -> None:
+        (tmp_path / "message").touch()
+        mounts = [Mount("/dev/kilauea-message", str(tmp_path / "message"))]
+        script = "ls /dev | grep kilauea; echo end > /dev/kilauea-message; touch /dev/kilauea-made"
+        async with runtime(tmp_path, "namespaces") as opened:
+            for id in ("one", "two"):
+                wanted = container(tmp_path, "sh", "-c", script, id=id, mounts=mounts)
+                await run(opened, wanted)
+                assert logged(wanted) == ["kilauea-message"], id
+                assert (tmp_path / "message").read_text() == "end\n"
+                await opened.remove(id)
+
+    asyncio.run(story())
+    assert sorted(os.listdir("/dev")) == before

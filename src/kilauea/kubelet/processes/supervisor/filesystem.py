@@ -71,11 +71,15 @@ def build(
         has_processes: True if this process is in the container's namespace of processes, whose /proc it can mount.
     """
     linux.mount("none", "/", "", linux.RECURSIVE | linux.PRIVATE)
-    devices = _copy_devices() if has_users else [("/dev", linux.copy_tree("/dev"))]
+    layered = has_overlay and not has_users
+    devices = _copy_mounted_devices() if layered else _copy_devices()
     system = linux.copy_tree("/sys", read_only=True)
     temporary = linux.copy_tree(f"{folder}/tmp")
     root = f"{folder}/root"
     others = _mount_root(source, root, folder, below, has_overlay=has_overlay, has_users=has_users)
+    if layered:
+        os.makedirs(f"{root}/dev", exist_ok=True)
+        _mount_overlay("/dev", f"{root}/dev", f"{folder}/dev", f"{folder}/dev-work", has_users=False)
     with contextlib.suppress(FileExistsError):
         os.mkdir(f"{root}/proc")
     # Users may mount it only as long as they see that of the machine.
@@ -87,7 +91,7 @@ def build(
     if has_overlay:
         for path in _MADE:
             os.makedirs(path, exist_ok=True)
-    if has_users:
+    if not layered:
         linux.mount("dev", "/dev", "tmpfs", _HIDDEN_DEVICE, "mode=755,size=64k")
     for path, device in devices:
         if isinstance(device, str):
@@ -127,8 +131,9 @@ def complete(spec: Spec, trees: Sequence[Tree], *, has_overlay: bool) -> None:
 def _copy_devices() -> list[tuple[str, int | str]]:
     """Return copies of the devices that this user can use and of folders beside them, or the targets of links.
 
-    Users cannot make files in the /dev of the machine, where termination messages are by default, so they get another.
-    Terminals are made by a device that looks for `pts` beside itself, so it stays where it is and has a link.
+    They are for a /dev of the container's own, as termination messages are there by default: users cannot make files in
+    that of the machine, and nobody should. Terminals are made by a device that looks for `pts` beside itself, so it
+    stays where it is and has a link.
     """
     found: list[tuple[str, int | str]] = [(_MACHINE, linux.copy_tree("/dev")), ("/dev/ptmx", f"{_MACHINE}/ptmx")]
     for name in sorted(os.listdir("/dev")):
@@ -141,6 +146,12 @@ def _copy_devices() -> list[tuple[str, int | str]]:
         elif os.access(path, os.R_OK) and (stat.S_ISDIR(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
             found.append((path, linux.copy_tree(path)))
     return found
+
+
+def _copy_mounted_devices() -> list[tuple[str, int | str]]:
+    """Return copies of what is mounted below /dev, which a layer over it does not show."""
+    paths = [f"/dev/{name}" for name in sorted(os.listdir("/dev"))]
+    return [(path, linux.copy_tree(path)) for path in paths if os.path.ismount(path)]
 
 
 def _make_point(point: Point) -> None:

@@ -123,7 +123,7 @@ def _content_of(folder: str) -> frozenset[Entry]:
     The times of folders are left out: they change when something is made that is removed again.
     """
     found = set()
-    for name in ("upper", "tmp"):
+    for name in ("upper", "dev", "tmp"):
         for path, _, files in os.walk(f"{folder}/{name}"):
             for each in (path, *(f"{path}/{file}" for file in files)):
                 seen = os.lstat(each)

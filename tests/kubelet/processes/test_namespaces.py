@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 
 from kilauea.kubelet.container_runtime import ContainerError, Limits, Mount
 from kilauea.kubelet.processes.runtime import Isolation, ProcessRuntime
+from kilauea.kubelet.processes.supervisor import linux
+from kilauea.kubelet.processes.supervisor.filesystem import Mounts, mounts_below
 from support.containers import container, logged, run, runtime, until
 
 
@@ -280,3 +283,20 @@ def test_what_containers_make_in_their_dev_is_not_in_that_of_the_machine(tmp_pat
 
     asyncio.run(story())
     assert sorted(os.listdir("/dev")) == before
+
+
+def test_mounts_are_read_again_when_they_have_changed(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount")
+    mounts, place = Mounts(), tmp_path / "place"
+    place.mkdir()
+    assert mounts.below(str(tmp_path)) == mounts_below(str(tmp_path)) == ()
+    try:
+        linux.mount("none", str(place), "tmpfs")
+    except OSError:
+        pytest.skip("this machine permits no mounts")
+    try:
+        assert mounts.below(str(tmp_path)) == ("/place",)
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert mounts.below(str(tmp_path)) == ()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import stat
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from kilauea.kubelet.processes.supervisor import linux
@@ -212,6 +213,23 @@ def mounts_below(root: str) -> tuple[str, ...]:
     """Return the file systems mounted below a root, as paths from it, without those that are mounted below others."""
     with open("/proc/self/mountinfo") as file:
         return _below(root, file.read())
+
+
+class Mounts:
+    """The mounts that this process sees now. They are read when they have changed, as to read them takes long."""
+
+    def __init__(self) -> None:
+        self._file = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        self._changes = select.poll()
+        self._changes.register(self._file, select.POLLPRI)
+        self._text = ""
+
+    def below(self, root: str) -> tuple[str, ...]:
+        """Return the same as `mounts_below`."""
+        if self._changes.poll(0) or not self._text:
+            os.lseek(self._file, 0, os.SEEK_SET)
+            self._text = b"".join(iter(partial(os.read, self._file, 1 << 16), b"")).decode()
+        return _below(root, self._text)
 
 
 @lru_cache(maxsize=16)

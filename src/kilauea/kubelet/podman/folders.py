@@ -14,7 +14,7 @@ def make_folder(root: str, path: str) -> None:
         path: absolute, as the container sees it.
 
     Raises:
-        OSError: something on the way is no folder. A link of an image may lead out of it, so none is followed.
+        OSError: something on the way is not a folder. A link of an image may lead out of it, so none is followed.
     """
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

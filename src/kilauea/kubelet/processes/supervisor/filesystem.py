@@ -133,7 +133,7 @@ def _copy_devices() -> list[tuple[str, int | str]]:
     """Return copies of the devices that this user can use and of folders beside them, or the targets of links.
 
     They are for a /dev of the container's own, as termination messages are there by default: users cannot make files in
-    that of the machine, and nobody should. Terminals are made by a device that looks for `pts` beside itself, so it
+    that of the machine, and none should. Terminals are made by a device that looks for `pts` beside itself, so it
     stays where it is and has a link.
     """
     found: list[tuple[str, int | str]] = [(_MACHINE, linux.copy_tree("/dev")), ("/dev/ptmx", f"{_MACHINE}/ptmx")]

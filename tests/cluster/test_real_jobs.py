@@ -80,7 +80,8 @@ def test_training_restarts_from_its_checkpoint_and_converges(up: Server, tmp_pat
     printed = kubectl(up, "logs", "training-master-0")
     assert printed.startswith("resumed from step 150\n")
     assert printed.endswith("converged with 3 processes: largest error of a weight 0.0013\n")
-    assert kubectl(up, "get", "vcjob", "training", "-o", "jsonpath={.status.retryCount}") == "1"
+    retries = kubectl(up, "get", "vcjob", "training", "-o", "jsonpath={.status.retryCount}")
+    assert retries == "1", kubectl(up, "get", "events", "--sort-by=.lastTimestamp")
     assert (files / "model.json").exists()
 
 

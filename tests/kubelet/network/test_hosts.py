@@ -49,10 +49,11 @@ def test_pods_of_other_namespaces_name_the_namespace_of_a_service() -> None:
     assert service_lines(service("web", "127.96.0.9"), [], short=False) == f"{WEB}\n"
 
 
-def test_a_pod_that_has_a_line_already_gets_no_second_one() -> None:
-    slices = [endpoint_slice("job", [endpoint("127.64.0.9", "w-0")])]
-    known = frozenset({("127.64.0.9", "w-0.job.default.svc.cluster.local")})
-    assert service_lines(service("job", "None"), slices, short=True, known=known).splitlines() == [f"127.64.0.9\t{JOB}"]
+@pytest.mark.parametrize("address", ["127.64.0.9", "127.64.0.1"], ids=["its own", "that of the pod before it"])
+def test_a_pod_that_has_a_line_already_gets_no_second_one(address: str) -> None:
+    slices = [endpoint_slice("job", [endpoint(address, "w-0")])]
+    known = frozenset({"w-0.job.default.svc.cluster.local"})
+    assert service_lines(service("job", "None"), slices, short=True, known=known).splitlines() == [f"{address}\t{JOB}"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,12 @@ class Services:
     """Lines of services that a test sets."""
 
     text = "127.96.0.9\tweb\n"
+    endpoints: Mapping[str, str] = {}
+    """Addresses by the longest name."""
 
     def __call__(self, namespace: str, known: Known) -> str:
-        return self.text
+        left = ((name, address) for name, address in self.endpoints.items() if name not in known)
+        return self.text + "".join(f"{address}\t{name} {name[:5]}\n" for name, address in left)
 
 
 @pytest.fixture
@@ -102,6 +106,25 @@ def test_names_of_a_pod_end_with_it_and_its_host_name_is_free_again(files: Hosts
     assert "master.job" not in names(path)
     assert files.add(pod("c", hostname="master"), "127.64.0.3") == path
     assert names(path)["master"] == ["127.64.0.3"]
+
+
+@pytest.mark.parametrize("between", ["nothing", "the names of services were written"])
+def test_a_pod_that_takes_the_place_of_another_finds_itself_at_its_name_and_not_that_one(
+    files: HostsFiles, services: Services, between: str
+) -> None:
+    path = files.add(pod("old", hostname="w-0", subdomain="job"), "127.64.0.1")
+    files.add(pod("w-00", subdomain="job"), "127.64.0.2")
+    files.discard("uid-old")
+    if between != "nothing":
+        services.endpoints = {"w-0.job.default.svc.cluster.local": "127.64.0.1"}  # the slices follow later
+        files.touch()
+        files.refresh()
+        assert names(path)["w-0.job.default.svc.cluster.local"] == ["127.64.0.1"]
+    assert files.add(pod("new", hostname="w-0", subdomain="job"), "127.64.0.3") == path
+    found = names(path)
+    for name in ("w-0", "w-0.job", "w-0.job.default.svc.cluster.local"):
+        assert found[name] == ["127.64.0.3"], name
+    assert found["w-00.job"] == ["127.64.0.2"]
 
 
 def test_nothing_is_left_when_all_pods_have_ended(files: HostsFiles, tmp_path: Path) -> None:

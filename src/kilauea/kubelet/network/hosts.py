@@ -93,16 +93,15 @@ def alias_lines(pod: Obj) -> str:
     )
 
 
-def service_lines(
-    service: Obj, slices: Sequence[Obj], *, short: bool, known: frozenset[tuple[str, str]] = frozenset()
-) -> str:
+def service_lines(service: Obj, slices: Sequence[Obj], *, short: bool, known: frozenset[str] = frozenset()) -> str:
     """Return the lines of one service.
 
     Args:
         service: the service.
         slices: its endpoint slices.
         short: True if it is of the namespace of the pod.
-        known: addresses and longest names of pods that have a line already.
+        known: longest names of pods that have lines of their own. Endpoints may still have the address of a pod that
+            had such a name before.
     """
     metadata, spec = service["metadata"], service.get("spec") or _NONE
     names = names_of_service(metadata["name"], metadata.get("namespace", ""), short=short)
@@ -114,12 +113,12 @@ def service_lines(
     return "".join(_headless(names, slices, known))
 
 
-def _headless(names: Sequence[str], slices: Iterable[Obj], known: frozenset[tuple[str, str]]) -> list[str]:
+def _headless(names: Sequence[str], slices: Iterable[Obj], known: frozenset[str]) -> list[str]:
     """The lines of the endpoints behind a name, and of the pods among them that have a host name."""
     found = []
     for address, hostname in sorted(set(_endpoints(slices)), key=_place):
         found.append(line(address, names))
-        if hostname and (address, f"{hostname}.{names[0]}") not in known:
+        if hostname and f"{hostname}.{names[0]}" not in known:
             found.append(line(address, [f"{hostname}.{name}" for name in names]))
     return found
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from kilauea.api.ports import Obj
 from kilauea.kubelet.network.hosts import DOMAIN, HEADER, PodNames, alias_lines, pod_line, pod_names
 
-Known = frozenset[tuple[str, str]]
+Known = frozenset[str]
+"""The longest names of pods that have lines of their own."""
 ServiceText = Callable[[str, Known], str]
 """The lines of all services, as pods of a namespace see them, but for those of pods that are known."""
 
@@ -46,9 +47,9 @@ class _Namespace:
     hostnames: dict[str, str] = field(default_factory=dict)
 
     def known(self) -> Known:
-        """Addresses of pods with their longest names."""
+        """The longest names of its pods."""
         return frozenset(
-            (each.names.address, f"{each.names.hostname}.{each.names.subdomain}.{each.names.namespace}.svc.{DOMAIN}")
+            f"{each.names.hostname}.{each.names.subdomain}.{each.names.namespace}.svc.{DOMAIN}"
             for each in self.members.values()
             if each.names is not None and each.names.subdomain
         )
@@ -171,14 +172,18 @@ class HostsFiles:
         self._of[uid] = name
 
     def _announce(self, name: str, uid: str) -> None:
-        """Write the file of a new pod, and add its line to the one that others share; theirs alone follow later."""
+        """Write the file of a new pod, and add its line to the one that others share; theirs alone follow later.
+
+        The file may still have the name with the address of a pod before it, which has ended. That one must not be
+        found: a program that listens at its own name would listen where others do not look for it.
+        """
         namespace, member, shared = self._namespaces[name], self._member(uid), self._shared(name)
+        line = pod_line(member.names, own=uid not in namespace.alone) if member.names is not None else ""
         if uid in namespace.alone:
             self._write(member.path, self._text(name, namespace, uid))
-        if shared in self._written:
-            if member.names is not None:
-                self._append(shared, pod_line(member.names, own=uid not in namespace.alone))
-        elif uid not in namespace.alone:
+        if shared in self._written and not _has_name(self._written[shared], line):
+            self._append(shared, line)
+        elif shared in self._written or uid not in namespace.alone:
             self._write(shared, self._text(name, namespace))
         if namespace.alone:
             self._stale.add(name)
@@ -219,6 +224,13 @@ class HostsFiles:
     def _remove(self, path: Path) -> None:
         self._written.pop(path, None)
         path.unlink(missing_ok=True)
+
+
+def _has_name(text: str, line: str) -> bool:
+    """Return True if a line of a text has the same first name as a line that may be empty."""
+    _, tab, names = line.partition("\t")
+    first = names.split(" ", 1)[0]
+    return bool(tab) and f"{tab}{first}{'' if first == names else ' '}" in text
 
 
 def _create(path: Path) -> None:

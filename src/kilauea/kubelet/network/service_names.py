@@ -35,12 +35,12 @@ class ServiceNames:
         """Forget what services of a namespace were."""
         self._long.pop(namespace, None)
 
-    def text(self, namespace: str, known: frozenset[tuple[str, str]]) -> str:
+    def text(self, namespace: str, known: frozenset[str]) -> str:
         """Return the lines of all services for pods of a namespace, those of its own first.
 
         Args:
             namespace: of the pods.
-            known: addresses and longest names of pods that have lines already.
+            known: longest names of pods that have lines of their own.
         """
         own = self._lines(namespace, short=True, known=known)
         others = {each["metadata"]["namespace"] for each in self._view.list(SERVICES)} - {namespace}
@@ -51,6 +51,6 @@ class ServiceNames:
             self._long[namespace] = self._lines(namespace, short=False)
         return self._long[namespace]
 
-    def _lines(self, namespace: str, *, short: bool, known: frozenset[tuple[str, str]] = frozenset()) -> str:
+    def _lines(self, namespace: str, *, short: bool, known: frozenset[str] = frozenset()) -> str:
         services = self._view.list(SERVICES, namespace) if namespace else ()
         return "".join(service_lines(each, slices_of(self._view, each), short=short, known=known) for each in services)

@@ -90,3 +90,13 @@ def test_the_pages_examples_and_tests_of_further_parts_exist() -> None:
     paths = [*re.findall(r"\]\(\.\./([^)]+)\)", section), *re.findall(r"`(tests/[\w/]+\.py)`", section)]
     assert len(paths) > 30
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_attacks_and_needs_of_clients_are_shown_by_tests_that_exist() -> None:
+    section = DOCUMENT.read_text().partition("### Attacks on the API server")[2]
+    listed = [line for line in section.splitlines() if line.startswith("| ") and not line.endswith("shown by |")]
+    assert len(listed) >= 30
+    named = {line: TEST.findall(line) for line in listed}
+    assert [line for line, tests in named.items() if not tests] == []
+    missing = {test for tests in named.values() for test in tests if test[1] not in functions_in(test[0])}
+    assert missing == set()

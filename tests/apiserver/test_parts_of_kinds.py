@@ -187,3 +187,36 @@ def test_a_key_that_is_twice_in_a_patch_is_told_however_the_text_is_written(api:
     answer = api.ask("PATCH", f"{MAPS}/a", body, content_type=merge)
     assert ('duplicate field \\"data.k\\"' in str(answer.headers.get("Warning"))) is told
     assert (api.ask("PATCH", f"{MAPS}/a?fieldValidation=Strict", body, content_type=merge).code == 422) is told
+
+
+@pytest.mark.parametrize(
+    ("own", "may"),
+    [
+        ({}, False),
+        ({"restartPolicy": "Never"}, False),
+        ({"restartPolicy": "Always"}, True),
+        (
+            {
+                "restartPolicy": "Never",
+                "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}],
+            },
+            True,
+        ),
+    ],
+)
+def test_a_container_that_has_ended_starts_again_if_its_own_policy_or_rules_allow_it(
+    api: Api, own: dict[str, Any], may: bool
+) -> None:
+    spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", **own}]}
+    api.good("POST", PODS, {"metadata": {"name": "again"}, "spec": spec})
+
+    def say(state: dict[str, Any]) -> Any:
+        body = {"status": {"containerStatuses": [{"name": "c", "image": "i", "imageID": "", "state": state}]}}
+        return api.ask("PATCH", f"{PODS}/again/status", body, content_type=STRATEGIC)
+
+    times = {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}
+    assert say({"terminated": {"exitCode": 1, **times}}).code == 200
+    answer = say({"running": {"startedAt": "2026-01-01T00:00:02Z"}, "terminated": None})
+    assert answer.code == (200 if may else 422)
+    if not may:
+        assert "may not be transitioned to non-terminated state" in answer.body["message"]

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from kilauea.apiserver.account_tokens import AUDIENCE, AccountTokens
+from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.apiserver.http.credentials import load_credentials
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
 from support.api_core import MAPS, PODS, START, Api
+from support.definitions import DEFINITIONS, serve
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TOKEN = "/api/v1/namespaces/default/serviceaccounts/default/token"
@@ -259,3 +261,98 @@ def test_a_node_reads_the_secrets_that_its_pods_name_and_no_others(api: Api, spe
     assert api.ask("GET", f"{secrets}/key", user=other).code == 403
     no_node = User("system:node:n1", groups=(GROUP_AUTHENTICATED,))
     assert api.ask("GET", f"{secrets}/key", user=no_node).code == 403
+
+
+def test_a_name_that_only_begins_like_an_account_is_that_of_a_user(api: Api) -> None:
+    rule = {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["serviceaccounts"]}
+    role(api, "acts", rule)
+    bind(api, "acts", "User", "bob")
+    for name in ("system:serviceaccount:default:", "system:serviceaccount:default:A", "system:serviceaccount:default"):
+        refused = api.ask("GET", PODS, user=BOB, impersonate_user=name)
+        assert refused.code == 403
+        assert 'cannot impersonate resource "users" in API group ""' in refused.body["message"], name
+    assert (
+        "cannot list"
+        in api.ask("GET", PODS, user=BOB, impersonate_user="system:serviceaccount:default:a").body["message"]
+    )
+
+
+def test_only_who_may_do_everything_makes_a_role_that_gathers_others(api: Api) -> None:
+    own = {"verbs": ["*"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"]}
+    role(api, "roles", {**own, "verbs": ["create", "update", "patch", "get"]})
+    bind(api, "roles", "User", "bob", whole_cluster=True)
+    gathers = {"clusterRoleSelectors": [{"matchLabels": {"any": "one"}}]}
+    body = {"metadata": {"name": "all"}, "aggregationRule": gathers, "rules": []}
+    refused = api.ask("POST", f"{RBAC}/clusterroles", body, user=BOB)
+    assert refused.code == 403
+    assert (
+        '{APIGroups:["*"], Resources:["*"], Verbs:["*"]}\n{NonResourceURLs:["*"], Verbs:["*"]}'
+        in (refused.body["message"])
+    )
+    merge = {"content_type": "application/merge-patch+json"}
+    empty = {"metadata": {"labels": {"any": "one"}}}
+    assert api.ask("PATCH", f"{RBAC}/clusterroles/view", empty, user=BOB, **merge).code == 403
+    api.good("POST", f"{RBAC}/clusterroles", body)
+    assert api.ask("PATCH", f"{RBAC}/clusterroles/all", {"aggregationRule": None}, user=BOB, **merge).code == 403
+    bind(api, "cluster-admin", "User", "bob", whole_cluster=True)
+    assert api.ask("PATCH", f"{RBAC}/clusterroles/all", {"aggregationRule": None}, user=BOB, **merge).code == 200
+
+
+@pytest.mark.parametrize(
+    ("role_name", "verb", "group", "resource", "allowed"),
+    [
+        ("view", "get", "", "pods/log", True),
+        ("view", "get", "", "secrets", False),
+        ("view", "create", "", "pods/exec", False),
+        ("view", "list", "resource.k8s.io", "resourceclaims", True),
+        ("view", "get", "batch.volcano.sh", "jobs/status", True),
+        ("view", "get", "metrics.k8s.io", "pods", True),
+        ("edit", "create", "", "pods/attach", True),
+        ("edit", "create", "", "pods/exec", True),
+        ("edit", "create", "", "pods/portforward", True),
+        ("edit", "create", "", "pods/proxy", True),
+        ("edit", "create", "", "pods/eviction", True),
+        ("edit", "create", "", "pods/binding", False),
+        ("edit", "update", "coordination.k8s.io", "leases", True),
+        ("edit", "create", "events.k8s.io", "events", True),
+        ("edit", "get", "", "services/proxy", True),
+        ("edit", "update", "scheduling.volcano.sh", "podgroups", True),
+        ("edit", "update", "scheduling.volcano.sh", "queues", False),
+        ("edit", "create", "rbac.authorization.k8s.io", "roles", False),
+        ("admin", "create", "rbac.authorization.k8s.io", "roles", True),
+        ("admin", "update", "", "resourcequotas", False),
+    ],
+)  # fmt: skip
+def test_roles_of_a_namespace(api: Api, role_name: str, verb: str, group: str, resource: str, allowed: bool) -> None:
+    bind(api, role_name, "User", "bob")
+    plural, _, part = resource.partition("/")
+    asked = {"verb": verb, "group": group, "resource": plural, "subresource": part, "namespace": "default"}
+    found = api.good("POST", REVIEW, {"spec": {"resourceAttributes": asked}}, user=BOB)
+    assert found["status"]["allowed"] is allowed
+    found = api.good("POST", REVIEW, {"spec": {"resourceAttributes": {**asked, "namespace": "other"}}}, user=BOB)
+    assert found["status"]["allowed"] is False
+
+
+def test_a_command_to_a_queue_needs_the_right_to_update_it(api: Api) -> None:
+    api.run(install_bundled(api.server))
+    definitions = {each["metadata"]["name"]: each for each in api.good("GET", DEFINITIONS)["items"]}
+    serve(api, definitions["commands.bus.volcano.sh"])
+    bind(api, "edit", "User", "bob")
+    commands = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"
+
+    def command(kind: str, name: str) -> dict[str, Any]:
+        target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": kind, "name": name, "uid": "u"}
+        return {"metadata": {"generateName": "c-"}, "action": "CloseQueue", "target": target}
+
+    refused = api.ask("POST", commands, command("Queue", "default"), user=BOB)
+    assert refused.code == 403
+    assert 'user "bob" may not update the queue "default", which the command is for' in refused.body["message"]
+    made = api.good("POST", commands, command("Job", "mine"), user=BOB)
+    changed = {"target": command("Queue", "default")["target"]}
+    where = f"{commands}/{made['metadata']['name']}"
+    assert api.ask("PATCH", where, changed, user=BOB, content_type="application/merge-patch+json").code == 403
+    rule = {"verbs": ["update"], "apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"]}
+    role(api, "queue", {**rule, "resourceNames": ["default"]})
+    bind(api, "queue", "User", "bob", whole_cluster=True)
+    api.good("POST", commands, command("Queue", "default"), user=BOB)
+    assert api.ask("POST", commands, command("Queue", "other"), user=BOB).code == 403

@@ -119,3 +119,23 @@ def test_webhooks_and_policies_that_refuse_everything_keep_the_server_from_nothi
             assert time.monotonic() < end
             time.sleep(0.05)
         ended(server)
+
+
+def test_roles_of_an_older_version_are_put_together_of_others_unless_their_users_want_them_to_stay(
+    tmp_path: Path,
+) -> None:
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+    automatic = "rbac.authorization.kubernetes.io/autoupdate"
+    old = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": [rule]}
+    with Process(tmp_path) as server:
+        for name, value in (("edit", "true"), ("view", "false")):
+            metadata = {"name": name, "annotations": {automatic: value}}
+            send(server, "PUT", f"{roles}/{name}", {**old, "metadata": metadata})
+        ended(server)
+    with Process(tmp_path) as server:
+        end = time.monotonic() + SECONDS
+        while len(send(server, "GET", f"{roles}/edit")["rules"]) < 5:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert send(server, "GET", f"{roles}/view")["rules"] == [rule]

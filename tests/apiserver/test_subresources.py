@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -279,6 +280,54 @@ def test_a_log_is_followed_until_its_container_ends(api: Api, monkeypatch: pytes
         return found
 
     assert api.run(pieces()) == [b"default/a/main\n", b"second\n", b"third\n"]
+
+
+class Endless:
+    """A log that never ends, of which each piece takes a while to read."""
+
+    ended = False
+
+    def __init__(self) -> None:
+        self.pieces = 0
+
+    def open(self, pod: Obj, container: str, *, previous: bool, tail: int | None, now: Any) -> Endless:
+        return self
+
+    def read(self) -> list[LogEntry]:
+        self.pieces += 1
+        time.sleep(0.002)
+        return [LogEntry(log_time(START), "stdout", b"x" * 1000)]
+
+    def close(self) -> None:
+        pass
+
+
+def test_others_have_their_turn_while_many_logs_are_read(api: Api) -> None:
+    logs = Endless()
+    api.backend.logs = logs
+    api.create_pod("a", nodeName="n1")
+
+    async def follow() -> None:
+        answer = await api.server.handle(make_request("GET", f"{PODS}/a/log?follow=true", user=ADMIN))
+        assert isinstance(answer, TextStream)
+        async for _ in answer.chunks:
+            pass
+
+    async def others() -> int:
+        """The most pieces that were read between two turns of the loop."""
+        readers = [asyncio.ensure_future(follow()) for _ in range(30)]
+        await asyncio.sleep(0.5)
+        most, before = 0, logs.pieces
+        while logs.pieces < before + 100:
+            last = logs.pieces
+            await asyncio.sleep(0)
+            most = max(most, logs.pieces - last)
+        for each in readers:
+            each.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+        return most
+
+    assert api.run(others()) <= 2
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import yaml
@@ -46,7 +46,7 @@ class Process:
         assert self.process.stdout is not None
         self.first_line = self.process.stdout.readline()
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> Self:
         document = yaml.safe_load(self.kubeconfig.read_text())
         self.url = document["clusters"][0]["cluster"]["server"]
         authority = base64.b64decode(document["clusters"][0]["cluster"]["certificate-authority-data"])

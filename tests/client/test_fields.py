@@ -15,7 +15,7 @@ from kilauea.api.ports import ALL_KINDS, Key, Obj, Seen, key_of
 from kilauea.client.fields import decoder_of, skimmer_of
 from kilauea.client.indexer import Indexer
 from kilauea.client.view import Cache
-from kilauea.controllers.registry import deletion_controllers
+from kilauea.controllers.registry import server_controllers
 from support.virtual_api import virtual_api
 
 HEAD = {"apiVersion": "v1", "kind": "Pod"}
@@ -193,7 +193,7 @@ def test_one_that_wants_to_be_told_of_all_objects_is_told_of_all() -> None:
 
 def test_a_pod_that_concerns_no_controller_of_deletions_is_not_read_beside_a_server() -> None:
     cache = Cache()
-    for controller in deletion_controllers():
+    for controller in server_controllers():
         for interest in controller.interests:
             if interest.resource in (PODS, ALL_KINDS):
                 cache.declare(PODS, interest.labels, interest.indexes, fields=interest.fields, signs=interest.signs)
@@ -210,7 +210,7 @@ def test_a_pod_that_concerns_no_controller_of_deletions_is_not_read_beside_a_ser
 
 def test_a_pod_without_claims_costs_the_controllers_of_deletions_little_memory() -> None:
     cache = Cache()
-    for controller in deletion_controllers():
+    for controller in server_controllers():
         for interest in controller.interests:
             if interest.resource in (PODS, ALL_KINDS):
                 cache.declare(PODS, interest.labels, interest.indexes, fields=interest.fields)

@@ -239,7 +239,7 @@ def test_a_client_that_does_not_read_holds_up_its_container(served: ServedPods, 
 
 
 def test_tunnels_count_as_connections_to_containers(served: ServedPods, ports: tuple[int, int]) -> None:
-    served.backend.sessions = Sessions(most_of_user=1)
+    served.backend.sessions = Sessions(most_of_tenant=1)
     path = f"{PODS}/web:{ports[0]}/proxy/echo"
     with socket_at(served, path):
         assert refused(served, path)[0] == 429

@@ -62,6 +62,17 @@ def test_when_it_says_ready_its_nodes_and_queues_are_there(server: Server) -> No
     assert f"The cluster is ready at {server.url}." in words
 
 
+def test_metrics_are_those_of_the_server_and_of_the_scheduler(server: Server) -> None:
+    found = kubectl(server, "get", "--raw", "/metrics")
+    for name in (
+        "apiserver_request_total",
+        "apiserver_resource_objects",
+        "volcano_queue_weight",
+        "volcano_open_session",
+    ):
+        assert f"\n{name}" in found, name
+
+
 def runs(client: Client, path: str) -> bool:
     return bool(client.get(path)["status"]["phase"] == "Running")
 

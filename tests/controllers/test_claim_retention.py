@@ -123,3 +123,19 @@ def test_a_pod_waits_until_the_old_claim_of_its_name_is_gone(cluster: Cluster) -
     cluster.wait(2)
     assert cluster.names(PODS) == ["db-0", "db-1", "db-2"]
     assert cluster.get(CLAIMS, "data-db-2")["metadata"]["uid"] != old["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(("policy", "owned"), [({}, []), ({"whenDeleted": "Delete"}, ["StatefulSet db"])])
+def test_a_claim_that_a_pending_pod_lacks_is_made_again(
+    cluster: Cluster, policy: dict[str, str], owned: list[str]
+) -> None:
+    begin(cluster, **policy)
+    cluster.patch(PODS, "db-1", {"status": {"phase": "Pending", "conditions": []}}, "status")
+    cluster.settle()
+    for gone in ("data-db-0", "data-db-1"):
+        cluster.patch(CLAIMS, gone, {"metadata": {"finalizers": None}})
+        cluster.delete(CLAIMS, gone)
+    assert list(owners(cluster)) == ["data-db-2"]
+    cluster.patch(PODS, "db-1", {"metadata": {"labels": {"seen": "true"}}})
+    cluster.settle()
+    assert owners(cluster) == {"data-db-1": owned, "data-db-2": owned}, "db-0 runs with the claim that it had"

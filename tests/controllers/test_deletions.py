@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.api.kinds import PODS as PODS_KIND
-from kilauea.api.ports import ApiError, Confirm, Key, Reference, Remaining
+from kilauea.api.ports import ApiError, Confirm, Key, Obj, Reference, Remaining, Resource
 from kilauea.api.times import SECOND, parse_time
 from kilauea.client.rest import Client
+from kilauea.controllers.garbage import GarbageCollector
 from kilauea.controllers.namespace_conditions import deletion_conditions
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.cluster.in_process import Definitions, standalone
@@ -446,3 +447,49 @@ def test_a_claim_is_held_as_long_as_a_pod_on_a_node_uses_it(kept: Api) -> None:
     assert kept.good("GET", f"{CLAIMS}/used")["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
     kept.good("DELETE", f"{PODS}/p?gracePeriodSeconds=0")
     wait_until_gone(kept, f"{CLAIMS}/used")
+
+
+class Seen(list[Obj]):
+    """Objects that count how many of them are looked at."""
+
+    seen = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.seen += 1
+        return super().__getitem__(index)
+
+    def __iter__(self) -> Iterator[Obj]:
+        for each in super().__iter__():
+            self.seen += 1
+            yield each
+
+
+def test_one_dependent_tells_that_the_owner_of_thousands_is_there() -> None:
+    owner = {"metadata": {"name": "owner", "namespace": "default", "uid": "u"}}
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u"}
+    pods = Seen(
+        {"metadata": {"name": f"p-{number}", "namespace": "default", "ownerReferences": [reference]}}
+        for number in range(1000)
+    )
+
+    class Owned:
+        def get(self, resource: Resource, key: Key) -> Obj | None:
+            return owner if (resource, key) == (CONFIG_MAPS, Key("default", "owner")) else None
+
+        def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+            return pods if resource == PODS_KIND else ()
+
+        def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
+            return ()
+
+        def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
+            return ()
+
+        indexed = labelled
+
+        def count_indexed(self, resource: Resource, index: str, value: str) -> int:
+            return 0
+
+    outcome = GarbageCollector().reconcile(Key("", "u"), Owned(), 0)
+    assert not outcome.operations
+    assert 1 <= pods.seen < 5

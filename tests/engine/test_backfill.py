@@ -134,3 +134,12 @@ def test_slots_are_counted_as_they_are_taken() -> None:
 
 def test_jobs_of_the_example_are_as_they_were_without_the_action() -> None:
     assert binds(plan_of(node("n1"), gang("g", 2), conf=conf("allocate", ["gang"]))) == {"g-w-0": "n1", "g-w-1": "n1"}
+
+
+def test_a_pod_that_asks_for_nothing_waits_for_the_port_of_one_that_terminates() -> None:
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    going = pod("r", "old", node="n1", deleting=True, ports=ports)
+    plan = plan_of(node("n1"), going, group("old"), group(), best_effort("a", ports=ports), conf=BACKFILL)
+    assert not plan.binds
+    waits = "0/1 nodes are unavailable: 1 node(s) had terminating pods that hold what the pod needs."
+    assert [p.message for p in plan.pending] == [waits]

@@ -179,3 +179,11 @@ def test_trials_leave_the_cluster_as_it_was() -> None:
     again = cycle(result.state, parsed(CONF)[0], NOW)
     assert again == result.plan
     assert GPU not in result.state.nodes.total() or result.state.nodes.total()[GPU] == 0
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Inqueue"])
+def test_a_group_whose_pods_do_not_exist_says_so(phase: str) -> None:
+    explanation, _ = explained([node("n1"), queue(), group("empty", phase=phase)], "ns/empty", CONF)
+    assert explanation.verdict == "waits"
+    assert [blocker.code for blocker in explanation.blockers] == ["NotEnoughTasks"]
+    assert explanation.blockers[0].pods == 0

@@ -9,8 +9,9 @@ import pytest
 from kilauea.api.kinds import LEASES, NODES
 from kilauea.api.ports import Create, Key, Obj, Patch, Resource
 from kilauea.kubelet.node import MachineNode, MachineNodes
-from kilauea.kubelet.node_admission import Admitted, refusal_of, requests_of
+from kilauea.kubelet.node_admission import Admitted, refusal_of
 from kilauea.nodes.annotations import is_simulated
+from kilauea.nodes.requests import requests_of
 from support.virtual_time import START
 
 INFO = {"operatingSystem": "linux", "architecture": "amd64", "bootID": "b-1"}

@@ -86,6 +86,29 @@ def test_the_back_off_is_forgotten_after_ten_minutes(kubelet: KubeletWorld) -> N
     assert not [each for each in kubelet.events("a") if each.startswith("BackOff")]
 
 
+RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "own", "code", "restarted"),
+    [
+        ("Never", {"restartPolicy": "Always"}, 1, True),
+        ("Always", {"restartPolicy": "Never"}, 1, False),
+        ("Never", {"restartPolicy": "OnFailure"}, 0, False),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": RULES}, 42, True),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": RULES}, 1, False),
+        ("Always", {}, 1, True),
+    ],
+)
+def test_the_restart_policy_and_rules_of_a_container_come_before_the_policy_of_its_pod(
+    kubelet: KubeletWorld, of_pod: str, own: dict[str, Any], code: int, restarted: bool
+) -> None:
+    kubelet.create(pod("a", ["run", "1", str(code)], restart=of_pod, main=own))
+    kubelet.wait(5)
+    assert kubelet.container("a")["restartCount"] == int(restarted)
+    assert kubelet.phase("a") == ("Running" if restarted else "Failed" if code else "Succeeded")
+
+
 def test_on_failure_restarts_only_failures(kubelet: KubeletWorld) -> None:
     kubelet.create(pod("a", ["run", "1", "0"], restart="OnFailure"), pod("b", ["run", "1", "2"], restart="OnFailure"))
     kubelet.wait(30)
@@ -374,6 +397,15 @@ def test_what_is_not_enforced_is_said_once(kubelet: KubeletWorld) -> None:
     said = [each for each in kubelet.events("a") if each.startswith("NotEnforced")]
     fields = "capabilities"
     assert said == [f"NotEnforced: not enforced for pods that run as processes of this machine: {fields}"]
+
+
+def test_fields_of_pods_that_are_not_enforced_are_named(kubelet: KubeletWorld) -> None:
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    fields: dict[str, Any] = {"hostUsers": False, "dnsConfig": {"nameservers": ["192.0.2.1"]}}
+    kubelet.create(pod("a", ["run", "1", "0"], main={"ports": ports}, **fields))
+    kubelet.wait(5)
+    (said,) = [each for each in kubelet.events("a") if each.startswith("NotEnforced")]
+    assert said.endswith("of this machine: dnsConfig, hostPort, hostUsers")
 
 
 def test_a_worker_that_fails_is_replaced(kubelet: KubeletWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class Machine:
         self.api, self.clock = Api(), Clock()
         (folder / "shm").mkdir()
         tokens = Tokens(self.api, self.clock)  # type: ignore[arg-type]
-        self.volumes = Volumes(folder / "pods", self._lookup, tokens, folder / "shm")
+        self.volumes = Volumes(folder / "pods", self._lookup, tokens, folder / "shm", hidden=folder / "cluster")
 
     def _lookup(self, resource: Resource, key: Key) -> Obj | None:
         return self.objects.get((resource, key.name))
@@ -253,3 +254,37 @@ def test_a_part_of_a_volume_must_lie_in_it(machine: Machine) -> None:
     for part in ("../x", "/etc", "out"):
         with pytest.raises(ConfigError):
             machine.mounts({"volumeMounts": [{"name": "v", "mountPath": "/d", "subPath": part}]}, volume)
+
+
+def test_a_volume_that_contains_the_folder_of_the_cluster_has_an_empty_one_there(machine: Machine) -> None:
+    (machine.folder / "cluster" / "credentials").mkdir(parents=True)
+    (machine.folder / "link").symlink_to(machine.folder)
+    for path in (machine.folder, machine.folder / "link"):
+        volume = {"name": "v", "hostPath": {"path": str(path)}}
+        mounts = machine.mounts({"volumeMounts": [{"name": "v", "mountPath": "/machine"}]}, volume)
+        assert mounts == [("/machine", str(path), False), ("/machine/cluster", "", True)]
+
+
+@pytest.mark.parametrize("part", ["", "credentials", "credentials/token"])
+def test_no_volume_is_in_the_folder_of_the_cluster(machine: Machine, part: str) -> None:
+    cluster = machine.folder / "cluster"
+    (cluster / "credentials").mkdir(parents=True)
+    (cluster / "credentials" / "token").write_text("secret")
+    (machine.folder / "link").symlink_to(cluster)
+    mount = {"name": "v", "mountPath": "/in"}
+    sources = [(cluster / part, ""), (machine.folder / "link" / part, ""), (machine.folder, f"cluster/{part}")]
+    for path, below in sources:
+        mounts = {"volumeMounts": [{**mount, "subPath": below} if below else mount]}
+        with pytest.raises(ConfigError, match="the folder of the cluster, which pods cannot see"):
+            machine.mounts(mounts, {"name": "v", "hostPath": {"path": str(path)}})
+    machine.objects[CLAIMS, "c"] = {"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}}
+    for kind in ("hostPath", "local"):
+        machine.objects[VOLUMES, "pv"] = {"spec": {kind: {"path": str(cluster / part)}}}
+        with pytest.raises(ConfigError, match="the folder of the cluster, which pods cannot see"):
+            machine.mounts({"volumeMounts": [mount]}, {"name": "v", "persistentVolumeClaim": {"claimName": "c"}})
+
+
+def test_other_users_cannot_look_into_folders_in_memory(machine: Machine) -> None:
+    folder = machine.one(emptyDir={"medium": "Memory"})
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o777

@@ -1,16 +1,18 @@
 """Run the conformance specs of Kubernetes' own e2e suite on `kilauea up`, and say how many pass.
 
     python tests/kubernetes/conformance.py                      # all sigs below
-    python tests/kubernetes/conformance.py --others             # the specs that are not for conformance
+    python tests/kubernetes/conformance.py --others             # specs that are not for conformance, of more sigs
+    python tests/kubernetes/conformance.py --others --list      # prints what becomes of each, without running any
     python tests/kubernetes/conformance.py --api                # specs of more sigs, about the API alone
     python tests/kubernetes/conformance.py --processes          # specs that need containers: pods are processes
+    python tests/kubernetes/conformance.py --others --processes # those of them that need containers
     python tests/kubernetes/conformance.py --sig sig-auth
     python tests/kubernetes/conformance.py --focus 'ResourceQuota .* secret'
 
 `conformance_left_out.yaml` names specs that are not run, each with its reason; `others_left_out.yaml` does for those
-that are not for conformance. Of the former, those in `conformance_in_processes.yaml` pass where pods are processes of
-this machine, with the program `agnhost` in place of the suite's image. They run one after another, because pods share
-the ports of the machine.
+that are not for conformance. Of both, those in `conformance_in_processes.yaml` and `others_in_processes.yaml` pass
+where pods are processes of this machine, with the program `agnhost` in place of the suite's image. They run one after
+another, because pods share the ports of the machine.
 
 Most specs of the sigs for nodes, networks and storage look into containers. `api_specs.yaml` names those that do not,
 and pass, whether they are for conformance or not.
@@ -33,6 +35,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,15 +43,15 @@ import yaml
 from real_binaries import HERE, folder
 
 SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli", "sig-instrumentation")
-MORE_SIGS = ("sig-architecture", "sig-network", "sig-node", "sig-storage")
-"""Of these, only the specs that `api_specs.yaml` names are run."""
+MORE_SIGS = ("sig-architecture", "sig-autoscaling", "sig-network", "sig-node", "sig-storage")
+"""Of these, the conformance specs are run that `api_specs.yaml` names; with `--others`, all that are not left out."""
 ALL_SIGS = (*SIGS, *MORE_SIGS)
 API_SPECS = HERE / "api_specs.yaml"
 IN_PROCESSES = (*SIGS, "sig-node", "sig-storage")
 """Sigs whose specs are looked at where pods are processes."""
 LEFT_OUT, OTHERS_LEFT_OUT = HERE / "conformance_left_out.yaml", HERE / "others_left_out.yaml"
 UP = "--nodes=3 --node-cpu=4 --node-memory=16Gi --run-time=60s --listen=127.0.0.1:0 --durability=memory".split()
-PROCESSES = HERE / "conformance_in_processes.yaml"
+PROCESSES, OTHERS_IN_PROCESSES = HERE / "conformance_in_processes.yaml", HERE / "others_in_processes.yaml"
 UP_WITH_PROCESSES = "--runtime=process --nodes=3 --image=*=host --listen=127.0.0.1:0 --durability=memory".split()
 BUSYBOX = "registry.k8s.io/e2e-test-images/busybox"
 AGNHOST, PAUSE = "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/pause"
@@ -96,13 +99,13 @@ def conformance_specs(suite: Path) -> list[Spec]:
 
 
 def other_specs(suite: Path) -> list[Spec]:
-    """Specs of the same sigs that are not for conformance."""
+    """Specs of all sigs above that are not for conformance."""
     with tempfile.TemporaryDirectory() as work:
         report = Path(work) / "report.json"
         command = [str(suite), *SUITE, "--kubeconfig=/dev/null", "--ginkgo.dry-run", "--ginkgo.focus=."]
         subprocess.run([*command, f"--ginkgo.json-report={report}"], capture_output=True, check=True, cwd=work)
         found = [each.spec for each in outcomes(report)]
-    return sorted(each for each in found if each.sig in SIGS and "[Conformance]" not in each.name)
+    return sorted(each for each in found if each.sig in ALL_SIGS and "[Conformance]" not in each.name)
 
 
 def api_specs() -> list[Spec]:
@@ -112,15 +115,20 @@ def api_specs() -> list[Spec]:
 
 def left_out(spec: Spec, reasons: Path = LEFT_OUT) -> str:
     """The reason why a spec is not run; empty if it is run."""
-    for entry in yaml.safe_load(reasons.read_text()).get(spec.sig) or ():
+    for entry in _read(reasons).get(spec.sig) or ():
         if any(spec.name.startswith(start) for start in entry["specs"]):
             return str(entry["reason"])
     return ""
 
 
-def passes_in_processes(spec: Spec) -> bool:
+def passes_in_processes(spec: Spec, names: Path = PROCESSES) -> bool:
     """Return True if a spec passes where pods are processes of this machine."""
-    return spec.name.startswith(tuple(yaml.safe_load(PROCESSES.read_text()).get(spec.sig) or ()))
+    return spec.name.startswith(tuple(_read(names).get(spec.sig) or ()))
+
+
+@cache
+def _read(file: Path) -> Any:
+    return yaml.safe_load(file.read_text())
 
 
 def agnhost_image() -> Path:
@@ -223,7 +231,8 @@ def run(suite: Path, specs: Sequence[Spec], jobs: int, work: Path, options: Sequ
             if not report.exists():
                 raise RuntimeError(f"the suite wrote no report: see {place / 'suite.log'}")
             found += outcomes(report)
-    return sorted(found)
+    wanted = set(specs)  # the suite also runs specs whose names only begin like one of these
+    return sorted(each for each in found if each.spec in wanted)
 
 
 def show(found: Sequence[Outcome], specs: Sequence[Spec], omitted: Sequence[tuple[Spec, str]]) -> int:
@@ -253,12 +262,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--others", action="store_true", help="the specs that are not for conformance")
     parser.add_argument("--api", action="store_true", help="specs of more sigs, about the API alone")
     parser.add_argument("--processes", action="store_true", help="specs that need containers, with pods as processes")
+    parser.add_argument("--list", action="store_true", help="print which are run and which are left out, and run none")
     parser.add_argument("--jobs", type=int, default=4, help="processes of the suite, each with its cluster")
     parser.add_argument("--all", action="store_true", help="also run what is left out")
     parser.add_argument("--work", type=Path, help="folder for logs and reports")
     options = parser.parse_args(arguments)
     suite = folder() / "e2e.test"
-    sigs: Sequence[str] = ALL_SIGS if options.api else IN_PROCESSES if options.processes else SIGS
+    sigs: Sequence[str] = ALL_SIGS if options.api or options.others else IN_PROCESSES if options.processes else SIGS
     known = api_specs() if options.api else (other_specs if options.others else conformance_specs)(suite)
     wanted = options.sig or sigs
     chosen = [each for each in known if each.sig in wanted and re.search(options.focus, each.full)]
@@ -266,10 +276,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     omitted = []
     if not (options.all or options.api):
         omitted = [(each, reason) for each in chosen if (reason := left_out(each, reasons))]
-    specs = [each for each in chosen if each not in {spec for spec, _ in omitted}]
+    reasoned = {spec for spec, _ in omitted}
+    specs = [each for each in chosen if each not in reasoned]
+    if options.list:
+        for each in specs:
+            print(f"run: {each.full}")
+        show([], specs, omitted)
+        return 0
     up, jobs = UP, options.jobs
     if options.processes:
-        specs, omitted = [each for each in chosen if passes_in_processes(each)], []
+        names = OTHERS_IN_PROCESSES if options.others else PROCESSES
+        specs, omitted = [each for each in chosen if passes_in_processes(each, names)], []
         images = [f"--image={name}={agnhost_image()}" for name in (AGNHOST, PAUSE)]
         if busybox := shutil.which("busybox"):
             images.append(f"--image={BUSYBOX}={busybox_image(busybox)}")

@@ -4,7 +4,8 @@
 
 Run by hand when the version in go.mod or one of the request files changes. Each line of `recorded.jsonl` is one request
 of `kinds`, `decoding` or `custom`, with its answer; each line of `refusals.jsonl` one of `validation_*`, with its code
-and the causes of a refusal.
+and the causes of a refusal; each line of `pod_security.jsonl` one of the file of that name, with its code, message and
+warnings.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from real_server import real_server
 TARGET = HERE.parent / "apiserver/schema/recorded.jsonl"
 FILES = ("kinds", "decoding", "custom")
 CAUSE = ("field", "reason", "message")
+POD_SECURITY = HERE.parent / "apiserver/admission/pod_security.jsonl"
 REFUSALS = HERE.parent / "apiserver/refusals.jsonl"
 
 
@@ -50,18 +52,30 @@ def record_refusals(client: Client) -> list[str]:
     return lines
 
 
+def record_pod_security(client: Client) -> list[str]:
+    """Lines of what the standards of namespaces refuse and warn of."""
+    lines = []
+    requests = read_requests(HERE / f"requests/{POD_SECURITY.stem}.yaml")
+    for request, answer in zip(requests, play(client, requests, "recorded"), strict=True):
+        asked = {key: request[key] for key in ("name", "send", "body", "as") if key in request}
+        said = {"message": answer.body["message"] if answer.code >= 400 else ""}
+        lines.append(json.dumps({**asked, "code": answer.code, **said, "warnings": answer.headers.get("warning", [])}))
+    return lines
+
+
 def main() -> None:
     """Play the files at a real server and write what it says."""
     lines = []
     with real_server() as server:
         client = Client.from_kubeconfig(Path(server.kubeconfig))
-        refusals = record_refusals(client)
+        refusals, pod_security = record_refusals(client), record_pod_security(client)
         for name in FILES:
             requests = read_requests(HERE / f"requests/{name}.yaml")
             for request, answer in zip(requests, play(client, requests, f"{name}-recorded"), strict=True):
                 lines.append(json.dumps(record(name, request, answer)))
     TARGET.write_text("\n".join(lines) + "\n")
     REFUSALS.write_text("\n".join(refusals) + "\n")
+    POD_SECURITY.write_text("\n".join(pod_security) + "\n")
     print(f"{TARGET}: {len(lines)} answers, {REFUSALS}: {len(refusals)}")
 
 

@@ -59,6 +59,7 @@ def test_a_bound_pod_runs_with_one_patch_that_says_all_a_kubelet_says() -> None:
             "restartCount": 0,
             "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
             "lastState": {},
+            "resources": {},
         }
     ]
 
@@ -651,3 +652,74 @@ def test_a_pod_is_ready_when_its_readiness_gates_are_open() -> None:
     written = len(w.written)
     w.run()
     assert len(w.written) == written
+
+
+def test_a_pod_whose_image_is_mended_starts() -> None:
+    w = world(pod(containers=[{"name": "c", "image": "webb"}]), missing_images="webb, wbe")
+    w.run()
+    for wrong in ("webb", "wbe"):
+        w.change(PODS, "p", {"spec": {"containers": [{"name": "c", "image": wrong}]}}, "default")
+        w.run()
+        assert state(w.pod()) == {
+            "waiting": {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{wrong}"'}
+        }
+    w.change(PODS, "p", {"spec": {"containers": [{"name": "c", "image": "web"}]}}, "default")
+    w.run()
+    (container,) = w.pod()["status"]["containerStatuses"]
+    assert (container["image"], container["restartCount"]) == ("web", 0)
+    assert "running" in container["state"]
+    assert w.pod()["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize("restart", ["Always", "Never"])
+def test_a_container_that_gets_another_image_is_restarted_with_it(restart: str) -> None:
+    w = world(pod(restart=restart, notes_={"run-time": "1h"}))
+    w.run(5)
+    first = w.pod()["status"]["containerStatuses"][0]["containerID"]
+    w.change(PODS, "p", {"spec": {"containers": [{"name": "c", "image": "busybox:1.37"}]}}, "default")
+    w.run(5)
+    (container,) = w.pod()["status"]["containerStatuses"]
+    assert (container["image"], container["restartCount"], container["ready"]) == ("busybox:1.37", 1, True)
+    assert container["lastState"]["terminated"]["containerID"] == first
+    assert state(w.pod()) == {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
+    assert w.pod()["status"]["phase"] == "Running"
+
+
+def test_a_container_that_another_program_has_run_is_not_restarted_for_the_way_its_image_is_written() -> None:
+    made = pod()
+    w = world(made)
+    w.run()
+    entry = {**w.pod()["status"]["containerStatuses"][0], "image": "docker.io/busybox:1.36", "containerID": "cri://1"}
+    w.change(PODS, "p", {"status": {"containerStatuses": [entry]}}, "default")
+    written = len(w.written)
+    w.run(60)
+    assert len(w.written) == written
+
+
+def by_hand(name: str, cpu: str, **more: Any) -> dict[str, Any]:
+    """A pod that was created with the name of its node."""
+    made = pod(name, containers=[{"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}], **more)
+    return {**made, "status": {"phase": "Pending"}}
+
+
+def test_a_pod_that_no_scheduler_has_placed_is_refused_if_there_is_no_room() -> None:
+    w = world()
+    w.node()["status"]["allocatable"]["cpu"] = "4"
+    w.put(PODS, by_hand("a", "3"))
+    w.run(1)
+    w.put(PODS, by_hand("b", "2"))
+    w.run(1)
+    w.put(PODS, by_hand("c", "1"))
+    w.run(1)
+    assert [w.pod(name)["status"]["phase"] for name in "abc"] == ["Running", "Failed", "Running"]
+    status = w.pod("b")["status"]
+    assert status["reason"] == "OutOfcpu"
+    message = "Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000"
+    assert status["message"] == f"Pod was rejected: {message}"
+
+
+def test_a_pod_that_is_larger_than_its_node_is_refused_although_it_was_bound() -> None:
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": "1T"}}}
+    w = world(pod(containers=[container]))
+    w.run()
+    assert (w.pod()["status"]["phase"], w.pod()["status"]["reason"]) == ("Failed", "OutOfcpu")

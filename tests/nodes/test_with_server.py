@@ -86,3 +86,33 @@ def test_a_node_that_is_deleted_stays_away(cluster: Cluster) -> None:
     cluster.delete(NODES, "node-1")
     cluster.wait(60)
     assert cluster.names(NODES) == ["node-0", "node-2"]
+
+
+def test_the_server_takes_a_resize_and_what_the_node_says_about_it(cluster: Cluster) -> None:
+    made = pod("sleep 100")
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+    cluster.create(PODS, made)
+    cluster.settle()
+
+    def resized(cpu: str) -> Any:
+        wanted = {"name": "main", "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
+        path, patch = "/api/v1/namespaces/default/pods/p/resize", {"spec": {"containers": [wanted]}}
+        cluster.api.good("PATCH", path, patch, content_type="application/strategic-merge-patch+json")
+        cluster.settle()
+        status = cluster.get(PODS, "p")["status"]
+        waits = [each["reason"] for each in status["conditions"] if each["type"] == "PodResizePending"]
+        return status["containerStatuses"][0]["allocatedResources"]["cpu"], waits, status["observedGeneration"]
+
+    assert resized("1500m") == ("1500m", [], 2)
+    assert resized("1000") == ("1500m", ["Infeasible"], 3)
+    assert resized("1") == ("1", [], 4)
+
+
+def test_the_server_takes_the_restart_of_a_container_by_its_own_rule(cluster: Cluster) -> None:
+    made = pod("sleep 5; exit 3", restartPolicy="Never")
+    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [3]}}
+    made["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+    cluster.create(PODS, made)
+    cluster.wait(7)
+    status = cluster.get(PODS, "p")["status"]
+    assert (status["phase"], status["containerStatuses"][0]["restartCount"]) == ("Running", 1)

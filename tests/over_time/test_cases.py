@@ -9,12 +9,16 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from kilauea.api.meta import Object, OwnerReference
+from kilauea.api.scheduling import NetworkTopology, PodGroup
+from kilauea.api.times import SECOND, format_time
+from kilauea.api.topology import HyperNode
 from over_time.books import Books, is_placed, is_terminating
 from over_time.configurations import CONFIGURATIONS
-from over_time.history import History, complete, play
+from over_time.history import START, History, complete, play
 from over_time.laws import broken
 from support.builders import GPU, Data, Objects, conf, flat, group, node, plugin, pod, priority_class, queue
 from support.card_objects import A, B, C, annotated, card_group, card_node, card_pod, card_queue, labelled
@@ -475,3 +479,109 @@ def test_a_gang_leaves_the_nodes_of_a_zone_pod_by_pod_after_its_hours() -> None:
     assert evictions(history)
     assert running(history) == {"gang": 3}
     assert {p.spec.node_name for p in Books(history.moments[-1].objects).pods.values()} == {"n0", "n1"}
+
+
+# --- promises of pods that look at their neighbours, and of gangs that stay together
+
+
+def hyper(name: str, *nodes: str) -> Object:
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": each}}} for each in nodes]
+    return msgspec.convert(
+        {"kind": "HyperNode", "metadata": {"name": name}, "spec": {"tier": 1, "members": members}}, HyperNode
+    )
+
+
+def test_a_gang_of_one_domain_starts_when_the_room_that_one_of_its_pods_waits_for_is_free() -> None:
+    gang = job("g", "default", None, None, minimum=2, cpu=2, memory=None)
+    made = gang[0]
+    assert isinstance(made, PodGroup)
+    made.spec = msgspec.structs.replace(
+        made.spec, network_topology=NetworkTopology(mode="hard", highest_tier_allowed=1)
+    )
+    going = pod("old", "", cpu=2, memory=None, node="a", deleting=True, uid="old")
+    going.metadata.deletion_timestamp = format_time(START + 2 * SECOND)
+    history = lived(CONFIGURATIONS["gangs"], node("a", 2), node("b", 2), hyper("s", "a", "b"), gang, going)
+    assert running(history) == {"g": 2}
+
+
+def test_pods_that_were_promised_one_node_start_there_though_their_spread_depends_on_the_order() -> None:
+    labels = {"app": "g"}
+    of_g = {"labelSelector": {"matchLabels": labels}, "topologyKey": "zone"}
+    spread = [{**of_g, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [of_g]}}
+    each: Data = {"labels": labels, "cpu": 1, "memory": None, "priorityClassName": "high"}
+    history = lived(
+        FIVE,
+        [node("a", 2, labels={"zone": "1"}), node("b", 2, labels={"zone": "2"}, unschedulable=True)],
+        job("old", "default", "a", "b", cpu=2, memory=None, priority="low", terminationGracePeriodSeconds=2),
+        group("g", "default", 2, "Inqueue", priority="high"),
+        controlled(pod("g-0", "g", uid="g-0", topologySpreadConstraints=spread, **each)),
+        controlled(pod("g-1", "g", uid="g-1", affinity=near, **each)),
+    )
+    assert running(history)["g"] == 2
+    assert evictions(history) == ["old-0"]
+
+
+PORT = [{"containerPort": 80, "hostPort": 80}]
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "one"}}, "topologyKey": "kubernetes.io/hostname"}
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("room", "more"),
+    [
+        ({"pods": 1}, {}),
+        ({}, {"ports": PORT}),
+        ({}, {"labels": {"app": "one"}, "affinity": APART}),
+    ],
+    ids=["number of pods", "host port", "anti-affinity"],
+)
+def test_a_promise_is_kept_while_its_victim_still_has_what_is_no_amount(room: Data, more: Data) -> None:
+    old = job("old", "default", "a", "b", memory=None, priority="low", terminationGracePeriodSeconds=3, **more)
+    old[1].metadata.owner_references = None
+    nodes, new = (
+        [node("a", 8, **room), node("b", 8, unschedulable=True)],
+        job("new", "default", None, memory=None, priority="high", **more),
+    )
+    # The laws count amounts alone, and cpu is free all the time.
+    history = play(FIVE, complete([queue("default"), *CLASSES, *nodes, *old, *new]))
+    assert [len(moment.plan.nominations) for moment in history.moments[:4]] == [1, 1, 1, 1]
+    assert running(history) == {"new": 1, "old": 1}
+    assert evictions(history) == ["old-0"]
+
+
+@pytest.mark.parametrize(
+    "more", [{"ports": PORT}, {"labels": {"app": "one"}, "affinity": APART}], ids=["port", "apart"]
+)
+def test_no_pod_starts_beside_one_that_terminates_and_keeps_it_away(more: Data) -> None:
+    going = pod("old", "", memory=None, node="a", deleting=True, uid="old", **more)
+    going.metadata.deletion_timestamp = format_time(START + 2 * SECOND)
+    history = lived(FIVE, node("a", 8), going, job("new", "default", None, memory=None, **more))
+    starts = [number for number, moment in enumerate(history.moments) if moment.plan.binds]
+    assert starts == [3]
+    assert [n.pod for n in history.moments[0].plan.nominations] == ["ns/new-0"]
+
+
+def test_pods_beyond_the_minimum_of_a_gang_get_room_in_its_domain_alone() -> None:
+    new = job("new", "qa", None, None, cpu=2, memory=None)
+    made = new[0]
+    assert isinstance(made, PodGroup)
+    made.spec = msgspec.structs.replace(
+        made.spec, network_topology=NetworkTopology(mode="hard", highest_tier_allowed=1)
+    )
+    history = lived(
+        CONFIGURATIONS["gangs"],
+        [queue("qa", deserved={"cpu": "4"}), queue("qb")],
+        # The other node of each domain is cordoned, so either domain has room for one pod of the two.
+        [node("a", 2), node("b", 2), node("c", 2, unschedulable=True), node("d", 2, unschedulable=True)],
+        [hyper("s0", "a", "c"), hyper("s1", "b", "d")],
+        job("old", "qb", "a", "b", cpu=2, memory=None, terminationGracePeriodSeconds=2),
+        new,
+    )
+    assert running(history) == {"new": 1, "old": 1}
+    assert len(evictions(history)) == 1

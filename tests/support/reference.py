@@ -220,16 +220,19 @@ def ports_collide(one: tuple[int, str, str], other: tuple[int, str, str]) -> boo
     return one[:2] == other[:2] and (one[2] == other[2] or "0.0.0.0" in (one[2], other[2]))
 
 
+def lacks_port(pod: Data, others: Iterable[Placed]) -> bool:
+    taken = [port for placed in others for port in host_ports(placed.pod)]
+    return any(ports_collide(mine, theirs) for mine in host_ports(pod) for theirs in taken)
+
+
 def fits_alone(world: World, pod: Data, name: str) -> bool:
     """All filters that look at one node only."""
     node = world.nodes[name]
     cordoned = node.get("spec", {}).get("unschedulable", False)
     if cordoned and not any(tolerates(t, CORDON) for t in pod["spec"].get("tolerations") or []):
         return False
-    if len(world.on(name)) >= world.offers(name).get("pods", 0):
-        return False
-    taken = [port for placed in world.on(name) for port in host_ports(placed.pod)]
-    if any(ports_collide(mine, theirs) for mine in host_ports(pod) for theirs in taken):
+    staying = [placed for placed in world.on(name) if not placed.leaving]
+    if len(staying) >= world.offers(name).get("pods", 0) or lacks_port(pod, staying):
         return False
     return wants_node(pod, node) and untolerated(pod, node, HARD) == 0
 
@@ -273,9 +276,11 @@ def same_domain(world: World, key: str, one: str, other: str) -> bool:
     return world.label(one, key) is not None and world.label(one, key) == world.label(other, key)
 
 
-def repelled(world: World, pod: Data, name: str) -> bool:
-    """By its own anti-affinity, or by that of a pod that runs."""
+def repelled(world: World, pod: Data, name: str, *, now: bool = False) -> bool:
+    """By its own anti-affinity, or by that of a pod that runs; by pods that leave only `now`."""
     for placed in world.known():
+        if placed.leaving and not now:
+            continue
         for term in affinity(pod, "podAntiAffinity", REQUIRED):
             if term_means(world, term, pod, placed.pod) and same_domain(world, term["topologyKey"], name, placed.node):
                 return True
@@ -367,7 +372,13 @@ def candidates(world: World, pod: Data) -> tuple[list[str], bool]:
         and spread_allows(world, pod, name)
         and has_room(world, pod, name, world.used_later(name))
     ]
-    now = [name for name in fit if has_room(world, pod, name, world.used(name))]
+    now = [
+        name
+        for name in fit
+        if has_room(world, pod, name, world.used(name))
+        and not lacks_port(pod, world.on(name))
+        and not repelled(world, pod, name, now=True)
+    ]
     return (now, True) if now else (fit, False)
 
 

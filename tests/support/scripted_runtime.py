@@ -104,7 +104,7 @@ class ScriptedRuntime:
         self.states[id] = ended
         self._exits.put_nowait(ended)
 
-    async def signal(self, id: str, number: int) -> None:
+    async def signal(self, id: str, number: int, *, everyone: bool = False) -> None:
         self.asked.append(f"signal {self.states[id].name} {number}")
         if "stubborn" not in self._argv[id]:
             self.end(id, 128 + number, number)

@@ -217,7 +217,7 @@ class SubprocessRuntime:
         made = self._containers[container.id] = _Running(container, process)
         return made.state()
 
-    async def signal(self, id: str, number: int) -> None:
+    async def signal(self, id: str, number: int, *, everyone: bool = False) -> None:
         self._containers[id].process.process.send_signal(number)
 
     async def kill(self, id: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, NAMESPACES, PODS
 from kilauea.api.ports import ApiError, Key, Resource
-from kilauea.controllers.registry import deletion_controllers
+from kilauea.controllers.registry import server_controllers
 from support.virtual_time import virtual_loop
 from system.process import Controllers
 from system.server import ServerProcess, fresh_data, scratch
@@ -54,7 +54,7 @@ def alone() -> Iterator[Alone]:
         fresh_data(Path(folder) / "data")
         server = ServerProcess(loop, "alone", Path(folder) / "data", lambda row: None)
         server.start()
-        controllers = Controllers(server, "kube-controller-manager", "alone", lambda since: deletion_controllers())
+        controllers = Controllers(server, "kube-controller-manager", "alone", lambda since: server_controllers())
         controllers.start()
         yield Alone(server)
         controllers.kill()

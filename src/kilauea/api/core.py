@@ -246,6 +246,7 @@ class PodCondition(Wire):
     last_transition_time: str | None = None
     reason: str | None = None
     message: str | None = None
+    observed_generation: int | None = None
 
 
 class PodClaimStatus(Wire):

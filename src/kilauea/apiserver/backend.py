@@ -20,7 +20,8 @@ from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store
-from kilauea.apiserver.streams.sessions import Sessions
+from kilauea.apiserver.streams.sessions import MOST_PORTS, MOST_PORTS_OF_TENANT, Sessions
+from kilauea.apiserver.turns import LoopTurns
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of generated names: none that make words or look like one another."""
@@ -71,8 +72,10 @@ class Backend:
         admission: what looks at every write.
         dynamic: webhooks and policies; None if they are not asked.
         logs: output of containers; None if nothing runs them.
+        log_turns: turns of those who read much of it.
         connections: reaches containers; None if nothing runs them.
         sessions: the connections to containers that are open.
+        ports: the connections to ports of pods that are open.
         usage: usage of nodes and pods; None if nothing tells it.
         history: what happened to jobs; None if nothing records it.
         sign: signs requests for certificates by the authority of the cluster; None if there is none.
@@ -91,8 +94,10 @@ class Backend:
     admission: Admission = field(default_factory=Admission)
     dynamic: DynamicAdmission | None = None
     logs: LogSource | None = None
+    log_turns: LoopTurns = field(default_factory=LoopTurns)
     connections: PodConnections | None = None
     sessions: Sessions = field(default_factory=Sessions)
+    ports: Sessions = field(default_factory=lambda: Sessions(MOST_PORTS, MOST_PORTS_OF_TENANT, "ports of pods"))
     usage: UsageSource | None = None
     history: HistorySource | None = None
     accounts: AccountTokens | None = None

@@ -12,7 +12,7 @@ import msgspec
 from kilauea.apiserver.admission import Admission
 from kilauea.apiserver.core import Answer, ApiServer
 from kilauea.apiserver.flow_control.objects import LEVELS, SCHEMAS
-from kilauea.apiserver.rbac.default_roles import default_roles
+from kilauea.apiserver.rbac.default_roles import AUTOMATIC, default_roles
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
 
 log = logging.getLogger(__name__)
@@ -86,3 +86,21 @@ async def create_first_objects(api: ApiServer) -> None:
     for path, obj in _first_objects(api.backend.service_range):
         answer = await api.handle(ApiRequest("POST", path, body=msgspec.json.encode(obj), user=SELF))
         check_own(answer, f"{path}/{obj['metadata']['name']}", 201, 409)
+        if "aggregationRule" in obj:
+            await _renew(api, path, obj)
+
+
+async def _renew(api: ApiServer, path: str, role: dict[str, Any]) -> None:
+    """Have a role of an older version put together of others, as it is now, unless its users want it to stay."""
+    where = f"{path}/{role['metadata']['name']}"
+    answer = await api.handle(ApiRequest("GET", where, user=SELF))
+    if not isinstance(answer, ApiResponse) or not isinstance(answer.body, bytes) or answer.status != 200:
+        return
+    found = msgspec.json.decode(answer.body)
+    annotations = (found.get("metadata") or {}).get("annotations") or {}
+    if annotations.get(AUTOMATIC) != "true" or found.get("aggregationRule"):
+        return
+    changed = {"aggregationRule": role["aggregationRule"], "metadata": {"labels": role["metadata"]["labels"]}}
+    headers = {"content-type": "application/merge-patch+json"}
+    patch = ApiRequest("PATCH", where, headers=headers, body=msgspec.json.encode(changed), user=SELF)
+    check_own(await api.handle(patch), where, 200)

@@ -179,9 +179,12 @@ class ApiServer:
                 _check_timeout(request, info)
             if request.user is not None:
                 request.user = acting_user(request.user, request.headers, self._authorizer)
-                CALLER.set(request.user.name)
+                CALLER.set(request.user.tenant)
             elif request.path not in PUBLIC:
                 raise status.unauthorized()
+            if request.incoming is not None:
+                self._check(request, info)
+                request.body = await request.incoming()
             if request.user is not None and GROUP_MASTERS in request.user.groups:
                 return await self._answer_now(request, info)  # exempt, by a FlowSchema that never changes
             flow = request.flow = self._flows.flow_of(request.user or ANONYMOUS, request.method, request.path, info)
@@ -206,14 +209,18 @@ class ApiServer:
 
     async def _answer_now(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
         """Answer a request whose turn it is."""
-        user = request.user
-        if user is not None and GROUP_MASTERS not in user.groups:
-            self._authorizer.check(user, action_of(request.method, request.path, info))
+        self._check(request, info)
         is_passed_on = info is not None and info.subresource == "proxy"
         if (len(request.body) > LIGHT or b"&" in request.body) and not is_passed_on:
             # Aliases of YAML make much of little.
             await read_ahead(request, self.backend.heavy, self.backend.large_writes)
         return await self._route(request, info)
+
+    def _check(self, request: ApiRequest, info: RequestInfo | None) -> None:
+        """Refuse a caller who may not do what a request asks for (403)."""
+        user = request.user
+        if user is not None and GROUP_MASTERS not in user.groups:
+            self._authorizer.check(user, action_of(request.method, request.path, info))
 
     async def _route(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
         """Find what a path means."""
@@ -250,9 +257,9 @@ class ApiServer:
         """Have a large write wait for its turn: at the loop, or with each piece of its work at the thread beside it."""
         writes = self.backend.large_writes
         if writes is not None and verb in _IN_PIECES:
-            call.turn = writes.turn(call.user.name)
+            call.turn = writes.turn(call.user.tenant)
         else:
-            await self._turns.take(call.user.name)
+            await self._turns.take(call.user.tenant)
 
     async def _again(self, call: Call, verb: Verb, heavy: Deferred) -> tuple[Answer, Call]:
         """Do a request again until all the heavy work in it is done."""
@@ -269,7 +276,7 @@ class ApiServer:
                     known[heavy.question] = b""
                 call = dataclasses.replace(call, warnings=[])
                 if call.turn is None:
-                    await self._turns.take(call.user.name)
+                    await self._turns.take(call.user.tenant)
                 try:
                     return await verb(call), call
                 except Deferred as more:

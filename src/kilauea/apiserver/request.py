@@ -21,6 +21,7 @@ JSON = "application/json"
 YAML = "application/yaml"
 GROUP_AUTHENTICATED = "system:authenticated"
 GROUP_MASTERS = "system:masters"
+_ACCOUNT = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,13 @@ class User:
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @property
+    def tenant(self) -> str:
+        """The one who shares a limit: the user, or all service accounts of a namespace, as many as are made there."""
+        if self.name.startswith(_ACCOUNT):
+            return self.name[: self.name.find(":", len(_ACCOUNT))]
+        return self.name
+
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
@@ -40,7 +48,8 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 class ApiRequest:
     """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials.
 
-    A large body has been read before: `parsed`. `suffixes` are those that were generated for its name: a request that
+    A body that has not come as a whole yet is read by `incoming`, once the caller is known to be allowed what is asked.
+    A large one has been parsed before: `parsed`. `suffixes` are those that were generated for its name: a request that
     is done again (`deferred.py`) tries the same names. `info` is the meaning of the path, once the server has read it,
     and `flow` the priority level that serves it (none for masters, whom nothing holds up).
     """
@@ -55,6 +64,7 @@ class ApiRequest:
     suffixes: list[str] = field(default_factory=list)
     info: RequestInfo | None = None
     flow: Flow | None = None
+    incoming: Callable[[], Awaitable[bytes]] | None = None
 
     def first(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""
@@ -170,11 +180,13 @@ class Upgrade:
         protocols: subprotocols that the server speaks; the first that the client names is used.
         serve: talks to the client, until it returns or is cancelled.
         end: called at the end, also if it has never come to `serve`.
+        largest: bytes of a message from the client.
     """
 
     protocols: Sequence[str]
     serve: Callable[[Socket], Awaitable[None]]
     end: Callable[[], None]
+    largest: int
     content_type: str = ""
     headers: list[tuple[str, str]] = field(default_factory=list)
 

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from contextvars import ContextVar
 
 CALLER: ContextVar[str] = ContextVar("caller", default="")
-"""The name of the user whose request is being answered."""
+"""The tenant (`User.tenant`) whose request is being answered."""
 LONGEST_PAUSE = 0.5
 """Seconds that others have between two requests that hold up the loop."""
 

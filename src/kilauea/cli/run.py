@@ -76,6 +76,14 @@ INTERRUPTED = 130
 )
 @click.option("--priority-class", default="", metavar="NAME", help="Priority class of the copies.")
 @click.option("--namespace", default="", metavar="NAME", help="Namespace. [default: that of the kubeconfig]")
+@click.option(
+    "--input",
+    "given_input",
+    type=click.Choice(["all", "none"]),
+    default="all",
+    show_default=True,
+    help="Copies that get standard input. Elements of an array, and jobs with -d or -W, get none.",
+)
 @click.option("-d", "--detach", is_flag=True, help="Submit the job, print its name and return.")
 @click.option("-W", "--wait", is_flag=True, help="Print the name and the progress of the job, but not its output.")
 @click.option("--no-label", is_flag=True, help="Do not begin lines of several copies with the number of the copy.")
@@ -93,14 +101,16 @@ def run(
     export: str,
     chdir: str,
     array: str,
+    given_input: str,
     **given: Any,
 ) -> None:
     """Run COMMAND as a job, show its output, and exit with its exit code.
 
     The job waits in its queue until there is room for all copies: they start together or not at all. It restarts if any
     of its pods is evicted. The command writes the output of the copies to standard output, each line with the number of
-    its copy if there are several, and everything else to standard error. Ctrl-C and SIGTERM end the job; the second one
-    leaves at once. Times and memory are as in sbatch: -t 90 is 90 minutes, -m 4G is 4Gi.
+    its copy if there are several, and everything else to standard error. Each copy gets all of standard input. Ctrl-C
+    and SIGTERM end the job, and processes of this machine get the same signal; the second one leaves at once. Times and
+    memory are as in sbatch: -t 90 is 90 minutes, -m 4G is 4Gi.
     """
     import asyncio
 
@@ -108,6 +118,7 @@ def run(
     from kilauea.cli.api_errors import refusal_text
     from kilauea.cli.jobs.arrays import parse_array, split_limit
     from kilauea.cli.jobs.manifest import Request, job_for
+    from kilauea.cli.jobs.standard_input import has_input
     from kilauea.cli.vcctl.cluster import Cluster
     from kilauea.cli.vcctl.command import CommandError
     from kilauea.client.access import AccessError
@@ -123,6 +134,8 @@ def run(
         if detach or wait:
             code = asyncio.run(_submit(cluster, job, chdir, export, wait))
         else:
+            if given_input == "all" and not elements and has_input():
+                job["spec"]["tasks"][0]["template"]["spec"]["containers"][0] |= {"stdin": True, "stdinOnce": True}
             printer = Printing(not no_label and job["spec"]["tasks"][0]["replicas"] > 1, quiet)
             code = asyncio.run(_stream(cluster, job, chdir, export, elements, printer))
     except (CommandError, AccessError, ValueError) as error:

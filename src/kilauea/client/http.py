@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -96,6 +96,34 @@ class HttpTransport:
                 return
 
     @asynccontextmanager
+    async def socket(
+        self, target: str, headers: Mapping[str, str], protocols: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket for the length of a block, with one of some protocols.
+
+        Raises:
+            ApiError: the server refuses it, or cannot be reached.
+        """
+        with self._worded("GET", target):
+            credentials = await self._access.credentials(False)
+            try:
+                opened = await self._opened().ws_connect(
+                    self._url(target),
+                    headers=self._sent(headers, credentials),
+                    protocols=protocols,
+                    ssl=self._context(credentials),
+                    server_hostname=self._access.server_name or None,
+                    proxy=self._access.proxy or None,
+                    max_msg_size=0,
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                raise refusal(Answer(error.status, {}, error.message.encode())) from error
+            try:
+                yield opened
+            finally:
+                await opened.close()
+
+    @asynccontextmanager
     async def _asked(
         self,
         method: str,
@@ -106,17 +134,12 @@ class HttpTransport:
         renew: bool,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A request with its credentials, and the beginning of its answer."""
-        try:
+        with self._worded(method, target):
             credentials = await self._access.credentials(renew)
-            sent = {**headers, **dict(self._access.impersonate)}
-            if not self._access.compression:
-                sent["accept-encoding"] = "identity"
-            if credentials.authorization:
-                sent["authorization"] = credentials.authorization
             async with self._opened().request(
                 method,
                 self._url(target),
-                headers=sent,
+                headers=self._sent(headers, credentials),
                 data=body or None,
                 timeout=timeout,
                 ssl=self._context(credentials),
@@ -128,6 +151,21 @@ class HttpTransport:
                     yield response
                 finally:
                     _leave(response)
+
+    def _sent(self, headers: Mapping[str, str], credentials: Credentials) -> dict[str, str]:
+        """Headers of a request, with those that credentials add."""
+        sent = {**headers, **dict(self._access.impersonate)}
+        if not self._access.compression:
+            sent["accept-encoding"] = "identity"
+        if credentials.authorization:
+            sent["authorization"] = credentials.authorization
+        return sent
+
+    @contextmanager
+    def _worded(self, method: str, target: str) -> Iterator[None]:
+        """Say errors of a connection as an `ApiError`."""
+        try:
+            yield
         except AccessError as error:
             raise unreachable(str(error)) from error
         except TimeoutError as error:

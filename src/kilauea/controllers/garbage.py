@@ -123,17 +123,22 @@ class GarbageCollector:
         uid = key.name
         found = [Found(each, obj) for each in kinds for obj in view.indexed(each, UID, uid)]
         owner = next((each for each in found if _may_have_dependents_that_go(None, each.obj)), None)
-        dependents = [Found(each, obj) for each in kinds for obj in view.owned(each, uid)]
+        owned = [(each, view.owned(each, uid)) for each in kinds]
         if owner is None:
             many = [each for each in found if len(_owners(each.obj)) > FEW_OWNERS]
             itself = _collected(view, kinds, "", many) if many else ()
-            if _is_there(view, kinds, uid, dependents[:1]):
+            # Most owners are there, which one dependent tells: a job may have thousands, and they come one by one.
+            if _is_there(view, kinds, uid, next(([Found(each, objs[0])] for each, objs in owned if objs), [])):
                 return Outcome(itself) if itself else NOTHING
-            return Outcome([*itself, *_collected(view, kinds, uid, dependents)])
-        dependents = [each for each in dependents if _may_depend(each, owner)]
+            return Outcome([*itself, *_collected(view, kinds, uid, _founds(owned))])
+        dependents = [each for each in _founds(owned) if _may_depend(each, owner)]
         if ORPHAN in _finalizers(owner.obj):
             return Outcome(_orphaned(owner, dependents))
         return Outcome(_deleted_first(view, kinds, owner, dependents))
+
+
+def _founds(owned: Iterable[tuple[Resource, Sequence[Obj]]]) -> list[Found]:
+    return [Found(resource, obj) for resource, objs in owned for obj in objs]
 
 
 def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> Sequence[Operation]:

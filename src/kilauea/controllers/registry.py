@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kilauea.api.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 from kilauea.api.ports import Controller, Key
+from kilauea.controllers.cluster_roles import ClusterRoleAggregation
 from kilauea.controllers.colocation import ColocationController
 from kilauea.controllers.cronjobs.controller import CronJobController
 from kilauea.controllers.daemonsets.controller import DaemonSetController
@@ -109,13 +110,17 @@ def kubernetes_controllers(since: int = 0, authority: str = "", sign: Sign | Non
         DefaultClassController(),
         ResourceClaimController(),
         DeviceTaintEvictionController(),
-        *deletion_controllers(),
+        *server_controllers(),
     ]
 
 
-def deletion_controllers() -> list[Controller]:
-    """The controllers that complete deletions. An API server without a controller manager runs these itself."""
+def server_controllers() -> list[Controller]:
+    """The controllers that an API server without a controller manager runs itself.
+
+    Without those that complete deletions these would not end, and without the first, roles would lack rights.
+    """
     return [
+        ClusterRoleAggregation(),
         NamespaceController(),
         GarbageCollector(),
         ClaimProtectionController(),

@@ -15,16 +15,16 @@ from kilauea.kubelet.gpus import NoDevice
 from kilauea.kubelet.host import Host, Image
 from kilauea.kubelet.members import Member
 from kilauea.kubelet.names import container_id, container_log, pod_logs
-from kilauea.kubelet.volumes.manager import Prepared
+from kilauea.kubelet.volumes.manager import COVER_SIZE, Prepared
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TERMINATION_LOG = "/dev/termination-log"
 LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
 """Bytes of a termination message, and bytes and lines of one that is taken from the log: the limits of kubelets."""
-COVER_SIZE = 4096
 _HOSTS = "/etc/hosts"
 _DOMAIN = "cluster.local"
 _UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")
+_UNENFORCED_OF_POD = ("dnsConfig", "hostIPC", "hostPID", "runtimeClassName", "shareProcessNamespace")
 
 
 def logs_of(data: Path, pod: Obj) -> Path:
@@ -153,7 +153,7 @@ def security_of(pod: Obj, container: Obj) -> Obj:
 
 
 def unenforced(pod: Obj) -> list[str]:
-    """Return the fields of a pod's security that processes of this machine do not obey."""
+    """Return the fields of a pod that processes of this machine do not obey."""
     found = set()
     contexts = [("", pod["spec"].get("securityContext") or {})]
     every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
@@ -161,7 +161,10 @@ def unenforced(pod: Obj) -> list[str]:
     for _, context in contexts:
         found |= {field for field in _UNENFORCED if context.get(field)}
         found |= {field for field in ("privileged", "fsGroup", "supplementalGroups", "sysctls") if context.get(field)}
-    found |= {field for field in ("runtimeClassName", "shareProcessNamespace") if pod["spec"].get(field)}
+    found |= {field for field in _UNENFORCED_OF_POD if pod["spec"].get(field)}
+    found |= {"hostUsers"} if pod["spec"].get("hostUsers") is False else set()
+    found |= {"volumeDevices" for each in every if each.get("volumeDevices")}
+    found |= {"hostPort" for each in every if any(port.get("hostPort") for port in each.get("ports") or ())}
     return sorted(found)
 
 

@@ -200,8 +200,15 @@ class ContainerRuntime(Protocol):
         """
         ...
 
-    async def signal(self, id: str, number: int) -> None:
-        """Send a signal to the first process of a container; no error if it has exited."""
+    async def signal(self, id: str, number: int, *, everyone: bool = False) -> None:
+        """Send a signal to the first process of a container; no error if it has exited.
+
+        Args:
+            id: of the container.
+            number: of the signal.
+            everyone: True to send it to all processes, as a terminal does. A first process that does nothing about it
+                ends by it as soon as the others have ended, although the kernel spares the first of a namespace.
+        """
         ...
 
     async def kill(self, id: str) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from typing import NamedTuple
 
 from kilauea.api.ports import Obj
 from kilauea.kubelet.handlers import Result, Target, handle
+from kilauea.nodes.annotations import STOP_SIGNAL, annotations_of
 
 FAILED_POST_START, FAILED_PRE_STOP = "FailedPostStartHook", "FailedPreStopHook"
 LEAST_GRACE = 2
@@ -44,7 +46,20 @@ async def pre_stop(container: Obj, target: Target, grace: float, failed: Callabl
     return max(grace - (loop.time() - begin), LEAST_GRACE)
 
 
-def stop_signal(container: Obj) -> int:
-    """Return the number of the signal that asks a container to end."""
+class StopSignal(NamedTuple):
+    """The signal that asks a container to end.
+
+    Attributes:
+        number: of the signal.
+        everyone: True if all processes get it, False if the first does.
+    """
+
+    number: int
+    everyone: bool
+
+
+def stop_signal(pod: Obj, container: Obj) -> StopSignal:
+    """Return the signal that asks a container of a pod to end."""
+    asked = _SIGNALS.get(annotations_of(pod).get(STOP_SIGNAL) or "")
     name = (container.get("lifecycle") or {}).get("stopSignal") or "SIGTERM"
-    return _SIGNALS.get(name, int(signal.SIGTERM))
+    return StopSignal(asked or _SIGNALS.get(name, int(signal.SIGTERM)), asked is not None)

@@ -13,7 +13,16 @@ from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.kubelet.container_runtime import ContainerState
 from kilauea.kubelet.names import PROCESSES, container_id, status_id
-from kilauea.nodes.containers import BACK_OFF, CREATING, INITIALIZING, KILLED, Role, back_off, waiting_entry
+from kilauea.nodes.containers import (
+    BACK_OFF,
+    CREATING,
+    INITIALIZING,
+    KILLED,
+    Role,
+    back_off,
+    is_restarted,
+    waiting_entry,
+)
 from kilauea.nodes.timestamps import moment_of, second_text
 
 UNKNOWN = "ContainerStatusUnknown"
@@ -98,7 +107,7 @@ class Member:
 
     def restarts(self, ended: Obj) -> bool:
         """Return True if it is started again after this end."""
-        return self.restart == "Always" or (self.restart == "OnFailure" and ended.get("exitCode", 0) != 0)
+        return is_restarted(self.spec, self.restart, ended.get("exitCode", 0))
 
     @property
     def fresh(self) -> bool:
@@ -232,9 +241,10 @@ def members_of(pod: Obj, runtime: str = PROCESSES) -> list[Member]:
         if each.get("restartPolicy") == "Always":
             found.append(made(each, "sidecar", "Always", INITIALIZING))
         else:
-            found.append(made(each, "init", "Never" if policy == "Never" else "OnFailure", INITIALIZING))
+            own = each.get("restartPolicy") or ("Never" if policy == "Never" else "OnFailure")
+            found.append(made(each, "init", own, INITIALIZING))
     reason = INITIALIZING if inits else CREATING
-    found += [made(each, "main", policy, reason) for each in spec["containers"]]
+    found += [made(each, "main", each.get("restartPolicy") or policy, reason) for each in spec["containers"]]
     return found + [made(each, "ephemeral", "Never", CREATING) for each in spec.get("ephemeralContainers") or ()]
 
 

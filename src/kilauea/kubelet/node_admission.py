@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kilauea.api.ports import Obj
-from kilauea.api.quantity import QuantityError, resource_amounts
 from kilauea.nodes import systems
 from kilauea.nodes.host_ports import are_taken, host_ports
+from kilauea.nodes.requests import requests_of, shortage
 
 NO_PORT = "NodePorts"
 _PORT_WORDS = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
@@ -38,55 +38,4 @@ def refusal_of(pod: Obj, node: Obj, others: Sequence[Admitted]) -> tuple[str, st
         return systems.REFUSED, systems.MESSAGE
     if (ports := host_ports(pod)) and are_taken(ports, [each.pod for each in others]):
         return NO_PORT, _PORT_WORDS
-    allocatable = resource_amounts((node.get("status") or {}).get("allocatable"))
-    if len(others) + 1 > allocatable.get("pods", len(others) + 1):
-        return _out_of("pods", 1, len(others), allocatable["pods"])
-    for name, wanted in sorted(requests_of(pod).items()):
-        there, taken = allocatable.get(name, 0), sum(each.requests.get(name, 0) for each in others)
-        if wanted and wanted + taken > there:
-            return _out_of(name, wanted, taken, there)
-    return None
-
-
-def _out_of(name: str, wanted: int, taken: int, there: int) -> tuple[str, str]:
-    amounts = f"requested: {wanted}, used: {taken}, capacity: {there}"
-    return f"OutOf{name}", f"Node didn't have enough resource: {name}, {amounts}"
-
-
-def requests_of(pod: Obj) -> Mapping[str, int]:
-    """Return what a pod requests, init containers and overhead included."""
-    spec = pod["spec"]
-    total = _sum(_requests(each) for each in spec["containers"])
-    beside: dict[str, int] = {}
-    first: dict[str, int] = {}
-    for each in spec.get("initContainers") or ():
-        if each.get("restartPolicy") == "Always":
-            beside = _sum((beside, _requests(each)))
-            first = _most(first, beside)
-        else:
-            first = _most(first, _sum((beside, _requests(each))))
-    return _sum((_most(_sum((total, beside)), first), _amounts(spec.get("overhead"))))
-
-
-def _requests(container: Obj) -> Mapping[str, int]:
-    resources = container.get("resources") or {}
-    return _amounts(resources.get("requests"))
-
-
-def _amounts(given: Mapping[str, str] | None) -> Mapping[str, int]:
-    try:
-        return resource_amounts(dict(given or {}))
-    except QuantityError:
-        return {}
-
-
-def _sum(parts: Iterator[Mapping[str, int]] | Sequence[Mapping[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for part in parts:
-        for name, value in part.items():
-            found[name] = found.get(name, 0) + value
-    return found
-
-
-def _most(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+    return shortage(requests_of(pod), node, [each.requests for each in others])

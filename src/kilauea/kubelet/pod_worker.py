@@ -21,7 +21,6 @@ from kilauea.kubelet.container_config import facts_of, logs_of, termination_mess
 from kilauea.kubelet.container_runtime import ContainerError, ContainerState
 from kilauea.kubelet.host import Host
 from kilauea.kubelet.members import Member, members_of, next_of
-from kilauea.kubelet.node_admission import requests_of
 from kilauea.kubelet.running import Running
 from kilauea.kubelet.starting import Starter
 from kilauea.kubelet.status import changed, phase_of, pod_status
@@ -30,6 +29,7 @@ from kilauea.kubelet.volumes import VolumeError
 from kilauea.kubelet.volumes.manager import Prepared, fields_shown
 from kilauea.nodes.lifecycle import DEADLINE
 from kilauea.nodes.pod_status import ENDED, FAILED
+from kilauea.nodes.requests import requests_of
 from kilauea.nodes.timestamps import moment_of, second_text
 
 DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"

@@ -133,7 +133,7 @@ class Running:
         def failed(output: str) -> None:
             self._host.event(self._pod, FAILED_PRE_STOP, "PreStopHook failed", warning=True)
 
-        self._stops[member.name] = asyncio.ensure_future(stop_container(member, target, grace, hook, failed))
+        self._stops[member.name] = asyncio.ensure_future(stop_container(self._pod, member, target, grace, hook, failed))
 
     def hurry(self) -> None:
         """Let ends that were asked for be asked for again, with less time."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+from kilauea.api.ports import Obj
 from kilauea.kubelet.container_runtime import ContainerError, ContainerRuntime
 from kilauea.kubelet.handlers import Target
 from kilauea.kubelet.hooks import pre_stop, stop_signal
@@ -16,11 +17,12 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
 
 
 async def stop_container(
-    member: Member, target: Target, grace: float, hook: bool, failed: Callable[[str], None]
+    pod: Obj, member: Member, target: Target, grace: float, hook: bool, failed: Callable[[str], None]
 ) -> None:
     """End a container; runs until it is cancelled, when the container has ended.
 
     Args:
+        pod: its pod.
         member: the container.
         target: the same container, for handlers.
         grace: seconds that it has.
@@ -32,7 +34,8 @@ async def stop_container(
         grace = await pre_stop(member.spec, target, grace, failed)
     if grace > 0:
         with suppress(ContainerError):
-            await runtime.signal(target.id, stop_signal(member.spec))
+            asked = stop_signal(pod, member.spec)
+            await runtime.signal(target.id, asked.number, everyone=asked.everyone)
         await asyncio.sleep(grace)
     await _kill(runtime, target.id)
 

@@ -37,6 +37,10 @@ START_DELAY = "kilauea.dev/start-delay"
 STOP_TIME = "kilauea.dev/stop-time"
 """Time that containers take to end when the pod is deleted; its grace period cuts this short."""
 
+STOP_SIGNAL = "kilauea.dev/stop-signal"
+"""On a pod that runs as processes of a machine, `SIGINT` or another name: the signal that asks all of its processes to
+end, as a terminal does, where a kubelet sends SIGTERM to the first process of each container."""
+
 _DURATIONS = (RUN_TIME, START_DELAY, STOP_TIME)
 
 

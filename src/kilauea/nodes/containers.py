@@ -12,10 +12,13 @@ from typing import Any, Literal
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.nodes.program import Program
+from kilauea.nodes.resizing import granted, restarts
 from kilauea.nodes.timestamps import moment_of, second_text
 
 CREATING, INITIALIZING, BACK_OFF = "ContainerCreating", "PodInitializing", "CrashLoopBackOff"
 NO_IMAGE = "ImagePullBackOff"
+_PULLING = "Back-off pulling image"
+_SCHEME = "simulated://"
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300
 """Seconds before the second restart, and the most that doubling makes of it; the first restart comes at once."""
 Role = Literal["main", "init", "sidecar"]
@@ -54,6 +57,20 @@ def _is_meant(exit_codes: Obj, code: int) -> bool:
     return is_listed if exit_codes.get("operator") == "In" else not is_listed
 
 
+def is_restarted(container: Obj, policy: str, code: int) -> bool:
+    """Return True if a container is started again after it has ended.
+
+    Args:
+        container: as the pod's specification has it; a rule of its own for the exit code comes before the policy.
+        policy: its restart policy: Always, OnFailure or Never.
+        code: with which it has ended.
+    """
+    for rule in container.get("restartPolicyRules") or ():
+        if rule.get("action") == "Restart" and _is_meant(rule.get("exitCodes") or {}, code):
+            return True
+    return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
 @dataclass(slots=True)
 class Run:
     """A container and its entry in the pod's status, which `step` replaces, never changes.
@@ -88,12 +105,19 @@ class Run:
 
     @property
     def lacks_image(self) -> bool:
-        """True if it waits for its image."""
-        return self.state.get("waiting") == self._without_image
+        """True if it waits for its image, or for the one that it was to have before."""
+        waiting = self.state.get("waiting") or {}
+        return waiting.get("reason") == NO_IMAGE and str(waiting.get("message")).startswith(_PULLING)
 
     @property
     def _without_image(self) -> Obj:
-        return {"reason": NO_IMAGE, "message": f'Back-off pulling image "{self.container.get("image", "")}"'}
+        return {"reason": NO_IMAGE, "message": f'{_PULLING} "{self.container.get("image", "")}"'}
+
+    @property
+    def is_of_other_image(self) -> bool:
+        """True if it runs, or has run, with another image than it shall have now."""
+        simulated = str(self.entry.get("containerID", "")).startswith(_SCHEME)
+        return simulated and self.entry.get("image") != self.container.get("image", "")
 
     @property
     def running(self) -> bool:
@@ -107,10 +131,7 @@ class Run:
         return None if ended is None or self._restarts(ended) else int(ended.get("exitCode", 0))
 
     def _restarts(self, ended: Obj) -> bool:
-        for rule in self.container.get("restartPolicyRules") or ():
-            if rule.get("action") == "Restart" and _is_meant(rule.get("exitCodes") or {}, ended.get("exitCode", 0)):
-                return True
-        return self.restart == "Always" or (self.restart == "OnFailure" and ended.get("exitCode", 0) != 0)
+        return is_restarted(self.container, self.restart, ended.get("exitCode", 0))
 
     def due(self) -> int | None:
         """The time of its next change, in microseconds since 1970; None if there is none."""
@@ -139,14 +160,33 @@ class Run:
 
     def start(self, now: int) -> None:
         """Let it run for the first time."""
-        self._run(now, containerID=self._id(self.entry.get("restartCount", 0)))
+        image, number = self.container.get("image", ""), self.entry.get("restartCount", 0)
+        self._run(now, containerID=self._id(number), image=image, **granted(self.container))
+
+    def resize(self, now: int) -> None:
+        """Give it the resources that it shall have; what cannot get them while it runs is restarted."""
+        has, wanted = self.entry.get("resources"), self.container.get("resources") or {}
+        if has is None or has == wanted:
+            return
+        if self.running and restarts(self.container, has):
+            self.end(now, KILLED, "Error")
+            self._restart(now)
+        others = {field: value for field, value in self.entry.items() if field != "allocatedResources"}
+        self.entry = others | granted(self.container)
 
     def wait_for_image(self) -> bool:
         """Let it wait for its image; returns whether it did not before."""
-        if self.lacks_image:
+        if self.state.get("waiting") == self._without_image:
             return False
-        self._set({"waiting": self._without_image})
+        self._set({"waiting": self._without_image}, image=self.container.get("image", ""))
         return True
+
+    def change_image(self, now: int) -> None:
+        """Let it run with the image that it shall have now, whatever its restart policy."""
+        if self.running:
+            self.end(now, KILLED, "Error")
+        self._restart(now)
+        self.entry = {**self.entry, "image": self.container.get("image", "")}
 
     def step(self, now: int) -> bool:
         """Let happen what is due; returns whether anything did."""
@@ -174,7 +214,7 @@ class Run:
         self._set({"terminated": ended}, ready=self.role == "init" and code == 0, started=False)
 
     def _restart(self, now: int) -> None:
-        last = {"terminated": self._ended()}
+        last = {"terminated": self._ended() or self.state.get("terminated")}
         count = self.entry.get("restartCount", 0) + 1
         self._run(now, lastState=last, restartCount=count, containerID=self._id(count))
 
@@ -190,9 +230,13 @@ class Run:
         return started is not None and length is not None and started + length <= now
 
     def _id(self, restarts: int) -> str:
-        """The id of a run: another for each, and the same whichever process works it out."""
-        name = f"{self.pod_uid}/{self.container['name']}/{restarts}"
-        return f"simulated://{sha256(name.encode()).hexdigest()}"
+        """The id of a run: another for each, and the same whichever process works it out.
+
+        It is made of the pod's uid and of what many pods have in common, so that an API server that compresses
+        objects has nothing new to keep for it.
+        """
+        run = sha256(f"{self.container['name']}/{restarts}".encode()).hexdigest()
+        return f"{_SCHEME}{self.pod_uid.replace('-', '')[:32]}{run[:32]}"
 
     def _wait_for_restart(self) -> None:
         ended = self.state["terminated"]

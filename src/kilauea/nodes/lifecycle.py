@@ -22,10 +22,12 @@ from kilauea.nodes.pod_status import (
     addresses,
     conditions_of,
     is_told_ready,
+    is_told_refused,
     observed,
     phase_of,
 )
 from kilauea.nodes.program import JOB_RUN_TIME, program_of
+from kilauea.nodes.resizing import RETRY, Refusal
 from kilauea.nodes.timestamps import moment_of, second_text
 
 DEADLINE = "DeadlineExceeded"
@@ -62,7 +64,14 @@ def active(pod: Obj) -> bool:
     return (pod.get("status") or {}).get("phase") not in ENDED
 
 
-def advance(pod: Obj, node: Obj, now: int, start_delay: int, run_time: int = JOB_RUN_TIME) -> Step:
+def advance(
+    pod: Obj,
+    node: Obj,
+    now: int,
+    start_delay: int,
+    run_time: int = JOB_RUN_TIME,
+    refusal: Refusal | None = None,
+) -> Step:
     """The next step of a pod that is bound to a node and not being deleted.
 
     Args:
@@ -71,8 +80,9 @@ def advance(pod: Obj, node: Obj, now: int, start_delay: int, run_time: int = JOB
         now: microseconds since 1970.
         start_delay: microseconds that containers are being created, unless the pod says otherwise.
         run_time: microseconds that commands of unknown run time take; 0 for ever.
+        refusal: why containers do not get the resources that they shall have; None if they do.
     """
-    life = _Life.of(pod, run_time)
+    life = _Life.of(pod, run_time, refusal)
     if life is None:
         return NOTHING
     delay = read_duration(annotations_of(pod).get(START_DELAY))
@@ -86,9 +96,12 @@ def advance(pod: Obj, node: Obj, now: int, start_delay: int, run_time: int = JOB
         silent = started(pod) or delay < SECOND  # a moment is not worth a write
         return Step({} if silent else life.status(now, node), _earliest(begin, deadline))
     life.run_until(now, missing_images(node))
+    if refusal is None:
+        life.resize(now)
     # What is counted from the time at which it starts, which is to be written yet, is known only then.
-    rests = life.phase == RUNNING and deadline is None and not delay
-    return Step(life.status(now, node), _earliest(deadline, *life.due_times(now)), rests)
+    rests = life.phase == RUNNING and deadline is None and not delay and refusal is None
+    again = now + RETRY if refusal is not None else None
+    return Step(life.status(now, node), _earliest(deadline, again, *life.due_times(now)), rests)
 
 
 def _bound(pod: Obj) -> int | None:
@@ -165,8 +178,9 @@ def _earliest(*moments: int | None) -> int | None:
 class _Life:
     """A pod and its containers while a step is worked out."""
 
-    def __init__(self, pod: Obj, run_time: int = JOB_RUN_TIME) -> None:
+    def __init__(self, pod: Obj, run_time: int = JOB_RUN_TIME, refusal: Refusal | None = None) -> None:
         self.pod = pod
+        self._refusal = refusal
         self.before: Obj = pod.get("status") or {}
         self.phase: str = self.before.get("phase") or PENDING
         self.start_time = moment_of(self.before.get("startTime"))
@@ -176,13 +190,13 @@ class _Life:
         self._why: dict[str, str] = {}
 
     @classmethod
-    def of(cls, pod: Obj, run_time: int = JOB_RUN_TIME) -> _Life | None:
+    def of(cls, pod: Obj, run_time: int = JOB_RUN_TIME, refusal: Refusal | None = None) -> _Life | None:
         """The life of a pod; None if it has ended, or if another kubelet runs it."""
         status: Obj = pod.get("status") or {}
         phase = status.get("phase") or PENDING
         if phase not in (PENDING, RUNNING) or (phase == RUNNING and not status.get("containerStatuses")):
             return None
-        life = cls(pod, run_time)
+        life = cls(pod, run_time, refusal)
         return life if phase == phase_of(life.inits, life.mains) else None
 
     def _all(self) -> Iterator[Run]:
@@ -230,7 +244,17 @@ class _Life:
                 return run.wait_for_image()
             run.start(now)
             return True
+        # An init container that has ended is not run once more.
+        if run.is_of_other_image and run.role != "init" and run.container.get("image") not in missing:
+            run.change_image(now)
+            return True
         return run.step(now)
+
+    def resize(self, now: int) -> None:
+        """Give the containers the resources that they shall have."""
+        if self.phase not in ENDED:
+            for run in (*self.inits, *self.mains):
+                run.resize(now)
 
     def _end_others(self, now: int) -> None:
         """End what runs beside the containers that have ended."""
@@ -263,7 +287,8 @@ class _Life:
         if started(self.pod) and self._is_as_before():
             return {}
         text = second_text(now)
-        conditions = conditions_of(self.pod, self.phase, self.inits, self.mains, text)
+        refusal = None if self.phase in ENDED else self._refusal
+        conditions = conditions_of(self.pod, self.phase, self.inits, self.mains, text, refusal)
         status = {**observed(self.pod), "phase": self.phase, **self._why, "conditions": conditions}
         if not started(self.pod):
             status |= {"startTime": text}
@@ -281,6 +306,8 @@ class _Life:
         if seen is not None and seen != self.pod["metadata"].get("generation"):
             return False
         if self.pod["spec"].get("readinessGates") and not is_told_ready(self.pod):
+            return False
+        if not is_told_refused(self.pod, self._refusal):
             return False
         same = all(run.entry is entry for run, entry in zip(self._all(), self._entries, strict=True))
         return same and self.phase == (self.before.get("phase") or PENDING)

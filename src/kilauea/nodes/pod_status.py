@@ -8,6 +8,8 @@ from zlib import crc32
 
 from kilauea.api.ports import Obj
 from kilauea.nodes.containers import Run
+from kilauea.nodes.resizing import PENDING as PENDING_RESIZE
+from kilauea.nodes.resizing import Refusal
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 ENDED = (SUCCEEDED, FAILED)
@@ -26,7 +28,9 @@ def phase_of(inits: Sequence[Run], mains: Sequence[Run]) -> str:
     return FAILED if any(codes) else SUCCEEDED
 
 
-def conditions_of(pod: Obj, phase: str, inits: Sequence[Run], mains: Sequence[Run], text: str) -> list[dict[str, Any]]:
+def conditions_of(
+    pod: Obj, phase: str, inits: Sequence[Run], mains: Sequence[Run], text: str, refusal: Refusal | None = None
+) -> list[dict[str, Any]]:
     """The conditions of a pod; those that others keep stay as they are.
 
     Args:
@@ -35,6 +39,7 @@ def conditions_of(pod: Obj, phase: str, inits: Sequence[Run], mains: Sequence[Ru
         inits: its init containers.
         mains: its other containers.
         text: the time now.
+        refusal: why its containers do not get the resources that they shall have; None if they do.
     """
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
     waits = [run.container["name"] for run in inits if not _prepared(run)]
@@ -50,10 +55,16 @@ def conditions_of(pod: Obj, phase: str, inits: Sequence[Run], mains: Sequence[Ru
     ours = {"Initialized": initialized, "Ready": ready, "ContainersReady": containers_ready}
     if "PodScheduled" not in before:
         ours["PodScheduled"] = {"status": "True"}
+    if refusal is not None:
+        ours[PENDING_RESIZE] = {"status": "True", "reason": refusal.reason, "message": refusal.message}
     seen = observed(pod)
     found = [{**_condition(type, verdict, before.get(type) or {}, text), **seen} for type, verdict in ours.items()]
     # Nothing probes here. The server writes nulls for that again, and takes a patch without nulls more quickly.
-    kept = [each | seen if type == "PodScheduled" else each for type, each in before.items() if type not in ours]
+    kept = [
+        each | seen if type == "PodScheduled" else each
+        for type, each in before.items()
+        if type not in ours and type != PENDING_RESIZE
+    ]
     return found + [{field: value for field, value in each.items() if value is not None} for each in kept]
 
 
@@ -74,6 +85,15 @@ def closed_gates(pod: Obj, before: Mapping[str, Obj]) -> str:
     return ", ".join(words)
 
 
+def is_scheduled(pod: Obj) -> bool:
+    """Return True if a scheduler has bound the pod to its node, and has looked for room there.
+
+    Others were created with the name of their node.
+    """
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "PodScheduled" and each.get("status") == "True" for each in conditions)
+
+
 def is_told_ready(pod: Obj) -> bool:
     """Return True if the condition `Ready` says what follows from the containers and from the readiness gates."""
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
@@ -81,6 +101,13 @@ def is_told_ready(pod: Obj) -> bool:
         return True
     is_ready: bool = before.get("Ready", {}).get("status") == "True"
     return is_ready == (not closed_gates(pod, before))
+
+
+def is_told_refused(pod: Obj, refusal: Refusal | None) -> bool:
+    """Return True if the conditions say why a resize waits, or that none does."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    said = next((each.get("reason") for each in conditions if each.get("type") == PENDING_RESIZE), None)
+    return bool(said == (refusal.reason if refusal is not None else None))
 
 
 def observed(pod: Obj) -> dict[str, Any]:

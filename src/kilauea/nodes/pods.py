@@ -27,8 +27,10 @@ from kilauea.nodes.host_ports import REFUSED as NO_PORT
 from kilauea.nodes.host_ports import are_taken, host_ports
 from kilauea.nodes.lifecycle import Step, active, advance, killed, started
 from kilauea.nodes.node_conditions import is_ready
-from kilauea.nodes.pod_status import observed
+from kilauea.nodes.pod_status import is_scheduled, is_told_refused, observed
 from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.requests import requests_of, shortage
+from kilauea.nodes.resizing import INFEASIBLE, is_resized, refusal_of
 from kilauea.nodes.stopping import stop_time
 from kilauea.nodes.timestamps import moment_of, second_text
 
@@ -36,6 +38,8 @@ NODE_NAME = "spec.nodeName"
 """Index of pods by their node."""
 STOPPED = 143
 """The exit code of what ends when it is asked to."""
+ROOM = ("cpu", "memory", "ephemeral-storage")
+"""Resources for which a node looks if a pod fits; extended ones are for their device plugins."""
 NODE_AWAY, NODE_UNREADY = 10.0, 1.0
 """Seconds after which a pod looks again for its node: one that does not exist or is silent, one that is not ready."""
 
@@ -94,6 +98,14 @@ class Pods:
             there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
             if are_taken(ports, [each for each in there if comes_first(each, pod)]):
                 return Outcome(_failed(pod, NO_PORT, PORTS_TAKEN, now))
+        if not started(pod):
+            # A scheduler has counted the other pods. To do so again for each of them would take too long.
+            taken = [] if is_scheduled(pod) else self._requests_there(pod, view)
+            offered = (node.get("status") or {}).get("allocatable") or {}
+            wanted = {name: value for name, value in requests_of(pod).items() if name in ROOM and name in offered}
+            short = shortage(wanted, node, taken)
+            if short is not None:
+                return Outcome(_failed(pod, short[0], f"Pod was rejected: {short[1]}", now))
         asking = serving(pod, node)
         if asking and not started(pod):
             message = refusal(pod, node, view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
@@ -104,12 +116,26 @@ class Pods:
             message = npus.refusal(pod, node, cores, [each for each in there if comes_first(each, pod)])
             if message:
                 return Outcome(_refused(pod, node, (), message, now))
-        step = advance(pod, node, now, self._start_delay, self._run_time)
+        refused = None
+        if is_resized(pod):
+            refused = refusal_of(pod, node, lambda: view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
+        step = advance(pod, node, now, self._start_delay, self._run_time, refused)
         operations = _told(pod, step)
+        if refused is not None and not is_told_refused(pod, refused):
+            if refused.reason == INFEASIBLE:
+                operations.append(Record(pod, "Warning", "ResizeInfeasible", refused.message))
+            else:
+                operations.append(Record(pod, "Warning", "ResizeDeferred", refused.message))
         if asking and started(pod):
             operations += _given(pod, node, asking)
         rests = step.rests and not asking  # what is written about cards comes after the start
         return Outcome(operations, None if step.due is None else max(step.due - now, 0) / SECOND, rests)
+
+    @staticmethod
+    def _requests_there(pod: Obj, view: View) -> list[Mapping[str, int]]:
+        """The requests of each pod that came to the node before this one and has not ended."""
+        there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
+        return [requests_of(each) for each in there if active(each) and comes_first(each, pod)]
 
 
 def _told(pod: Obj, step: Step) -> list[Operation]:

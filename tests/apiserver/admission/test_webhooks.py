@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import time
 from collections.abc import Iterator
@@ -289,6 +290,10 @@ def test_a_certificate_of_another_authority_is_not_trusted(hooked: Api, server: 
         ({"allowed": True, "patch": "W10="}, "validating webhook may not return response.patch"),
         ({"allowed": True, "warnings": 7}, "received invalid webhook response"),
         (web.json_response([]), "Object 'Kind' is missing"),
+        ({"allowed": "false"}, "response.allowed must be of type boolean, got str"),
+        ({"allowed": False, "status": {"message": {"a": 1}}}, "response.status.message must be of type string"),
+        ({"allowed": False, "status": {"code": "403"}}, "response.status.code must be of type integer, got str"),
+        ({"allowed": False, "status": {"details": 5}}, "response.status.details must be of type object, got int"),
     ],
 )
 def test_answers_that_are_not_valid_are_failures(hooked: Api, server: WebhookServer, response: Any, words: str) -> None:
@@ -297,6 +302,25 @@ def test_answers_that_are_not_valid_are_failures(hooked: Api, server: WebhookSer
     answer = hooked.ask("POST", MAPS, map_of("a"))
     assert answer.code == 500
     assert words in answer.body["message"]
+
+
+def test_a_patch_that_nests_too_deep_is_a_failure(hooked: Api, server: WebhookServer) -> None:
+    patch = base64.b64encode(b"[" * 100_000).decode()
+    server.responders["odd"] = lambda request: {"allowed": True, "patchType": "JSONPatch", "patch": patch}
+    register(hooked, MUTATING, hook(server, "odd"))
+    answer = hooked.ask("POST", MAPS, map_of("a"))
+    assert (answer.code, "the patch cannot be read" in answer.body["message"]) == (500, True)
+    hooked.good("DELETE", f"{MUTATING}/test")
+    register(hooked, MUTATING, hook(server, "odd", failurePolicy="Ignore"))
+    hooked.good("POST", MAPS, map_of("a"))
+
+
+@pytest.mark.parametrize("code", [0, 200, 302, 600, 99_999, -5])
+def test_a_denial_is_a_refusal_whatever_its_code(hooked: Api, server: WebhookServer, code: int) -> None:
+    server.responders["odd"] = lambda request: {"allowed": False, "status": {"code": code, "message": "no"}}
+    register(hooked, VALIDATING, hook(server, "odd"))
+    answer = hooked.ask("POST", MAPS, map_of("a"))
+    assert (answer.code, answer.body["code"]) == (400, 400)
 
 
 def test_configurations_themselves_can_always_be_changed(hooked: Api, server: WebhookServer) -> None:

@@ -147,6 +147,10 @@ def test_a_new_storage_version_is_noted_and_old_objects_are_still_read(api: Api)
             "invalid groupVersion (expected example.com/v2, received example.com/v3)",
         ),
         (web.Response(status=500, text="broken"), 'an error on the server ("broken")'),
+        (web.Response(text='{"response":' + "[" * 100_000), "the answer cannot be read"),
+        (web.Response(text='{"response":'), "the answer cannot be read"),
+        ({"result": {"status": "Success"}, "convertedObjects": "x"}, "it is not an object"),
+        ({"result": ["Success"]}, "the answer is not valid"),
     ],
 )
 def test_a_conversion_that_fails_is_told(api: Api, server: WebhookServer, response: Any, words: str) -> None:
@@ -157,6 +161,20 @@ def test_a_conversion_that_fails_is_told(api: Api, server: WebhookServer, respon
     assert answer.code == 500
     assert "conversion webhook for example.com/v1, Kind=Host" in answer.body["message"]
     assert words in answer.body["message"]
+
+
+@pytest.mark.parametrize("labels", [5, {"a": 1}, ["a"]])
+def test_a_webhook_may_not_write_labels_that_are_no_texts(api: Api, server: WebhookServer, labels: Any) -> None:
+    def labelled(request: dict[str, Any]) -> Any:
+        answer = converted(request)
+        answer["convertedObjects"][0]["metadata"]["labels"] = labels
+        return answer
+
+    server.responders["labelled"] = labelled
+    serve(api, split(server, "labelled"))
+    api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
+    answer = api.ask("GET", f"{V2}/x")
+    assert (answer.code, "metadata.labels must be a map of strings" in answer.body["message"]) == (500, True)
 
 
 def test_a_webhook_may_not_rename_an_object(api: Api, server: WebhookServer) -> None:

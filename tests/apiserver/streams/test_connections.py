@@ -136,7 +136,7 @@ def test_a_websocket_needs_the_right_to_create(served: ServedPods) -> None:
 
 
 def test_there_are_only_so_many_connections_and_an_end_makes_room(served: ServedPods) -> None:
-    served.backend.sessions = Sessions(most=3, most_of_user=2)
+    served.backend.sessions = Sessions(most=3, most_of_tenant=2)
 
     async def story(client: Client) -> None:
         first, second = await client.open(f"a/{CAT}"), await client.open(f"a/{CAT}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import zlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.apiserver.streams.spdy import frames
-from kilauea.apiserver.streams.spdy.connection import MOST_KEPT, MOST_STREAMS, SpdyConnection, SpdyStream
+from kilauea.apiserver.streams.spdy.connection import (
+    MOST_KEPT,
+    MOST_KEPT_OF_ALL,
+    MOST_STREAMS,
+    SpdyConnection,
+    SpdyStream,
+)
 from kilauea.apiserver.streams.spdy.dictionary import DICTIONARY
 from kilauea.apiserver.streams.spdy.frames import Control, Data, FrameReader, FrameWriter, Opened, SpdyError
 from support.sockets import MemorySocket
@@ -118,13 +124,15 @@ class Client:
     def __init__(self) -> None:
         self.socket = MemorySocket()
         self.accepted: list[SpdyStream] = []
+        self.headers: Mapping[str, str] = {}
         self.refuses = False
         self.writer = FrameWriter()
         self._reader = FrameReader()
         self._frames: list[frames.Frame] = []
         self.connection = SpdyConnection(self.socket, self._accept)
 
-    def _accept(self, stream: SpdyStream) -> bool:
+    def _accept(self, stream: SpdyStream, headers: Mapping[str, str]) -> bool:
+        self.headers = headers
         if not self.refuses:
             self.accepted.append(stream)
         return not self.refuses
@@ -156,7 +164,7 @@ def test_a_stream_is_accepted_and_carries_data_both_ways() -> None:
         client.open(1, streamType="data")
         assert await client.take() == Control(frames.SYN_REPLY)
         (stream,) = client.accepted
-        assert stream.headers == {"streamtype": "data"}
+        assert client.headers == {"streamtype": "data"}
         client.socket.put(client.writer.data(1, b"hello"), client.writer.data(1, b"", fin=True))
         assert (await stream.read(), await stream.read()) == (b"hello", b"")
         await stream.write(b"x" * 100_000)
@@ -239,5 +247,45 @@ def test_a_client_that_talks_nonsense_is_left() -> None:
         assert await client.take() == Control(frames.GOAWAY, (1, 0))
         (stream,) = client.accepted
         assert await stream.read() == b""
+
+    play(story)
+
+
+def test_streams_that_are_not_read_keep_little_together() -> None:
+    async def story(client: Client) -> None:
+        part = bytes(MOST_KEPT // 2)
+        count = 2 * MOST_KEPT_OF_ALL // len(part)
+        for number in range(count):
+            client.open(2 * number + 1)
+            client.socket.put(client.writer.data(2 * number + 1, part))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(until_accepted(client, count), 0.05)
+        assert len(client.accepted) * len(part) <= MOST_KEPT_OF_ALL + len(part)
+        client.socket.put(client.writer.reset(1, frames.CANCEL))
+        read = 0
+        for number in range(count):
+            await until_accepted(client, number + 1)
+            read += len(await client.accepted[number].read())
+        assert read == count * len(part)
+
+    play(story)
+
+
+async def until_accepted(client: Client, count: int) -> None:
+    """Wait for so many streams, and take what the server says meanwhile."""
+    while len(client.accepted) < count:
+        if client.socket.has_more:
+            await client.socket.take()
+        await asyncio.sleep(0)
+
+
+def test_others_have_their_turn_while_many_small_frames_are_taken() -> None:
+    async def story(client: Client) -> None:
+        turns = 0
+        client.socket.put(client.writer.data(1, b"") * 10_000 + client.writer.ping(1))
+        while not client.socket.has_more:
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns >= 50
 
     play(story)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -224,6 +225,12 @@ def test_processes_do_not_see_the_folder_with_the_credentials_of_the_cluster(
         )
         until_phase(server.client(), name, "Succeeded")
         assert kubectl(server, "logs", name) == "kept\n"
+    volumes = [{"name": "machine", "hostPath": {"path": "/"}}]
+    main = {"volumeMounts": [{"name": "machine", "mountPath": "/machine"}]}
+    apply(server, pod("through-a-volume", f"ls -A /machine{cluster.folder}; echo listed", main=main, volumes=volumes))
+    until_phase(server.client(), "through-a-volume", "Succeeded")
+    assert kubectl(server, "logs", "through-a-volume") == "listed\n"
+    assert stat.S_IMODE((cluster.folder / "kubelet").stat().st_mode) == 0o700
     server.stop()
 
 

@@ -77,9 +77,12 @@ def test_two_pods_with_the_same_host_name_each_find_themselves(files: HostsFiles
 
 
 def test_a_pod_on_the_network_of_the_node_has_names_of_services_but_none_of_its_own(files: HostsFiles) -> None:
-    found = names(files.add(pod("agent", hostNetwork=True), "127.0.0.1"))
+    shared, path = files.add(pod("p"), "127.64.0.1"), files.add(pod("agent", hostNetwork=True), "127.0.0.1")
+    found = names(path)
     assert found["web"] == ["127.96.0.9"]
     assert "agent" not in found
+    first = [each.read_text().partition("\n")[0] for each in (shared, path)]
+    assert first == ["# Kubernetes-managed hosts file.", "# Kubernetes-managed hosts file (host network)."]
 
 
 def test_a_change_of_services_is_written_in_place_since_containers_have_the_file_mounted(

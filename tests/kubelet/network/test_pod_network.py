@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import IPv4Network
@@ -88,6 +89,9 @@ def test_a_pod_reaches_another_through_the_address_of_a_service(setting: Setting
     network = setting.network
     server_pod = pod("server")
     address = network.address(server_pod)
+    with socket.socket() as free:  # at all addresses: a program that listens at them would answer instead
+        free.bind(("0.0.0.0", 0))
+        port_of_service = free.getsockname()[1]
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"from the pod")
@@ -97,7 +101,7 @@ def test_a_pod_reaches_another_through_the_address_of_a_service(setting: Setting
     async def ask() -> bytes:
         while True:
             try:
-                reader, writer = await asyncio.open_connection("127.111.240.9", 8080)
+                reader, writer = await asyncio.open_connection("127.111.240.9", port_of_service)
             except ConnectionRefusedError:
                 await asyncio.sleep(0.05)
                 continue
@@ -108,7 +112,7 @@ def test_a_pod_reaches_another_through_the_address_of_a_service(setting: Setting
     async def main() -> None:
         listening = await asyncio.start_server(answer, address, 0)
         port = listening.sockets[0].getsockname()[1]
-        setting.objects.set(SERVICES, service("web", "127.111.240.9", ports=[{"port": 8080}]))
+        setting.objects.set(SERVICES, service("web", "127.111.240.9", ports=[{"port": port_of_service}]))
         setting.objects.set(ENDPOINT_SLICES, endpoint_slice("web", [endpoint(address)], [{"port": port}]))
         running = asyncio.create_task(network.run())
         assert await asyncio.wait_for(ask(), SECONDS) == b"from the pod"
@@ -116,7 +120,7 @@ def test_a_pod_reaches_another_through_the_address_of_a_service(setting: Setting
         with suppress(asyncio.CancelledError):
             await running
         with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection("127.111.240.9", 8080)
+            await asyncio.open_connection("127.111.240.9", port_of_service)
         listening.close()
 
     asyncio.run(main())

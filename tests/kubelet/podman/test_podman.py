@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -14,12 +16,13 @@ import pytest
 
 from kilauea.kubelet.container_runtime import Container, ContainerError, ContainerState, Limits, Mount
 from kilauea.kubelet.podman import command
+from kilauea.kubelet.podman.folders import make_folder
 from kilauea.kubelet.podman.images import PodmanImages
 from kilauea.kubelet.podman.runtime import PodmanRuntime
-from support.containers import PATIENCE, output_of
+from support.containers import PATIENCE, output_of, until
 
 IMAGE = "localhost/kilauea-test:1"
-PROGRAMS = "sh true sleep cat echo id hostname ls stty".split()
+PROGRAMS = "sh true sleep cat echo id hostname ls stty cut".split()
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +178,60 @@ def test_commands_run_in_a_container(tmp_path: Path, image: str) -> None:
                 await runtime.exec("other", ["true"])
 
     asyncio.run(story())
+
+
+def test_a_working_directory_that_the_image_lacks_is_made(tmp_path: Path, image: str) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as runtime:
+            if os.geteuid() != 0:
+                pytest.skip("only root can mount the files of a container that does not run")
+            wanted = container(
+                tmp_path, "sh", "-c", "echo $PWD; ls -ld /srv/work | cut -c1-10", working_dir="/srv/work"
+            )
+            assert (await run(runtime, wanted)).exit_code == 0
+            assert logged(wanted) == ["/srv/work", "drwxr-xr-x"]
+
+    asyncio.run(story())
+
+
+def test_input_ends_with_the_client_that_is_attached(tmp_path: Path, image: str) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as runtime:
+            await runtime.start(container(tmp_path, "sh", "-c", "cat; exit 6", stdin=True, stdin_once=True))
+            attached = await runtime.attach("one", stdin=True)
+            await attached.write(b"line\n" * 1000)
+            await attached.end_input()
+            output, errors, _ = await output_of(attached)
+            assert (output, errors) == (b"line\n" * 1000 + b"\n", b"")  # the last end of a line is podman's
+            assert (await exit_of(runtime, "one")).exit_code == 6
+
+    asyncio.run(story())
+
+
+def test_a_signal_reaches_the_first_process(tmp_path: Path, image: str) -> None:
+    async def story() -> None:
+        wanted = container(tmp_path, "sh", "-c", "trap 'exit 5' INT; echo ready; while :; do sleep 0.1; done")
+        async with opened(tmp_path) as runtime:
+            await runtime.start(wanted)
+            await until(lambda: wanted.log.exists() and logged(wanted) == ["ready"])
+            await runtime.signal("one", signal.SIGINT, everyone=True)
+            assert (await exit_of(runtime, "one")).exit_code == 5
+
+    asyncio.run(story())
+
+
+def test_links_of_an_image_do_not_lead_out_of_it(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (root / "link").symlink_to(outside)
+    make_folder(str(root), "/a/b")
+    assert (root / "a/b").is_dir()
+    with pytest.raises(NotADirectoryError):
+        make_folder(str(root), "/link/made")
+    with pytest.raises(OSError, match="goes up"):
+        make_folder(str(root), "/../outside/made")
+    assert list(outside.iterdir()) == []
 
 
 def test_a_container_that_uses_too_much_memory_is_ended(tmp_path: Path, image: str) -> None:

@@ -64,6 +64,49 @@ def test_a_signal_gives_128_and_its_number(tmp_path: Path, isolation: Isolation)
     asyncio.run(story())
 
 
+def test_a_signal_to_everyone_ends_a_process_that_does_nothing_about_it(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                id = number.name
+                await opened.start(container(tmp_path, "sleep", "1000", id=id))
+                await opened.signal(id, number, everyone=True)
+                state = await exit_of(opened, id)
+                assert (state.exit_code, state.signal, state.reason) == (128 + number, number, "Error")
+
+    asyncio.run(story())
+
+
+def test_a_signal_to_everyone_reaches_the_children_of_a_shell_before_it_ends(
+    tmp_path: Path, isolation: Isolation
+) -> None:
+    async def story() -> None:
+        child = "trap 'echo saved; exit 0' INT; echo ready; while :; do sleep 0.01; done"
+        wanted = container(tmp_path, "sh", "-c", f'sh -c "{child}"; echo next command')
+        async with runtime(tmp_path, isolation) as opened:
+            await opened.start(wanted)
+            await until(lambda: logged(wanted) == ["ready"])
+            await opened.signal("one", signal.SIGINT, everyone=True)
+            assert (await exit_of(opened, "one")).exit_code == 128 + signal.SIGINT
+            assert logged(wanted) == ["ready", "saved"]
+
+    asyncio.run(story())
+
+
+def test_a_signal_to_everyone_is_up_to_a_first_process_that_handles_it(tmp_path: Path, isolation: Isolation) -> None:
+    async def story() -> None:
+        script = "trap 'exit 7' INT; echo ready; while :; do sleep 0.01; done"
+        wanted = container(tmp_path, "sh", "-c", script)
+        async with runtime(tmp_path, isolation) as opened:
+            await opened.start(wanted)
+            await until(lambda: logged(wanted) == ["ready"])
+            await opened.signal("one", signal.SIGWINCH, everyone=True)  # by which no process ends
+            await opened.signal("one", signal.SIGINT, everyone=True)
+            assert (await exit_of(opened, "one")).exit_code == 7
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -209,3 +209,17 @@ def test_an_eviction_that_is_refused_is_undone_and_another_victim_found(tmp_path
             live.delete(PODS, other)
         live.wait(3)
         assert live.node_of("urgent-0")
+
+
+def test_the_condition_of_a_pod_that_waits_says_of_which_generation_it_is(live: Live) -> None:
+    live.pod("large", cpu="90")
+    live.wait(5)
+    first = live.condition(PODS, "large", "PodScheduled")
+    assert first["observedGeneration"] == 1
+    live.patch(PODS, "large", {"spec": {"tolerations": [{"key": "extra", "operator": "Exists"}]}})
+    live.wait(5)
+    later = live.condition(PODS, "large", "PodScheduled")
+    assert later == {**first, "observedGeneration": 2}
+    writes = live.wire.count("PATCH", "/large/status")
+    live.wait(30)
+    assert live.wire.count("PATCH", "/large/status") == writes, "what has been said is not written again"

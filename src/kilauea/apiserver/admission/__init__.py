@@ -46,6 +46,7 @@ class Attributes:
         dry_run: whether nothing will be written.
         warnings: texts for the caller; steps may add to them.
         waited: whether webhooks were asked, so that other objects may have changed since `mutate`.
+        verb: that of the request, such as `patch`, as roles name it.
     """
 
     backend: Backend
@@ -60,6 +61,7 @@ class Attributes:
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
     waited: bool = False
+    verb: str = ""
 
     def object_name(self) -> str:
         """The name of the object, also where it was generated; the beginning of it while it is still to be."""

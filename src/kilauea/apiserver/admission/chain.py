@@ -1,18 +1,20 @@
 """The steps of admission in their order, which is that of the real server, quotas last.
 
 Not among them: webhooks and admission policies, which are asked between `mutate` and `validate`; the checks of node
-identities, certificates and pod security, which change nothing unless they are set up; and the taint `not-ready` of new
-nodes, which no controller here would remove.
+identities and certificates, which change nothing unless they are set up; and the taint `not-ready` of new nodes, which
+no controller here would remove.
 """
 
 from __future__ import annotations
 
 from kilauea.apiserver.admission import Admission, AdmissionStep
+from kilauea.apiserver.admission.claim_status import ClaimStatusRights
 from kilauea.apiserver.admission.device_access import DeviceAdminAccess
 from kilauea.apiserver.admission.ingress_classes import DefaultIngressClass
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
 from kilauea.apiserver.admission.limits import LimitRanger
 from kilauea.apiserver.admission.pod_groups import PodGroupWorkloads
+from kilauea.apiserver.admission.pod_security import PodSecurity
 from kilauea.apiserver.admission.priority import Priority
 from kilauea.apiserver.admission.quota.step import ResourceQuotas
 from kilauea.apiserver.admission.runtime_classes import RuntimeClasses
@@ -27,6 +29,7 @@ from kilauea.apiserver.admission.storage_defaults import (
 from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
 from kilauea.apiserver.dynamic.admission import ConfigurationStep
 from kilauea.apiserver.rbac.escalation import Escalation
+from kilauea.apiserver.rbac.queue_commands import QueueCommands
 
 
 def admission_steps(*more: AdmissionStep) -> Admission:
@@ -44,10 +47,13 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             DefaultIngressClass(),
             ServiceAddresses(),
             RuntimeClasses(),
+            PodSecurity(),
             SigningRequestAuthors(),
             PodGroupWorkloads(),
             Escalation(),
+            QueueCommands(),
             DeviceAdminAccess(),
+            ClaimStatusRights(),
             ConfigurationStep(),
             *more,
             ResourceQuotas(),

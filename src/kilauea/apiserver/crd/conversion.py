@@ -132,6 +132,10 @@ class VersionConversion:
                     f"{subject} returned invalid metadata in object at index {index}: metadata.{field} must not change"
                 )
                 raise status.internal(words)
+        for field in sorted(_MAY_CHANGE):
+            given = metadata.get(field) or {}
+            if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
+                raise status.internal(f"{invalid}: metadata.{field} must be a map of strings")
         kept = {key: value for key, value in before["metadata"].items() if key not in _MAY_CHANGE}
         changed = {key: metadata[key] for key in _MAY_CHANGE if metadata.get(key)}
         try:
@@ -150,7 +154,9 @@ def _answers(body: bytes, uid: str) -> Sequence[Any]:
         if result.get("status") != "Success":
             raise CallError(str(result.get("message") or "response.result.status was '', not 'Success'"))
         return list(response.get("convertedObjects") or ())
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError, ApiFault) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CallError(f"the answer cannot be read: {error}") from error
+    except (KeyError, TypeError, AttributeError, ApiFault) as error:
         raise CallError(f"the answer is not valid: {error}") from error
 
 

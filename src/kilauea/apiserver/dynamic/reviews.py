@@ -129,6 +129,7 @@ def _verified(review: Object, version: str, uid: str, mutating: bool) -> Verdict
                 f"expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {given}, Kind={kind}"
             )
         _check_patch(response, mutating)
+    _check_types(response)
     form = response.get("patchType")
     if mutating and response.get("patch") and form not in (None, "JSONPatch"):
         raise CallError(f'unsupported patch type "{form}"')
@@ -139,6 +140,22 @@ def _verified(review: Object, version: str, uid: str, mutating: bool) -> Verdict
         dict(response.get("auditAnnotations") or {}),
         response.get("status"),
     )
+
+
+def _check_types(response: Raw) -> None:
+    """Refuse fields of another type, which may mean anything: a text `false` is not a permission."""
+    result = response.get("status") or {}
+    for path, value, wanted in (
+        ("allowed", response.get("allowed"), bool),
+        ("status", result, dict),
+        *((f"status.{name}", result.get(name), kind) for name, kind in _STATUS.items()),
+    ):
+        if value is not None and (not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))):
+            raise CallError(f"response.{path} must be of type {_TYPES[wanted]}, got {type(value).__name__}")
+
+
+_STATUS = {"code": int, "message": str, "reason": str, "details": dict}
+_TYPES: Mapping[type, str] = {bool: "boolean", int: "integer", str: "string", dict: "object"}
 
 
 def _check_patch(response: Raw, mutating: bool) -> None:
@@ -162,7 +179,7 @@ def _patch(response: Raw) -> list[Any]:
         return []
     try:
         patch = msgspec.json.decode(base64.b64decode(response["patch"]))
-    except (binascii.Error, msgspec.DecodeError) as error:
+    except (binascii.Error, msgspec.DecodeError, RecursionError) as error:
         raise CallError(f"the patch cannot be read: {error}") from error
     if not isinstance(patch, list):
         raise CallError("the patch is not a list of operations")
@@ -173,7 +190,7 @@ def denial(name: str, result: Raw | None) -> ApiFault:
     """The refusal of a write that a webhook denies: its own status, with its name before the message."""
     given = dict(result or {})
     code = given.get("code")
-    code = code if isinstance(code, int) and code >= 400 else 400
+    code = code if isinstance(code, int) and 400 <= code < 600 else 400  # others do not refuse anything over HTTP
     text, reason = str(given.get("message") or ""), str(given.get("reason") or "")
     denied = f'admission webhook "{name}" denied the request'
     message = f"{denied}: {text or reason}" if text or reason else f"{denied} without explanation"

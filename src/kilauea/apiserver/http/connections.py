@@ -52,14 +52,14 @@ class Work:
         deadline: by the monotonic clock; the task is cancelled then.
         is_late: True once the task was cancelled here.
         answer: the answer, once its head has been sent.
-        user: the name of the user who asks; empty for one that is not known.
+        tenant: who asks (`User.tenant`); empty for a client that is not known.
     """
 
     task: asyncio.Task[Any] | None
     deadline: float
     is_late: bool = False
     answer: web.StreamResponse | None = None
-    user: str = ""
+    tenant: str = ""
 
     @property
     def lasts(self) -> bool:
@@ -85,7 +85,8 @@ class Connections(web.Server):
     """All connections: since when those wait that have no request at work, and the requests of the others.
 
     Where there are too many, one makes room for each new one: that which has waited longest, or where all are at work,
-    the oldest watch (or log) of the user who has most. So a user with many watches locks out no other.
+    the oldest watch (or log) of the tenant who has most, and without watches, the oldest request of the tenant who has
+    most. So no one with many watches, or many requests that do not end, locks out others.
     """
 
     def __init__(self, *arguments: Any, most: int, **options: Any) -> None:
@@ -126,12 +127,16 @@ class Connections(web.Server):
 
     def _make_room(self, newcomer: Any) -> None:
         waiting = next((each for each in self._waiting if each is not newcomer), None)
-        lasting = [(each, work) for each, work in self._working.items() if work.lasts and not work.is_late]
-        if waiting is not None or not lasting:
-            self._drop(newcomer if waiting is None else waiting)
+        if waiting is not None:
+            self._drop(waiting)
             return
-        ((user, _),) = Counter(work.user for _, work in lasting).most_common(1)
-        handler, work = next((each, work) for each, work in lasting if work.user == user)
+        working = [(each, work) for each, work in self._working.items() if not work.is_late]
+        working = [(each, work) for each, work in working if work.lasts] or working
+        if not working:
+            self._drop(newcomer)
+            return
+        ((tenant, _),) = Counter(work.tenant for _, work in working).most_common(1)
+        handler, work = next((each, work) for each, work in working if work.tenant == tenant)
         work.end()
         self._drop(handler)
 

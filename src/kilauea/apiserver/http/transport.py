@@ -31,8 +31,13 @@ from kilauea.apiserver.http.tunnels import Tunnels
 from kilauea.apiserver.http.upgrade import Conversations
 from kilauea.apiserver.request import JSON, ApiRequest, ApiResponse, TextStream, Tunnel, Upgrade, User, WatchStream
 from kilauea.apiserver.status import ApiFault
+from kilauea.apiserver.turns import Turns
 
 LARGEST_BODY = 3 * 1024 * 1024
+SMALL_BODY = 64 * 1024
+"""Bytes of a body of which any number may be on their way."""
+MOST_BODIES, MOST_BODIES_OF_TENANT = 128, 16
+"""Larger bodies that are kept at a time, in all and of one tenant."""
 LARGEST_LINE = 1024 * 1024
 """Bytes of a request line; selectors can be long."""
 LARGEST_HEADER, MOST_HEADERS = 32 * 1024, 128
@@ -88,6 +93,7 @@ class Transport:
         )
         self._conversations = Conversations()
         self._tunnels = Tunnels()
+        self._bodies = Turns(MOST_BODIES, MOST_BODIES_OF_TENANT)
         self._runner = web.ServerRunner(self._connections, shutdown_timeout=2.0)
         self._listening: asyncio.Server | None = None
 
@@ -131,15 +137,17 @@ class Transport:
     async def _answer_in_time(self, request: web.BaseRequest, path: str, query: str, work: Work) -> web.StreamResponse:
         try:
             user = self._user_of(request)
-            work.user = "" if user is None else user.name
-            has_body = request.body_exists
-            if user is None and has_body:  # nothing is kept for a client that is not known
-                raise status.unauthorized()
-            body = await _body_of(request) if has_body else b""
+            work.tenant = "" if user is None else user.tenant
+            body, incoming = b"", None
+            if request.body_exists:
+                if user is None:  # nothing is kept for a client that is not known
+                    raise status.unauthorized()
+                if request.content.is_eof():  # it came with the head, as small bodies do: there is nothing to wait for
+                    body = _checked(request.content.read_nowait())
+                else:
+                    incoming = _Incoming(request, user.tenant, self._bodies)
         except ApiFault as fault:
             return _plain(fault_response(fault))
-        except ConnectionError:  # the client has gone before its body was whole; there is no client left to answer
-            return _plain(fault_response(status.bad_request("the body is incomplete")))
         pairs = list(request.rel_url.query.items()) if query else []
         headers: dict[str, str] = {}
         for key, value in request.headers.items():
@@ -147,7 +155,14 @@ class Transport:
             headers[key] = f"{headers[key]}, {value}" if key in headers else value
         path = unquote(path) if "%" in path else path
         asked = ApiRequest(request.method, path, pairs, headers, body, user)
-        answer = await self._api.handle(asked)
+        if incoming is None:
+            answer = await self._api.handle(asked)
+        else:
+            asked.incoming = incoming.read
+            try:
+                answer = await self._api.handle(asked)
+            finally:
+                incoming.end()
         flow = self._api.flow_of(asked)
         if flow is not None:
             answer.headers += flow.headers
@@ -201,18 +216,51 @@ def _too_late(request: web.BaseRequest, work: Work) -> web.StreamResponse:
     return response
 
 
+class _Incoming:
+    """The body of a request, which is still on its way.
+
+    It is kept until its last byte has come and the request is answered. So only so many large ones are read at a time,
+    and the others wait, each tenant for its own.
+    """
+
+    def __init__(self, request: web.BaseRequest, tenant: str, turns: Turns) -> None:
+        self._request = request
+        self._tenant = tenant
+        self._turns = turns
+        self._has_turn = False
+
+    async def read(self) -> bytes:
+        """Return the body; a client that waits for leave to send it gets that.
+
+        Raises:
+            ApiFault: there is more than may be (413), or the client has gone (400).
+        """
+        size = self._request.content_length
+        if (size or 0) > LARGEST_BODY:
+            raise status.too_large(LARGEST_BODY)
+        if size is None or size > SMALL_BODY:
+            await self._turns.take(self._tenant)
+            self._has_turn = True
+        try:
+            return await _body_of(self._request)
+        except ConnectionError:  # there is no client left to answer
+            raise status.bad_request("the body is incomplete") from None
+
+    def end(self) -> None:
+        """Note that the body is kept no more."""
+        if self._has_turn:
+            self._has_turn = False
+            self._turns.give_back(self._tenant)
+
+
 async def _body_of(request: web.BaseRequest) -> bytes:
-    """The body, up to the limit; a client that waits for leave to send it gets that.
+    """The body, up to the limit.
 
     Raises:
         ApiFault: there is more (413).
     """
-    if (request.content_length or 0) > LARGEST_BODY:
-        raise status.too_large(LARGEST_BODY)
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    if request.content.is_eof():  # it came with the head, as small bodies do: there is nothing to wait for
-        return _checked(request.content.read_nowait())
     parts: list[bytes] = []
     size = 0
     while size <= LARGEST_BODY:

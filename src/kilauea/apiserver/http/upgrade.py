@@ -15,8 +15,6 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from kilauea.apiserver.request import Upgrade
 
 PING_SECONDS = 20.0
-LARGEST_MESSAGE = 32 * 1024 * 1024
-"""Bytes of a message from a client, as in Kubernetes."""
 CLOSE_SECONDS = 2.0
 """Seconds for a client to confirm that the conversation has ended."""
 
@@ -59,7 +57,7 @@ class Conversations:
     async def hold(self, request: web.BaseRequest, answer: Upgrade) -> web.StreamResponse:
         """Upgrade a connection and talk, until the conversation or its client ends."""
         response = web.WebSocketResponse(
-            protocols=answer.protocols, timeout=CLOSE_SECONDS, compress=False, max_msg_size=LARGEST_MESSAGE
+            protocols=answer.protocols, timeout=CLOSE_SECONDS, compress=False, max_msg_size=answer.largest
         )
         for key, value in answer.headers:
             response.headers.add(key, value)

@@ -21,6 +21,10 @@ from kilauea.apiserver.request import GROUP_MASTERS
 _ANY = "*"
 _Words = tuple[Collection[str], ...]
 """Verbs, groups, resources, names and paths of a rule."""
+_EVERYTHING = (
+    PolicyRule(verbs=(_ANY,), api_groups=(_ANY,), resources=(_ANY,)),
+    PolicyRule(verbs=(_ANY,), non_resource_urls=(_ANY,)),
+)
 _ROLES, _BINDINGS = ("roles", "clusterroles"), ("rolebindings", "clusterrolebindings")
 
 
@@ -37,8 +41,10 @@ class Escalation(AdmissionStep):
         authorizer = Authorizer(attributes.backend.store)
         namespace = attributes.namespace
         if resource.plural in _ROLES:
-            rules, verb = msgspec.convert(obj.get("rules") or (), tuple[PolicyRule, ...]), "escalate"
-            action = Action(verb, GROUP, resource.plural, "", namespace, attributes.object_name())
+            rules = msgspec.convert(obj.get("rules") or (), tuple[PolicyRule, ...])
+            if any((each or {}).get("aggregationRule") for each in (obj, attributes.old)):
+                rules = _EVERYTHING  # it gathers whatever others are given later
+            action = Action("escalate", GROUP, resource.plural, "", namespace, attributes.object_name())
         elif resource.plural in _BINDINGS:
             reference = msgspec.convert(obj.get("roleRef") or {}, RoleRef)
             role = authorizer.role(reference, namespace)

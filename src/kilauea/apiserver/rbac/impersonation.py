@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import unquote
 
+from kilauea.api.names import label_problems, subdomain_problems
 from kilauea.apiserver import status
 from kilauea.apiserver.rbac.authorizer import Action, Authorizer
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
@@ -42,8 +43,8 @@ def acting_user(user: User, headers: Mapping[str, str], authorizer: Authorizer) 
         return user
     for action in _needed(name, uid, groups, extra):
         authorizer.check(user, action)
-    account = name.removeprefix(_ACCOUNT).split(":") if name.startswith(_ACCOUNT) else []
-    if len(account) == 2 and not groups:
+    account = _account(name)
+    if account is not None and not groups:
         groups += account_groups(account[0])
     if name != "system:anonymous" and GROUP_AUTHENTICATED not in groups:
         groups.append(GROUP_AUTHENTICATED)
@@ -53,11 +54,18 @@ def acting_user(user: User, headers: Mapping[str, str], authorizer: Authorizer) 
 def _needed(name: str, uid: str, groups: list[str], extra: Mapping[str, str]) -> list[Action]:
     """The actions that the caller must be allowed."""
     found = [Action("impersonate", "", "users", name=name)]
-    if name.startswith(_ACCOUNT) and name.count(":") == 3:
-        namespace, account = name.removeprefix(_ACCOUNT).split(":")
-        found = [Action("impersonate", "", "serviceaccounts", "", namespace, account)]
+    if (account := _account(name)) is not None:
+        found = [Action("impersonate", "", "serviceaccounts", "", *account)]
     found += [Action("impersonate", "", "groups", name=each) for each in groups]
     found += [Action("impersonate", _AUTHENTICATION, "uids", name=uid)] if uid else []
     return found + [
         Action("impersonate", _AUTHENTICATION, "userextras", key, "", value) for key, value in extra.items()
     ]
+
+
+def _account(name: str) -> tuple[str, str] | None:
+    """Namespace and name of a service account; None for a user who is none, however the name begins."""
+    namespace, _, account = name.removeprefix(_ACCOUNT).partition(":")
+    if not name.startswith(_ACCOUNT) or label_problems(namespace) or subdomain_problems(account):
+        return None
+    return namespace, account

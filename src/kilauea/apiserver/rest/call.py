@@ -116,7 +116,7 @@ class Call:
         subresource = self.subresource.name if self.subresource else ""
         return Attributes(
             self.backend, operation, self.resource, subresource, self.namespace, name or self.info.name,
-            obj, old, self.user, self.dry_run(), self.warnings,
+            obj, old, self.user, self.dry_run(), self.warnings, verb=self.info.verb,
         )  # fmt: skip
 
     def not_found(self, name: str = "") -> ApiFault:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 from kilauea.api.container_logs import LogEntry, LogReader, LogStream, log_time
 from kilauea.api.ports import ApiError
@@ -128,27 +129,38 @@ async def _read_log(call: Call) -> ApiResponse | TextStream:
     if reader is None:
         return ApiResponse(200, b"", TEXT)
     text, first, follow = _Text(options), b"", call.request.flag("follow") is True
+    turn = partial(call.backend.log_turns.take, call.user.tenant)
     while len(first) < WHOLE and not text.is_full:
         entries = reader.read()
         first += text.of(entries)
         if not entries or reader.ended:
             break
         await asyncio.sleep(0)
+        await turn()
     else:
         if not text.is_full:
-            return TextStream(_rest(reader, text, first, follow), TEXT)
+            return TextStream(_rest(reader, text, first, follow, turn), TEXT)
     if follow and not reader.ended and not text.is_full:
-        return TextStream(_rest(reader, text, first, follow), TEXT)
+        return TextStream(_rest(reader, text, first, follow, turn), TEXT)
     reader.close()
     return ApiResponse(200, first, TEXT)
 
 
-async def _rest(reader: LogReader, text: _Text, first: bytes, follow: bool) -> AsyncGenerator[bytes, None]:
-    """A log piece by piece; one that is followed, as it is written, until its container ends."""
+async def _rest(
+    reader: LogReader, text: _Text, first: bytes, follow: bool, turn: Callable[[], Awaitable[None]]
+) -> AsyncGenerator[bytes, None]:
+    """A log piece by piece; one that is followed, as it is written, until its container ends.
+
+    To read and take apart a piece holds up the loop for some milliseconds, so those who read many logs take turns. Who
+    waits for more to be written needs none.
+    """
     try:
         if first:
             yield first
+        entries: Sequence[LogEntry] = ()
         while not text.is_full:
+            if entries:
+                await turn()
             entries = reader.read()
             content = text.of(entries)
             if content:

@@ -118,7 +118,7 @@ async def _pass_on(call: Call, pod: Object, port: int, *, tls: bool) -> TextStre
     """Ask a port of a pod, and hand on its answer.
 
     Raises:
-        ApiFault: there is no answer (503), the pod is simulated (501), or too many tunnels are open (429).
+        ApiFault: there is no answer (503), the pod is simulated (501), or too many connections are open (429).
     """
     connections: PodConnections | None = call.backend.connections
     if connections is None or not connections.runs(pod):
@@ -128,7 +128,7 @@ async def _pass_on(call: Call, pod: Object, port: int, *, tls: bool) -> TextStre
     try:
         connections.check_pod(pod)
         address = (pod.get("status") or {}).get("podIP") or ""
-        connection = await connections.connect(pod, port, tls=tls)
+        connection = await call.backend.ports.counted(call.user, lambda: connections.connect(pod, port, tls=tls))
         request = call.request
         headers = {"host": f"{address}:{port}", **_headers(call)}
         answer = await exchange(connection, request.method, _target(call), headers, request.body, upgrade)
@@ -155,7 +155,7 @@ def _session(call: Call) -> Callable[[], None]:
     Raises:
         ApiFault: there are too many (429).
     """
-    sessions, user = call.backend.sessions, call.user.name
+    sessions, user = call.backend.sessions, call.user
     sessions.begin(user)
     return lambda: sessions.end(user)
 

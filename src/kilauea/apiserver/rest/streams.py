@@ -63,7 +63,10 @@ async def forward_ports(call: Call) -> Upgrade:
     ports = [] if protocol == TUNNEL else _ports(call)
 
     async def connect(port: int) -> Connection:
-        return await connections.connect(pod, port)
+        try:
+            return await call.backend.ports.counted(call.user, lambda: connections.connect(pod, port))
+        except ApiFault as fault:
+            raise ApiError(fault.code, fault.reason, str(fault)) from fault
 
     async def serve(socket: Socket) -> None:
         await forward(socket, ports, Target(call.info.name, pod["metadata"]["uid"], connect))
@@ -183,9 +186,9 @@ def conversation(call: Call, protocols: Sequence[str], serve: Callable[[Socket],
     Raises:
         ApiFault: there are too many (429).
     """
-    sessions, user = call.backend.sessions, call.user.name
-    sessions.begin(user)
-    return Upgrade(protocols, serve, lambda: sessions.end(user))
+    sessions, user = call.backend.sessions, call.user
+    largest = sessions.begin(user)
+    return Upgrade(protocols, serve, lambda: sessions.end(user), largest)
 
 
 def _options(call: Call) -> Object:

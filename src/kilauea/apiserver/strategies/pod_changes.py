@@ -168,16 +168,24 @@ def check_pod_status(obj: Object, old: Object) -> list[Cause]:
     node = state.get("nominatedNodeName") or ""
     if node and node != before.get("nominatedNodeName"):
         causes += check_name("status.nominatedNodeName", node, subdomain_problems(node))
-    policy = spec_of(old).get("restartPolicy")
-    if policy != "Always":
-        for field in ("containerStatuses", "initContainerStatuses"):
-            causes += _check_ends(f"status.{field}", state.get(field) or (), before.get(field) or (), policy)
+    spec = spec_of(old)
+    if spec.get("restartPolicy") != "Always":
+        for field, group in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
+            again = {each["name"] for each in spec.get(group) or () if _restarts_by_itself(each)}
+            ended = [each for each in before.get(field) or () if each.get("name") not in again]
+            causes += _check_ends(f"status.{field}", state.get(field) or (), ended, spec.get("restartPolicy"))
     for field in ("podIPs", "hostIPs"):
         if state.get(field) != before.get(field):
             for number, address in enumerate(state.get(field) or ()):
                 if not is_address(address.get("ip", "")):
                     causes.append(invalid_value(f"status.{field}[{number}]", address.get("ip", ""), ADDRESS_FORM))
     return causes
+
+
+def _restarts_by_itself(container: Object) -> bool:
+    """Return True if a container may start again, whatever the restart policy of its pod."""
+    policy = container.get("restartPolicy")
+    return policy in ("Always", "OnFailure") or bool(container.get("restartPolicyRules"))
 
 
 def _check_ends(path: str, now: Any, before: Any, policy: Any) -> Iterator[Cause]:

@@ -7,7 +7,7 @@ client opens two streams for each connection, one for data and one for an error.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from kilauea.api.container_streams import Connection
@@ -18,6 +18,8 @@ from kilauea.apiserver.streams.spdy.connection import SpdyConnection, SpdyStream
 
 TUNNEL = "SPDY/3.1+portforward.k8s.io"
 PROTOCOLS = (TUNNEL, *PORTS)
+LONGEST_REQUEST = 256
+"""Characters of the name by which a client pairs two streams; kubectl counts."""
 Connect = Callable[[int], Awaitable[Connection]]
 
 
@@ -111,17 +113,21 @@ class _Tunnel:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _accept(self, stream: SpdyStream) -> bool:
+    def _accept(self, stream: SpdyStream, headers: Mapping[str, str]) -> bool:
         """Take a stream, and connect it when its other half is there."""
-        kind, port = stream.headers.get("streamtype", ""), _port(stream.headers.get("port", ""))
+        kind, port = headers.get("streamtype", ""), _port(headers.get("port", ""))
         if kind not in ("data", "error") or port is None:
             return False
-        request = stream.headers.get("requestid", "")
-        self._waiting = {key: each for key, each in self._waiting.items() if not each.was_reset}
-        if (request, kind) in self._waiting:
+        request = headers.get("requestid", "")
+        if len(request) > LONGEST_REQUEST:
+            return False
+        if len(self._waiting) > 2 * len(self._connection.streams) + 16:  # most of them were reset
+            self._waiting = {key: each for key, each in self._waiting.items() if not each.was_reset}
+        same = self._waiting.get((request, kind))
+        if same is not None and not same.was_reset:
             return False
         other = self._waiting.pop((request, "error" if kind == "data" else "data"), None)
-        if other is None:
+        if other is None or other.was_reset:
             self._waiting[request, kind] = stream
             return True
         data, error = (stream, other) if kind == "data" else (other, stream)

@@ -30,6 +30,8 @@ from kilauea.apiserver.streams.channels import (
     unpack,
 )
 
+LONGEST_RESIZE = 1024
+"""Bytes of a message with the size of a terminal."""
 LARGEST_SIZE = 0xFFFF
 """Columns or rows of a terminal: what the kernel has room for."""
 
@@ -103,6 +105,8 @@ async def _take_input(socket: Socket, process: Process, streams: Streams) -> Non
 
 async def _resize(process: Process, data: bytes) -> None:
     """Set the size of the terminal; a message that gives none is ignored, as with kubelets."""
+    if len(data) > LONGEST_RESIZE:
+        return
     try:
         size = json.loads(data)
         columns, rows = size["Width"], size["Height"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -53,11 +53,19 @@ class Copies:
         job: uid of the job; pods of an earlier job of this name do not count.
         printer: prints the output.
         labels: labels of the copies by their index; an index that is missing is its own label.
+        started: called with each copy that has started.
     """
 
     def __init__(
-        self, api: Api, output: ContainerOutput, job: str, printer: Printer, labels: Mapping[int, str]
+        self,
+        api: Api,
+        output: ContainerOutput,
+        job: str,
+        printer: Printer,
+        labels: Mapping[int, str],
+        started: Callable[[Copy], None] = lambda copy: None,
     ) -> None:
+        self._started = started
         self._api, self._output, self._job, self._printer, self._labels = api, output, job, printer, labels
         self._known: dict[str, Copy] = {}
         self._readers: dict[asyncio.Task[None], Copy] = {}
@@ -77,6 +85,7 @@ class Copies:
             copy = Copy(pod, self._labels.get(index, str(index)))
             self._known[copy.uid] = copy
             self._readers[asyncio.create_task(self._read(copy))] = copy
+            self._started(copy)
         if copy is not None and (not exists or has_ended(pod)):
             copy.ended.set()
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from kilauea.api.kinds import POD_GROUPS, PODS, VC_JOBS
 from kilauea.api.ports import ApiError, Key, Obj, key_of
-from kilauea.cli.jobs.copies import JOB_LABEL, Copies, exit_code
+from kilauea.cli.jobs.copies import JOB_LABEL, Copies, Copy, exit_code
 from kilauea.cli.jobs.printer import Printer
 from kilauea.cli.jobs.reasons import fault_of, group_reason, job_reason
 from kilauea.cli.vcctl.cluster import objects
@@ -43,6 +43,7 @@ class Follower:
         printer: prints output and messages.
         labels: labels of the copies by their index.
         largest: True if the exit code is the largest of all copies, also of a job that is Completed.
+        started: called with each copy that has started.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class Follower:
         labels: Mapping[int, str],
         *,
         largest: bool = False,
+        started: Callable[[Copy], None] = lambda copy: None,
     ) -> None:
         self._api, self._printer, self._largest = api, printer, largest
         self._key, self._uid = key_of(job), str(job["metadata"]["uid"])
-        self._copies = Copies(api, output, self._uid, printer, labels)
+        self._copies = Copies(api, output, self._uid, printer, labels, started)
         self._job: Obj = job
         self._reasons = {"job": "", "group": ""}
         self._reason = self._said = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from kilauea.cli.jobs.copies import INDEX_LABEL
 from kilauea.cli.vcctl import options
 from kilauea.cli.vcctl.command import CommandError
 from kilauea.cli.vcctl.job_manifest import Wanted, new_job
+from kilauea.nodes.annotations import STOP_SIGNAL
 
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Characters of random names: without vowels, so that they spell no words."""
@@ -89,6 +91,7 @@ def job_for(wanted: Request) -> dict[str, Any]:
     )
     job["metadata"]["annotations"] = {USER: user_name()}
     task = job["spec"]["tasks"][0]
+    task["template"]["metadata"]["annotations"] = {STOP_SIGNAL: signal.SIGTERM.name}
     pod = task["template"]["spec"]
     if wanted.elements:
         task["minAvailable"] = 1

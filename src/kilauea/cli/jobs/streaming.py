@@ -6,20 +6,26 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kilauea.api.kinds import VC_JOBS
+from kilauea.api.kinds import PODS, VC_JOBS
 from kilauea.api.ports import ApiError, Obj, key_of
+from kilauea.cli.jobs.copies import JOB_LABEL
 from kilauea.cli.jobs.following import Follower
 from kilauea.cli.jobs.printer import Printer
+from kilauea.cli.jobs.standard_input import StandardInput
+from kilauea.cli.vcctl.cluster import decoded
 from kilauea.cli.vcctl.orders import order
+from kilauea.client.container_input import ContainerInput
 from kilauea.client.container_output import ContainerOutput
 from kilauea.client.http import HttpTransport
 from kilauea.client.rest import Client
+from kilauea.nodes.annotations import NODE_RUNTIME, PROCESS, STOP_SIGNAL
 
 if TYPE_CHECKING:
     from kilauea.api.ports import Api
+    from kilauea.cli.jobs.copies import Copy
     from kilauea.client.access import Access
 
 SIGNALLED = 128
@@ -58,13 +64,15 @@ async def stream(access: Access, job: Streamed, printer: Printer) -> int:
             made = await api.create(VC_JOBS, body["metadata"]["namespace"], body)
             await printer.progress(f"{made['metadata']['name']}: {job.submitted(made)}")
             output = ContainerOutput(transport)
-            follower = Follower(api, output, made, printer, job.labels, largest=job.largest)
+            given = StandardInput(ContainerInput(transport), made["spec"]["tasks"][0]["replicas"], printer)
+            started = given.begin if _pod(made)["containers"][0].get("stdin") else _no_input
+            follower = Follower(api, output, made, printer, job.labels, largest=job.largest, started=started)
             ending = asyncio.create_task(interrupts.end(api, made))
             try:
                 code = await follower.run()
             finally:
                 ending.cancel()
-                await asyncio.gather(ending, return_exceptions=True)
+                await asyncio.gather(ending, given.stop(), return_exceptions=True)
     await asyncio.sleep(GOODBYE_SECONDS)
     return SIGNALLED + interrupts.number if interrupts.number else code
 
@@ -121,15 +129,34 @@ class Interrupts:
         for task in tasks:
             task.cancel()
         self._came.set()
-        await self._printer.error(f"{self._name}: {self._words(job)}")
+        passed = self._passed(job)
+        await self._printer.error(f"{self._name}: {self._words(job, passed)}")
+        if passed != signal.SIGTERM:
+            await choose_signal(api, job, passed)
         await end_job(api, job)
         self._asked = True
 
-    def _words(self, job: Obj) -> str:
-        pod = job["spec"]["tasks"][0]["template"]["spec"]
+    def _passed(self, job: Obj) -> signal.Signals:
+        """The signal that processes of the job get: only those on this machine can be told another than SIGTERM."""
+        here = (_pod(job).get("nodeSelector") or {}).get(NODE_RUNTIME) == PROCESS
+        return signal.Signals(self.number) if here and self.number in _ENDING else signal.SIGTERM
+
+    def _words(self, job: Obj, passed: signal.Signals) -> str:
+        pod = _pod(job)
         seconds = pod.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
         why = "standard output was closed" if self.number == signal.SIGPIPE else signal.Signals(self.number).name
-        return f"{why}: ending the job, its copies have {seconds}s to end after SIGTERM; Ctrl-C leaves at once"
+        return f"{why}: ending the job, its copies have {seconds}s to end after {passed.name}; Ctrl-C leaves at once"
+
+
+async def choose_signal(api: Api, job: Obj, number: signal.Signals) -> None:
+    """Have processes of a job get a signal when it is ended. Without the right to say so they get SIGTERM."""
+    key = key_of(job)
+    with suppress(ApiError):
+        listed = await api.list(PODS, key.namespace, f"{JOB_LABEL}={key.name}")
+        patch = {"metadata": {"annotations": {STOP_SIGNAL: number.name}}}
+        await asyncio.gather(
+            *(api.patch(PODS, key_of(decoded(each)), patch, "merge") for each in listed.items), return_exceptions=True
+        )
 
 
 async def end_job(api: Api, job: Obj) -> None:
@@ -139,3 +166,13 @@ async def end_job(api: Api, job: Obj) -> None:
     except ApiError as error:
         if error.code != 404:
             await api.delete(VC_JOBS, key_of(job), uid=job["metadata"]["uid"])
+
+
+def _pod(job: Obj) -> dict[str, Any]:
+    """The spec of the pods of a job."""
+    found: dict[str, Any] = job["spec"]["tasks"][0]["template"]["spec"]
+    return found
+
+
+def _no_input(copy: Copy) -> None:
+    """Nothing is passed to a copy."""

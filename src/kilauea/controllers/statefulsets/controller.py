@@ -20,9 +20,9 @@ from kilauea.controllers.objects import (
     status_patch,
     uid_of,
 )
-from kilauea.controllers.pods import claim, is_finished, seconds_until_available
+from kilauea.controllers.pods import claim, is_finished, phase_of, seconds_until_available
 from kilauea.controllers.revisions import REVISION_LABEL, History, forgotten, history, template_of
-from kilauea.controllers.statefulsets.identity import claim_names, creation, numbers, ordinal_of
+from kilauea.controllers.statefulsets.identity import claim_names, creation, missing_claims, numbers, ordinal_of
 from kilauea.controllers.statefulsets.retention import go_with, is_stale, owners_given
 
 CLAIM_SECONDS = 1.0
@@ -92,6 +92,8 @@ class Reconciliation:
                 operations += self._end(pod)
             elif number in self._available and not is_going(pod):
                 continue
+            elif phase_of(pod) == "Pending" and not is_going(pod):
+                operations += missing_claims(self._view, self._set, name_of(pod), self._owners_of_claims())
             if self._one_by_one:
                 return operations
         surplus = sorted((number for number in self._pods if number not in self._numbers), reverse=True)
@@ -123,8 +125,11 @@ class Reconciliation:
             return []
         revision = self._revision_for(number)
         template = template_of(self.history, revision, self._set)
-        owners = [owner_reference(STATEFUL_SETS, self._set)] if go_with(self._set, "whenDeleted") else []
-        return list(creation(self._view, self._set, number, template, revision, owners))
+        return list(creation(self._view, self._set, number, template, revision, self._owners_of_claims()))
+
+    def _owners_of_claims(self) -> list[dict[str, Any]]:
+        """The owners that new claims have."""
+        return [owner_reference(STATEFUL_SETS, self._set)] if go_with(self._set, "whenDeleted") else []
 
     def _end(self, pod: Obj) -> list[Operation]:
         message = f"delete Pod {name_of(pod)} in StatefulSet {name_of(self._set)} successful"

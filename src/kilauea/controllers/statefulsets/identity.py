@@ -37,16 +37,23 @@ def creation(
     """Creates the claims of a number that are missing, with some owners, then its pod."""
     pod = _pod(stateful_set, number, template, revision)
     name, owner = pod["metadata"]["name"], name_of(stateful_set)
+    yield from missing_claims(view, stateful_set, name, owners)
+    yield Create(PODS, pod, about=stateful_set)
+    yield Record(stateful_set, "Normal", "SuccessfulCreate", f"Create Pod {name} in StatefulSet {owner} successful")
+
+
+def missing_claims(
+    view: View, stateful_set: Obj, name: str, owners: Sequence[Mapping[str, Any]]
+) -> Iterator[Operation]:
+    """Creates the claims of a pod that are missing, with some owners."""
     for claim in _claims(stateful_set, name):
         own = claim["metadata"]["name"]
         if view.get(CLAIMS, Key(stateful_set["metadata"]["namespace"], own)) is None:
             if owners:
                 claim["metadata"]["ownerReferences"] = list(owners)
             yield Create(CLAIMS, claim, about=stateful_set)
-            message = f"Create Claim {own} Pod {name} in StatefulSet {owner} success"
+            message = f"Create Claim {own} Pod {name} in StatefulSet {name_of(stateful_set)} success"
             yield Record(stateful_set, "Normal", "SuccessfulCreate", message)
-    yield Create(PODS, pod, about=stateful_set)
-    yield Record(stateful_set, "Normal", "SuccessfulCreate", f"Create Pod {name} in StatefulSet {owner} successful")
 
 
 def _pod(stateful_set: Obj, number: int, template: Mapping[str, Any], revision: str) -> dict[str, Any]:

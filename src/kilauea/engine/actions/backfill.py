@@ -62,7 +62,8 @@ class Backfill(Action):
             return
         evaluation = session.evaluation(task)
         choice = evaluation.choose()
-        if choice is None:
+        # It waits for what is being freed without a nomination: it takes its turn again when that is free.
+        if choice is None or not choice.now:
             unfit[task.key] = session.unfit(evaluation)
             return
         objection = session.allocate_at_once(task, choice.row)

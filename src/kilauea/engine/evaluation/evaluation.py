@@ -28,6 +28,9 @@ from kilauea.engine.model.shapes import NOT_ASKED, TaskShape
 from kilauea.engine.model.shards import OUTSIDE
 from kilauea.engine.plan import NodeReason
 
+ENDING = "node(s) had terminating pods that hold what the pod needs"
+"""The reason of nodes that fit once pods have ended, for pods that are not nominated."""
+
 MOST_KNOWN = 1024
 """Different figures of nodes that an evaluation remembers."""
 
@@ -514,8 +517,19 @@ class Evaluation:
             for number, rejection in enumerate(predicate.rejections, start=1):
                 if not rejection.room:
                     ruled_out |= codes == number
+        if not empty:
+            blamed[ENDING] = [np.flatnonzero(self._must_wait(nodes) & ~without)]
         resource, ask, left = self._scarcest(room, lacking, ~ruled_out)
         return Unfit(len(nodes), tuple(self._counted(nodes, blamed)), resource, ask, left, domain)
+
+    def _must_wait(self, nodes: NodeRows) -> NDArray[np.bool_]:
+        """(n,) nodes without what the shape needs now, by a predicate that says when."""
+        out = np.zeros(len(nodes), dtype=bool)
+        for predicate in (*self._local, *self._cluster):
+            free = self._free(predicate, nodes)
+            if free is not None:
+                out |= ~free
+        return out
 
     def _counted(self, nodes: NodeRows, blamed: dict[str, list[NDArray[np.intp]]]) -> Iterator[NodeReason]:
         for reason, parts in blamed.items():

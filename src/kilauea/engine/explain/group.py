@@ -180,7 +180,7 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     elif starting or job.ready_count >= max(job.min_available, 1):
         verdict = "starts in part"
     blockers = _blockers(job, waiting)
-    if verdict == "waits" and not blockers and job.is_pending:
+    if verdict == "waits" and not blockers and (job.is_pending or not job.tasks):
         blockers = (_without_pods(job, plan),)
     nodes = next((p.nodes for p in sorted(waiting, key=lambda p: rank(p.code)) if p.nodes), ())
     stated = bool(blockers) and blockers[0].code in STATED

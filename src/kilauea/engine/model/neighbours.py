@@ -114,6 +114,8 @@ class Neighbours:
         self._matching_class: dict[int, list[MatchCount]] = {}
         self._carriers = carriers
         self._counts_of_carried: dict[Carried, MatchCount] | None = None
+        self._ending: dict[Carried, MatchCount] = {}
+        """Of what is counted above, the pods that were terminating when the session opened."""
         self._index = _TermIndex()
         self._meant: dict[tuple[int, int], list[Carried]] = {}
 
@@ -151,6 +153,10 @@ class Neighbours:
             self._meant[key] = meant
         return [(carried, carried_now[carried]) for carried in meant]
 
+    def ending(self, carried: Carried) -> MatchCount | None:
+        """Of the pods that carry a term, those that were terminating when the session opened; None if none was."""
+        return self._ending.get(carried)
+
     # --- changes
 
     def placed(self, task: Task, node: int, by: int) -> None:
@@ -169,6 +175,8 @@ class Neighbours:
                 row = int(self._placements.node[task.row])
                 if row >= 0 and task.spec.carries_terms:
                     self._carry(carried, task.spec, row, 1)
+                    if self._placements.terminating[task.row]:
+                        self._carry(self._ending, task.spec, row, 1)
         return self._counts_of_carried
 
     def _carry(self, counts: dict[Carried, MatchCount], spec: TaskSpec, node: int, by: int) -> None:
@@ -176,7 +184,8 @@ class Neighbours:
             count = counts.get(carried)
             if count is None:
                 count = counts[carried] = MatchCount(np.zeros(len(self._nodes), dtype=np.int64))
-                self._index.add(carried)
+                if counts is not self._ending:
+                    self._index.add(carried)
             count.change(self._nodes, node, by)
 
     def _matches(self, term: PodTerm, pod: LabelClass) -> bool:

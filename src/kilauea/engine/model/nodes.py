@@ -381,6 +381,18 @@ class NodeRows:
         return self.allocatable - self.used + self.releasing - self.pipelined
 
     @property
+    def staying_count(self) -> IntArray:
+        """(n,) number of pods on the nodes, with nominated and without terminating ones."""
+        count: IntArray = self.used[2] + self.pipelined[2] - self.releasing[2]
+        return count
+
+    @property
+    def has_slots(self) -> NDArray[np.bool_]:
+        """(n,) nodes that take one more pod now."""
+        free: NDArray[np.bool_] = self.used[2] < self.allocatable[2]
+        return free
+
+    @property
     def pod_count(self) -> IntArray:
         """(n,) number of pods in the view."""
         count: IntArray = self.viewed[2]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kilauea.api.scheduling import NetworkTopology
 from kilauea.engine.model.hypernodes import HyperNodeTree
 from kilauea.engine.model.jobs import Job
-from kilauea.engine.model.status import HOLDING
+from kilauea.engine.model.status import CHARGED
 from kilauea.engine.model.subjobs import SubJob
 
 
@@ -139,7 +139,7 @@ class Domains:
         return domain if self.tree.inside(domain, around) else -1
 
     def locate(self, job: Job) -> None:
-        """Find the domains that the placed tasks of a job and of its sub-gangs are in."""
+        """Find the domains that the tasks of a job and of its sub-gangs are in, placed or nominated."""
         for sub_job in job.sub_jobs.values():
             self._set(sub_job.key, self._around(sub_job))
         if job.sub_jobs:
@@ -152,7 +152,7 @@ class Domains:
             self._set(job.key, self._around(job))
 
     def _around(self, part: Job | SubJob) -> int:
-        rows = [self._row_of[t.node] for t in part.tasks.values() if t.status in HOLDING and t.node in self._row_of]
+        rows = [self._row_of[t.node] for t in part.tasks.values() if t.status in CHARGED and t.node in self._row_of]
         return self.tree.smallest_around(sorted(set(rows)))
 
     def position(self, row: int) -> tuple[int, int]:

@@ -82,11 +82,12 @@ def serve_promises(session: Session) -> None:
 def serve_elsewhere(session: Session) -> None:
     """Place tasks that still wait for their nominated node on others, if room is left after all had a turn.
 
-    A victim may take long to end, or never end. Gangs that have to stay in one network domain wait for theirs.
+    A victim may take long to end, or never end. Gangs that have to stay in one network domain wait for theirs: they
+    start here if allocate has just found room for the rest of them.
     """
     for job, promised in _open_promises(session):
-        if not (job.sub_groups or session.domains.binds(job)):
-            session.kept_promises.update(start_where_free(session, job, promised, elsewhere=True))
+        elsewhere = not (job.sub_groups or session.domains.binds(job))
+        session.kept_promises.update(start_where_free(session, job, promised, elsewhere=elsewhere))
 
 
 def drop_vain_promises(session: Session) -> None:
@@ -143,9 +144,14 @@ def start_where_free(
     if job.is_pending:
         return []
     statement = session.statement()
+    if not elsewhere:
+        # One after another, as `_hold` places them: a spread constraint may rule out the first one after its mates.
+        for task, row in promised:
+            session.ledger.displace(task, row)
     for task, row in promised:
-        # Its own nomination takes up the room that is asked about.
-        session.ledger.displace(task, row)
+        if elsewhere:
+            # Its own nomination takes up the room that is asked about; those of the others keep theirs.
+            session.ledger.displace(task, row)
         choice = session.evaluation(task).choose(None if elsewhere else np.array([row], dtype=np.intp))
         if choice is not None and choice.now:
             statement.take(task, choice.row, now=True)

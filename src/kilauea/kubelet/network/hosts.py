@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 from kilauea.api.ports import Obj
 
 DOMAIN = "cluster.local"
-HEADER = """\
-# Hosts file of a pod, kept by Kilauea.
-127.0.0.1\tlocalhost
-::1\tlocalhost ip6-localhost ip6-loopback
-"""
+HEADER = "# Kubernetes-managed hosts file.\n"
+HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
+"""First lines, by which programs know files of kubelets; the second is for pods that use the network of the node."""
+LOCALHOST = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _ALIASES = "\n# Entries of hostAliases.\n"
 _NONE: Mapping[str, Any] = {}
 

@@ -1,8 +1,9 @@
 """`HostsFiles`: the hosts files of pods on disk, which containers have mounted at /etc/hosts.
 
 The pods of a namespace share one file, so that a gang of a thousand pods costs one file with a thousand lines: a pod
-that starts adds a line, and a change of services writes one file. A pod has a file of its own if it has hostAliases, or
-if another pod of its namespace has the same host name, whose line it must not see.
+that starts adds a line, and a change of services writes one file. A pod has a file of its own if it has hostAliases, if
+it uses the network of the node, which the first line says, or if another pod of its namespace has the same host name,
+whose line it must not see.
 
 Containers have mounted a file, not its name, so files are written in place.
 """
@@ -15,7 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kilauea.api.ports import Obj
-from kilauea.kubelet.network.hosts import DOMAIN, HEADER, PodNames, alias_lines, pod_line, pod_names
+from kilauea.kubelet.network.hosts import (
+    DOMAIN,
+    HEADER,
+    HOST_NETWORK_HEADER,
+    LOCALHOST,
+    PodNames,
+    alias_lines,
+    pod_line,
+    pod_names,
+)
 
 Known = frozenset[str]
 """The longest names of pods that have lines of their own."""
@@ -163,7 +173,7 @@ class HostsFiles:
         namespace = self._namespaces.setdefault(name, _Namespace())
         names = None if (pod.get("spec") or {}).get("hostNetwork") else pod_names(pod, address)
         aliases, own = alias_lines(pod), self._own(uid)
-        alone = bool(aliases) or own.exists() or (names is not None and names.hostname in namespace.hostnames)
+        alone = bool(aliases) or own.exists() or names is None or names.hostname in namespace.hostnames
         if names is not None and not alone:
             namespace.hostnames[names.hostname] = uid
         member = namespace.members[uid] = _Member(names, aliases, own if alone else self._shared(name))
@@ -196,9 +206,9 @@ class HostsFiles:
 
     def _text(self, name: str, namespace: _Namespace, alone: str = "") -> str:
         """The text of the file that pods share, or of the one that a pod has alone."""
-        parts = [HEADER]
-        if alone:
-            member = namespace.members[alone]
+        member = namespace.members[alone] if alone else None
+        parts = [HOST_NETWORK_HEADER if member is not None and member.names is None else HEADER, LOCALHOST]
+        if member is not None:
             parts += [pod_line(member.names, own=True) if member.names is not None else "", member.aliases]
         parts += [self._services(name, namespace.known()), self._machine]
         for uid, each in namespace.members.items():

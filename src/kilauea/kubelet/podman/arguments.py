@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kilauea.kubelet.container_runtime import Container, ContainerError, Mount
@@ -16,7 +16,9 @@ FOLDER, ID, POD, NAME, ATTEMPT = (f"kilauea.dev/{each}" for each in ("folder", "
 _MOST_FILES, _MOST_PROCESSES = 1024 * 1024, Path("/proc/sys/kernel/pid_max")
 
 
-def run_arguments(container: Container, folder: str, name: str, log_size: int) -> list[str]:
+def run_arguments(
+    container: Container, folder: str, name: str, log_size: int, command: Sequence[str] = ("run", "--detach")
+) -> list[str]:
     """Return the arguments of `podman run` for a container.
 
     Containers share the network of this machine, where each pod has a loopback address of its own.
@@ -26,6 +28,7 @@ def run_arguments(container: Container, folder: str, name: str, log_size: int) -
         folder: of the cluster, which tells its containers from those of others.
         name: of the container for podman.
         log_size: bytes of its log at which it starts again.
+        command: `create` to only create it.
 
     Raises:
         ContainerError: it has no command.
@@ -33,7 +36,8 @@ def run_arguments(container: Container, folder: str, name: str, log_size: int) -
     if not container.argv:
         raise ContainerError("CreateContainerError", "no command specified")
     return [
-        *("run", "--detach", "--name", name, "--pull=never", "--network=host", "--no-hosts", "--systemd=false"),
+        *command,
+        *("--name", name, "--pull=never", "--network=host", "--no-hosts", "--systemd=false"),
         *("--log-driver=k8s-file", f"--log-opt=path={container.log}", f"--log-opt=max-size={log_size}"),
         *(f"--label={label}" for label in _labels(container, folder)),
         *_limits(container),

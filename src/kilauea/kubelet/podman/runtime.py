@@ -17,7 +17,8 @@ from typing import Any
 from kilauea.api.container_streams import Process
 from kilauea.kubelet.container_runtime import LOG_SIZE, Container, ContainerError, ContainerState, Usage
 from kilauea.kubelet.podman.arguments import ATTEMPT, FOLDER, ID, NAME, POD, run_arguments
-from kilauea.kubelet.podman.command import connect, run, start, version
+from kilauea.kubelet.podman.command import Result, connect, run, start, version
+from kilauea.kubelet.podman.folders import make_folder
 from kilauea.kubelet.processes.supervisor import process_tree
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ _LOOK = 15.0
 _AGAIN = 1.0
 """Seconds after which the stream of events is opened again."""
 _RUNTIME = re.compile(r"^(?:runc|crun): ")
+_NO_FOLDER = re.compile(r'workdir ".*" does not exist')
 _ENDED = ("exited", "stopped", "dead")
 
 
@@ -93,6 +95,8 @@ class PodmanRuntime:
         self._running[container.id] = 0
         try:
             result = await self._podman(*run_arguments(container, self._folder, name, self._log_size))
+            if result.code and _NO_FOLDER.match(result.error) and container.root is None:
+                result = await self._start_with_folder(container, name) or result
             if result.code:
                 raise await self._not_started(container.id, result.code, result.error)
             (state,) = await self._inspect([name])
@@ -104,8 +108,28 @@ class PodmanRuntime:
             self._ended(state)
         return state._replace(state="running", finished=0, exit_code=0, signal=0, reason="", message="")
 
-    async def signal(self, id: str, number: int) -> None:
-        """Send a signal to the first process of a container; no error if it has exited."""
+    async def _start_with_folder(self, container: Container, name: str) -> Result | None:
+        """Start a container whose image lacks its working directory, which kubelets make; None if that cannot be made.
+
+        Only root can mount the files of a container that does not run.
+        """
+        await self._podman("rm", "--force", "--time=0", name)
+        created = await self._podman(*run_arguments(container, self._folder, name, self._log_size, ("create",)))
+        if created.code:
+            return created
+        mounted = await self._podman("mount", name)
+        if mounted.code:
+            return None
+        try:
+            make_folder(mounted.text.strip(), container.working_dir)
+        except OSError:
+            return None
+        finally:
+            await self._podman("unmount", name)
+        return await self._podman("start", name)
+
+    async def signal(self, id: str, number: int, *, everyone: bool = False) -> None:
+        """Send a signal to the first process of a container; no error if it has exited. Podman sends it to no other."""
         await self._podman("kill", f"--signal={number}", self._name(id))
 
     async def kill(self, id: str) -> None:
@@ -130,7 +154,10 @@ class PodmanRuntime:
         return await connect([*self._options, "exec", *flags, self._name(id), *argv], stdin=stdin, tty=tty)
 
     async def attach(self, id: str, *, stdin: bool = False) -> Process:
-        """Connect to the input and the output of a running container, from now on."""
+        """Connect to the input and the output of a running container, from now on.
+
+        Podman ends the output with the end of a line of its own, and the input of the container with the client.
+        """
         self._check_running(id)
         inspected = await run(["container", "inspect", self._name(id)])
         tty = not inspected.code and bool(json.loads(inspected.text)[0]["Config"].get("Tty"))
@@ -167,7 +194,7 @@ class PodmanRuntime:
     def _name(self, id: str) -> str:
         return f"{self._prefix}-{id}"
 
-    async def _podman(self, *arguments: str) -> Any:
+    async def _podman(self, *arguments: str) -> Result:
         return await run([*self._options, *arguments])
 
     async def _not_started(self, id: str, code: int, words: str) -> ContainerError:

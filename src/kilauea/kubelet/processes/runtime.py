@@ -153,9 +153,9 @@ class ProcessRuntime:
                 self._running.discard(container.id)
             raise
 
-    async def signal(self, id: str, number: int) -> None:
-        """Send a signal to the first process of a container; no error if it has exited."""
-        await self._call("signal", container=id, signal=number)
+    async def signal(self, id: str, number: int, *, everyone: bool = False) -> None:
+        """Send a signal to the first process of a container, or to all; no error if it has exited."""
+        await self._call("signal", container=id, signal=number, everyone=everyone)
 
     async def kill(self, id: str) -> None:
         """End all processes of a container at once, also those that left its process group."""

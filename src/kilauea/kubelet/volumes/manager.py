@@ -19,14 +19,23 @@ from kilauea.kubelet.volumes.sources import Files, Lookup, VolumeError, field_fi
 from kilauea.kubelet.volumes.tokens import Tokens
 
 SHARED_MEMORY = Path("/dev/shm")
+COVER_SIZE = 4096
+"""Bytes of an empty folder that covers another one."""
 _SUPPORTED = "emptyDir, hostPath, configMap, secret, projected, downwardAPI or persistentVolumeClaim"
 
 
 class Prepared(NamedTuple):
-    """A volume on this machine."""
+    """A volume on this machine.
+
+    Attributes:
+        path: a file or folder.
+        read_only: True if no container may write there.
+        is_of_machine: True for a path that someone has chosen, and not the kubelet.
+    """
 
     path: Path
     read_only: bool = False
+    is_of_machine: bool = False
 
 
 class Volumes:
@@ -37,13 +46,22 @@ class Volumes:
         lookup: returns the objects that volumes refer to.
         tokens: of service accounts.
         memory: folder in memory, for those that pods want there; it need not exist.
+        hidden: folder of the cluster, whose credentials are for its administrator alone; None to hide nothing.
     """
 
-    def __init__(self, folder: Path, lookup: Lookup, tokens: Tokens, memory: Path = SHARED_MEMORY) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        lookup: Lookup,
+        tokens: Tokens,
+        memory: Path = SHARED_MEMORY,
+        hidden: Path | None = None,
+    ) -> None:
         self._folder = folder
         self._lookup = lookup
         self._tokens = tokens
         self._memory = memory
+        self._hidden = None if hidden is None else hidden.resolve()
 
     async def prepare(self, pod: Obj, facts: PodFacts) -> dict[str, Prepared]:
         """Create the volumes of a pod, or bring them up to date; return them by name.
@@ -67,11 +85,11 @@ class Volumes:
             return Prepared(self._empty(pod, volume))
         if "hostPath" in volume:
             source = volume["hostPath"]
-            return Prepared(prepare_host_path(source["path"], source.get("type") or ""))
+            return Prepared(prepare_host_path(source["path"], source.get("type") or ""), is_of_machine=True)
         if "persistentVolumeClaim" in volume:
             source = volume["persistentVolumeClaim"]
             claimed = claimed_path(source["claimName"], pod, self._lookup)
-            return Prepared(claimed.path, claimed.read_only or bool(source.get("readOnly")))
+            return Prepared(claimed.path, claimed.read_only or bool(source.get("readOnly")), is_of_machine=True)
         kind, files = await self._files(pod, volume, facts)
         folder = self._path(pod, kind, volume["name"])
         write_files(folder, files)
@@ -104,6 +122,7 @@ class Volumes:
         folder = self._path(pod, "empty-dir", volume["name"])
         if source.get("medium") == "Memory" and self._memory.is_dir():
             folder = self._in_memory(pod["metadata"]["uid"]) / volume["name"]
+            folder.parent.mkdir(mode=0o700, exist_ok=True)  # other users of the machine are not to look into it
         if not folder.exists():
             folder.mkdir(parents=True)
             folder.chmod(0o777)
@@ -120,6 +139,8 @@ class Volumes:
     ) -> list[Mount]:
         """Return what a container sees of the volumes of its pod, parents first.
 
+        A volume that contains the folder of the cluster, such as a home folder, has an empty one in its place.
+
         Args:
             pod: the pod.
             container: as the pod's specification has it.
@@ -127,7 +148,7 @@ class Volumes:
             variables: of the container, for `subPathExpr`.
 
         Raises:
-            ConfigError: a mount names no volume, or a path that leads out of it.
+            ConfigError: a mount names no volume, a path that leads out of it, or one in the folder of the cluster.
         """
         found = []
         for mount in container.get("volumeMounts") or ():
@@ -140,7 +161,28 @@ class Volumes:
             source = _within(volume.path, part) if part else volume.path
             read_only = volume.read_only or bool(mount.get("readOnly"))
             found.append(Mount(mount["mountPath"], str(source), read_only))
+            if volume.is_of_machine:
+                found += self._covers(mount, source)
         return sorted(found, key=lambda each: (each.target.rstrip("/").count("/"), each.target))
+
+    def _covers(self, mount: Obj, source: Path) -> list[Mount]:
+        """Empty folders that hide the folder of the cluster in a mount; none if that does not contain it.
+
+        Raises:
+            ConfigError: the mount is of that folder or of a part of it.
+        """
+        hidden, real = self._hidden, source.resolve()
+        if hidden is None:
+            return []
+        if real.is_relative_to(hidden):
+            words = (
+                f'volume "{mount["name"]}": {source} is in {hidden}, the folder of the cluster, which pods cannot see'
+            )
+            raise ConfigError(words)
+        if not hidden.is_relative_to(real):
+            return []
+        target = Path(mount["mountPath"]) / hidden.relative_to(real)
+        return [Mount(str(target), read_only=True, size=COVER_SIZE, optional=True)]
 
     def renewal(self, uid: str) -> int | None:
         """Return the time at which a token of a pod is to be replaced; None if it has none."""

@@ -14,7 +14,7 @@ from kilauea.apiserver.crd.controllers import definition_controllers
 from kilauea.apiserver.crd.serving import ServedDefinitions
 from kilauea.apiserver.flow_control.configuration import FlowConfiguration
 from kilauea.client.view import Cache
-from kilauea.controllers.registry import deletion_controllers
+from kilauea.controllers.registry import server_controllers
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.manager.reconciling import CONCURRENCY, Driver
@@ -55,7 +55,7 @@ async def controllers_in_process(
 @asynccontextmanager
 async def standalone(api: ApiServer, authority: str = "") -> AsyncIterator[None]:
     """Run the controllers that complete deletions (namespaces, dependents, claims, volumes)."""
-    controllers = deletion_controllers()
+    controllers = server_controllers()
     async with controllers_in_process(
         api, "kube-controller-manager", controllers, SystemClock(), gather=GATHER_SECONDS
     ):

@@ -53,6 +53,12 @@ class MachineOptions:
     containers: bool = False
 
 
+def _make_private(folder: Path) -> None:
+    """Make the folder with Secrets, tokens and files of pods, into which no other user of the machine may look."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)  # an older version left it open
+
+
 class MachinePods:
     """Runs the pods of this machine beside the components of a cluster.
 
@@ -89,7 +95,7 @@ class MachinePods:
         nodes = [replace(each, info={**each.info, **runtime}) for each in machine_nodes(machine, names)]
         self._nodes = {each.name: each for each in nodes}
         folder = data / "kubelet" / "pods"
-        volumes = Volumes(folder, cache.get, Tokens(api, clock))
+        volumes = Volumes(folder, cache.get, Tokens(api, clock), hidden=data)
         gpus = Gpus(node_gpus(machine, names), folder)
         images = PodmanImages(options.images) if options.containers else MappedImages(options.images)
         keep_ranges(data, ranges)
@@ -117,6 +123,7 @@ class MachinePods:
             StartError: the runtime cannot be used.
         """
         try:
+            _make_private(self._data / "kubelet")
             self._found = await self.runtime.open()
         except (ContainerError, OSError) as error:
             kind = "containers" if self._containers else "processes"

@@ -21,6 +21,7 @@ from kilauea.api.kinds import NODES
 from kilauea.api.ports import Controller, Key, Resource
 from kilauea.api.wellknown import ALL_SCHEDULERS, DEFAULT_SCHEDULER
 from kilauea.apiserver.admission.chain import admission_steps
+from kilauea.apiserver.admission.without_effect import WithoutEffect
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.rest.history import HISTORY
@@ -360,7 +361,7 @@ def _join(up: Up, backend: Backend, history: HistoryRecorder) -> None:
         backend.registry.add(each)
     backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")
     settings = Settings(SCHEDULERS, check_template=template_errors)
-    backend.admission = admission_steps(VolcanoAdmission(backend, settings), Submissions(history))
+    backend.admission = admission_steps(VolcanoAdmission(backend, settings), Submissions(history), WithoutEffect())
 
 
 def _history(up: Up, api: ApiServer, clock: SystemClock) -> HistoryRecorder:

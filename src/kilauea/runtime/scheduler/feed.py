@@ -137,6 +137,8 @@ class Feed:
         """Number of events applied to the state."""
         self.touched: set[str] = set()
         """Pod groups with changed pods; `Statuses` clears it once it has written them."""
+        self.changed_specs: set[str] = set()
+        """Pending pods of another generation than before; `Statuses` clears it once it has looked at them."""
         self.faults: dict[tuple[str, str], Fault] = {}
         """Objects that are currently left out."""
         self.wake = wake
@@ -456,6 +458,8 @@ class Feed:
             return
         if before is not None and _older(pod, before):
             return
+        if before is not None and not pod.spec.node_name and pod.metadata.generation != before.metadata.generation:
+            self.changed_specs.add(pod.key)
         self.faults.pop(("Pod", pod.key), None)
         self._take_pod(pod.key, pod, holder or kept(pod), reread=reread)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kilauea.api.core import Pod
+from kilauea.api.core import Pod, PodCondition
 from kilauea.engine.plan import Pending
 
 UNSCHEDULABLE = "Unschedulable"
@@ -61,10 +61,24 @@ def mended_by_nodes(pending: Pending, rooms: Iterable[Room]) -> bool:
     return pending.code in ABOUT_SHARES and all(room.has(pending.resource, pending.asked) for room in rooms)
 
 
+def _scheduled(pod: Pod) -> PodCondition | None:
+    status = pod.status
+    return next((c for c in (status.conditions if status else None) or () if c.type == "PodScheduled"), None)
+
+
+def is_about_earlier(pod: Pod) -> bool:
+    """Return True if the condition of a pod is about an earlier generation of it.
+
+    A condition without a generation is not: servers before Kubernetes 1.34 may not keep it.
+    """
+    found = _scheduled(pod)
+    seen = found.observed_generation if found is not None else None
+    return seen is not None and seen != pod.metadata.generation
+
+
 def content_of(pod: Pod) -> Content:
     """Return the content of a pod's status."""
-    status = pod.status
-    found = next((c for c in (status.conditions if status else None) or () if c.type == "PodScheduled"), None)
+    found = _scheduled(pod)
     reason, message = (found.reason or "", found.message or "") if found and found.status == "False" else ("", "")
     return Content(pod.metadata.uid or "", reason, message)
 
@@ -72,7 +86,14 @@ def content_of(pod: Pod) -> Content:
 def patch_of(pod: Pod, content: Content, now: str) -> Mapping[str, Any]:
     """The strategic patch of the status; an unchanged condition keeps its time."""
     known = content_of(pod)
-    condition = {"type": "PodScheduled", "status": "False", "reason": content.reason, "message": content.message}
+    condition: dict[str, Any] = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": content.reason,
+        "message": content.message,
+    }
+    if pod.metadata.generation:
+        condition["observedGeneration"] = pod.metadata.generation
     if not known.reason:
         condition["lastTransitionTime"] = now
     return {"metadata": {"uid": content.uid}, "status": {"conditions": [condition]}}

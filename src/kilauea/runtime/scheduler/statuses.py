@@ -239,7 +239,9 @@ class Statuses:
             content = pod_status.wanted(hinted(pending), task.uid, rooms.get(pending.queue, ())) if task else None
             if content is not None:
                 wanted[pending.pod] = content
-        said = {pod: content for pod, content in self._said.items() if pod in wanted}
+        changed = self._feed.changed_specs
+        said = {pod: content for pod, content in self._said.items() if pod in wanted and pod not in changed}
+        changed.clear()
         for pod, content in self._waiting_pods.stable(wanted).items():
             if said.get(pod) != content:
                 said[pod] = content
@@ -265,7 +267,8 @@ class Statuses:
         if data is None:
             return
         pod = pod_in(data)
-        if pod.metadata.uid != content.uid or pod.spec.node_name or pod_status.content_of(pod) == content:
+        told = pod_status.content_of(pod) == content and not pod_status.is_about_earlier(pod)
+        if pod.metadata.uid != content.uid or pod.spec.node_name or told:
             return
         if key in self._feed.assumed.binds:
             return

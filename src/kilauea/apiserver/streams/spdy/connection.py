@@ -28,8 +28,10 @@ from kilauea.apiserver.streams.spdy.frames import (
 )
 
 MOST_STREAMS = 2000
-MOST_KEPT = 256 * 1024
-"""Bytes of a stream that are kept for a reader."""
+MOST_KEPT, MOST_KEPT_OF_ALL = 256 * 1024, 1024 * 1024
+"""Bytes that are kept for readers: of a stream, and of all streams of a connection."""
+FRAMES_AT_ONCE = 100
+"""Frames of a message that are taken before others have their turn: the smallest have eight bytes."""
 LARGEST_WRITE = 32 * 1024
 
 
@@ -38,7 +40,6 @@ class SpdyStream:
 
     def __init__(self, connection: SpdyConnection, opened: Opened) -> None:
         self.id = opened.stream
-        self.headers = opened.headers
         self._connection = connection
         self._parts: deque[bytes] = deque()
         self._kept = 0
@@ -55,6 +56,7 @@ class SpdyStream:
             await self._changed.wait_for(lambda: bool(self._parts) or self._ended)
             part = self._parts.popleft() if self._parts else b""
             self._kept -= len(part)
+            self._connection.free(len(part))
             self._changed.notify_all()
             return part
 
@@ -87,12 +89,14 @@ class SpdyStream:
         return self._ended
 
     async def take(self, data: bytes) -> None:
-        """Keep data for the reader; waits while there is too much of it."""
+        """Keep data for the reader; waits while there is too much of it, in this stream or in all."""
+        await self._connection.has_room()
         async with self._changed:
             await self._changed.wait_for(lambda: self._kept < MOST_KEPT or self._ended)
             if not self._ended:
                 self._parts.append(data)
                 self._kept += len(data)
+                self._connection.keep(len(data))
                 self._changed.notify_all()
 
     async def take_end(self, *, was_reset: bool = False) -> None:
@@ -102,11 +106,13 @@ class SpdyStream:
             if was_reset:
                 self.was_reset = self.is_closed = True
                 self._parts.clear()
+                self._connection.free(self._kept)
+                self._kept = 0
             self._changed.notify_all()
 
 
-Accept = Callable[[SpdyStream], bool]
-"""Takes a new stream; returns False to refuse it."""
+Accept = Callable[[SpdyStream, Mapping[str, str]], bool]
+"""Takes a new stream and its headers, which can be large and are not kept; returns False to refuse it."""
 
 
 class SpdyConnection:
@@ -125,6 +131,8 @@ class SpdyConnection:
         self._streams: dict[int, SpdyStream] = {}
         self._last = 0
         self._leaves = False
+        self._kept = 0
+        self._freed = asyncio.Event()
 
     @property
     def streams(self) -> Mapping[int, SpdyStream]:
@@ -135,8 +143,10 @@ class SpdyConnection:
         """Take frames until the client goes, or sends something else."""
         try:
             while (content := await self._socket.receive()) is not None:
-                for frame in self._reader.feed(content):
+                for number, frame in enumerate(self._reader.feed(content), 1):
                     await self._take(frame)
+                    if number % FRAMES_AT_ONCE == 0:
+                        await asyncio.sleep(0)
                 if self._leaves and not self._streams:
                     return
         except SpdyError:
@@ -144,6 +154,21 @@ class SpdyConnection:
         finally:
             for stream in list(self._streams.values()):
                 await stream.take_end(was_reset=True)
+
+    async def has_room(self) -> None:
+        """Wait while too much is kept for the readers of all streams."""
+        while self._kept >= MOST_KEPT_OF_ALL:
+            self._freed.clear()
+            await self._freed.wait()
+
+    def keep(self, size: int) -> None:
+        """Note that so many bytes are kept for a reader."""
+        self._kept += size
+
+    def free(self, size: int) -> None:
+        """Note that so many bytes are kept no more."""
+        self._kept -= size
+        self._freed.set()
 
     async def send_data(self, stream: int, data: bytes, *, fin: bool = False) -> None:
         """Send data of a stream."""
@@ -188,7 +213,7 @@ class SpdyConnection:
             return await self.send_reset(opened.stream, PROTOCOL_ERROR)
         self._last = opened.stream
         stream = SpdyStream(self, opened)
-        if self._leaves or len(self._streams) >= MOST_STREAMS or not self._accept(stream):
+        if self._leaves or len(self._streams) >= MOST_STREAMS or not self._accept(stream, opened.headers):
             return await self.send_reset(opened.stream, REFUSED_STREAM)
         self._streams[stream.id] = stream
         await self._socket.send(self._writer.reply(stream.id))

@@ -52,6 +52,8 @@ Difference from the original:
     back to the node that has just evicted them.
     A selector that fails on a device passes over this device; in Kubernetes it ends the search for the pod. Devices of
     pods that are evicted or terminating are given to the pods that wait for them, and to no other.
+    Host ports, places for pods and anti-affinity of pods that terminate keep other pods from starting, but not from
+    being nominated: a pod that others were evicted for keeps its node until they are gone.
     A pod whose claim for extended resources has devices already, as after a crash, starts with them; Kubernetes deletes
     the claim and makes another.
     Pods with anti-affinity that were placed in this cycle repel later ones at once, also those without terms of their
@@ -135,7 +137,9 @@ class Predicates(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         given: PredicatesArguments = self.arguments
-        session.add_predicate(self.name, self._pod_count, [POD_COUNT], scope=Scope.FIGURES)
+        session.add_predicate(
+            self.name, self._pod_count, [POD_COUNT], scope=Scope.FIGURES, room=lambda _, nodes: nodes.has_slots
+        )
         session.add_predicate(self.name, self._cordoned, [UNSCHEDULABLE], scope=Scope.STATIC)
         if session.nodes.evicts_offline.any():
             applies = _is_offline
@@ -185,7 +189,7 @@ class Predicates(Plugin):
             self._claims.release_unreachable()
 
     def _pod_count(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
-        return nodes.pod_count < nodes.pod_capacity
+        return nodes.staying_count < nodes.pod_capacity
 
     def _cordoned(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
         cordoned = nodes.table.unschedulable

@@ -1,4 +1,7 @@
-"""Pod affinity and anti-affinity that are required, the pod's own and that of pods that run already."""
+"""Pod affinity and anti-affinity that are required, the pod's own and that of pods that run already.
+
+Pods that terminate repel others as long as they are there. As they will be gone, a pod may be nominated to such a node.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.extension import Rejection, Scope
-from kilauea.engine.model.neighbours import MatchCount, Wanted
+from kilauea.engine.model.neighbours import Carried, MatchCount, Wanted
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.session import Session
@@ -27,22 +30,42 @@ class PodAffinityFilter:
         """Take part in the session, if any pod selects others."""
         if self._neighbours.needed:
             rejections = [AFFINITY, ANTI_AFFINITY, EXISTING]
-            self._session.add_predicate(plugin, self._codes, rejections, scope=Scope.CLUSTER)
+            scope = Scope.CLUSTER
+            self._session.add_predicate(plugin, self._codes, rejections, scope=scope, room=self._not_repelled_now)
 
     def _codes(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64] | None:
         table = nodes.table
-        repelled = [(c.term.topology_key, n) for c, n in self._neighbours.carriers(shape.label_class) if c.weight == 0]
+        repelled = self._repelled(shape)
         if not (shape.spec.affinity or shape.spec.anti_affinity or repelled):
             return None
         codes = np.zeros(len(table), dtype=np.int64)
-        for topology_key, count in repelled:
-            codes[here(table, topology_key, count)] = 3
+        for carried, count in repelled:
+            key, ending = carried.term.topology_key, self._neighbours.ending(carried)
+            stay = count.domain(table, key) - (0 if ending is None else ending.domain(table, key))
+            codes[table.label(key).spread(stay > 0)] = 3
         for term in shape.spec.anti_affinity:
-            codes[here(table, term.topology_key, self._neighbours.matching(Wanted((term,))))] = 2
+            count = self._neighbours.matching(Wanted((term,), terminating_too=False))
+            codes[here(table, term.topology_key, count)] = 2
         if shape.spec.affinity:
             codes[~self._attracted(shape, table)] = 1
         taken: NDArray[np.int64] = codes if nodes.rows is None else codes[nodes.rows]
         return taken
+
+    def _not_repelled_now(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
+        """Nodes whose domains hold no pod that repels the shape, or is repelled by it, terminating ones included."""
+        table, repelled = nodes.table, self._repelled(shape)
+        if not (shape.spec.anti_affinity or repelled):
+            return None
+        free = np.ones(len(table), dtype=bool)
+        for carried, count in repelled:
+            free &= ~here(table, carried.term.topology_key, count)
+        for term in shape.spec.anti_affinity:
+            free &= ~here(table, term.topology_key, self._neighbours.matching(Wanted((term,))))
+        return nodes.take(free)
+
+    def _repelled(self, shape: TaskShape) -> list[tuple[Carried, MatchCount]]:
+        """Terms of placed pods that keep the shape away, each with the pods that carry it."""
+        return [(c, count) for c, count in self._neighbours.carriers(shape.label_class) if c.weight == 0]
 
     def _attracted(self, shape: TaskShape, table: NodeTable) -> NDArray[np.bool_]:
         """Nodes whose domains hold, for every term, a pod that matches all terms.

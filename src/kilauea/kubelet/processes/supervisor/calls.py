@@ -65,8 +65,9 @@ class Calls:
         self._containers.start(spec_of(request["container"]), reply)
 
     def signal(self, connection: Connection, request: Request) -> None:
-        """Send a signal to the first process of a container."""
-        self._containers.signal(request["container"], int(request["signal"]))
+        """Send a signal to the first process of a container, or to all of them."""
+        number, everyone = int(request["signal"]), bool(request.get("everyone"))
+        self._containers.signal(request["container"], number, everyone=everyone)
         connection.answer(request, None)
 
     def kill(self, connection: Connection, request: Request) -> None:

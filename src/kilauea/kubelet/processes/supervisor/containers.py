@@ -6,9 +6,10 @@ import contextlib
 import json
 import os
 import re
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ class Container:
         """Processes of other commands in it."""
         self.at_exit: list[Callable[[], None]] = []
         self.out_of_memory = False
+        self.asked = 0
+        """The signal by which it would have ended when it was killed; 0 for none."""
 
     @property
     def runs(self) -> bool:
@@ -165,12 +168,35 @@ class Containers:
         self._starting[spec.id] = status, reply
         self._loop.watch(status, lambda: self._started(container))
 
-    def signal(self, id: str, number: int) -> None:
-        """Send a signal to the first process."""
+    def signal(self, id: str, number: int, *, everyone: bool = False) -> None:
+        """Send a signal to the first process, or to all.
+
+        A first process that does nothing about it would end by it, but the kernel spares the first process of a
+        namespace. It is stopped, so that it does not go on to its next command, and ended when the others have ended.
+        """
         container = self.get(id)
-        if container.runs:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(container.record.pid, number)
+        if not container.runs:
+            return
+        pid = container.record.pid
+        if not everyone:
+            _send([pid], number)
+        elif process_tree.ends_by(pid, number):
+            _send([pid], signal.SIGSTOP)
+            _send(process_tree.with_descendants([pid])[1:], number)
+            self._end_after_others(container, number)
+        else:
+            _send(process_tree.with_descendants([pid]), number)
+
+    def _end_after_others(self, container: Container, number: int) -> None:
+        """End the first process by a signal, as soon as it has no descendant that runs."""
+        pid = container.record.pid
+        if not container.runs or not self._loop.knows(pid):
+            return
+        if any(process_tree.runs(each) for each in process_tree.with_descendants([pid])[1:]):
+            self._loop.after(_SWEEP, lambda: self._end_after_others(container, number))
+            return
+        container.asked = number
+        _send([pid], signal.SIGKILL)
 
     def kill(self, id: str) -> None:
         """End all processes."""
@@ -215,6 +241,8 @@ class Containers:
                 return
         code = os.waitstatus_to_exitcode(status)
         number = -code if code < 0 else 0
+        if number == signal.SIGKILL and container.asked:
+            number = container.asked
         self._sweep(container, 128 + number if number else code, number, 0)
 
     def _sweep(self, container: Container, code: int, number: int, round: int) -> None:
@@ -260,6 +288,12 @@ class Containers:
         records, self._unsaved = self._unsaved, {}
         for record in records.values():
             self._save(record)
+
+
+def _send(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _make_streams(spec: Spec) -> tuple[dict[str, int], Descriptors]:

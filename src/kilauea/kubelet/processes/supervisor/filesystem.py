@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import stat
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from kilauea.kubelet.processes.supervisor import linux
@@ -71,11 +72,15 @@ def build(
         has_processes: True if this process is in the container's namespace of processes, whose /proc it can mount.
     """
     linux.mount("none", "/", "", linux.RECURSIVE | linux.PRIVATE)
-    devices = _copy_devices() if has_users else [("/dev", linux.copy_tree("/dev"))]
+    layered = has_overlay and not has_users
+    devices = _copy_mounted_devices() if layered else _copy_devices()
     system = linux.copy_tree("/sys", read_only=True)
     temporary = linux.copy_tree(f"{folder}/tmp")
     root = f"{folder}/root"
     others = _mount_root(source, root, folder, below, has_overlay=has_overlay, has_users=has_users)
+    if layered:
+        os.makedirs(f"{root}/dev", exist_ok=True)
+        _mount_overlay("/dev", f"{root}/dev", f"{folder}/dev", f"{folder}/dev-work", has_users=False)
     with contextlib.suppress(FileExistsError):
         os.mkdir(f"{root}/proc")
     # Users may mount it only as long as they see that of the machine.
@@ -87,7 +92,7 @@ def build(
     if has_overlay:
         for path in _MADE:
             os.makedirs(path, exist_ok=True)
-    if has_users:
+    if not layered:
         linux.mount("dev", "/dev", "tmpfs", _HIDDEN_DEVICE, "mode=755,size=64k")
     for path, device in devices:
         if isinstance(device, str):
@@ -127,8 +132,9 @@ def complete(spec: Spec, trees: Sequence[Tree], *, has_overlay: bool) -> None:
 def _copy_devices() -> list[tuple[str, int | str]]:
     """Return copies of the devices that this user can use and of folders beside them, or the targets of links.
 
-    Users cannot make files in the /dev of the machine, where termination messages are by default, so they get another.
-    Terminals are made by a device that looks for `pts` beside itself, so it stays where it is and has a link.
+    They are for a /dev of the container's own, as termination messages are there by default: users cannot make files in
+    that of the machine, and none should. Terminals are made by a device that looks for `pts` beside itself, so it
+    stays where it is and has a link.
     """
     found: list[tuple[str, int | str]] = [(_MACHINE, linux.copy_tree("/dev")), ("/dev/ptmx", f"{_MACHINE}/ptmx")]
     for name in sorted(os.listdir("/dev")):
@@ -141,6 +147,12 @@ def _copy_devices() -> list[tuple[str, int | str]]:
         elif os.access(path, os.R_OK) and (stat.S_ISDIR(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
             found.append((path, linux.copy_tree(path)))
     return found
+
+
+def _copy_mounted_devices() -> list[tuple[str, int | str]]:
+    """Return copies of what is mounted below /dev, which a layer over it does not show."""
+    paths = [f"/dev/{name}" for name in sorted(os.listdir("/dev"))]
+    return [(path, linux.copy_tree(path)) for path in paths if os.path.ismount(path)]
 
 
 def _make_point(point: Point) -> None:
@@ -201,6 +213,23 @@ def mounts_below(root: str) -> tuple[str, ...]:
     """Return the file systems mounted below a root, as paths from it, without those that are mounted below others."""
     with open("/proc/self/mountinfo") as file:
         return _below(root, file.read())
+
+
+class Mounts:
+    """The mounts that this process sees now. They are read when they have changed, as to read them takes long."""
+
+    def __init__(self) -> None:
+        self._file = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        self._changes = select.poll()
+        self._changes.register(self._file, select.POLLPRI)
+        self._text = ""
+
+    def below(self, root: str) -> tuple[str, ...]:
+        """Return the same as `mounts_below`."""
+        if self._changes.poll(0) or not self._text:
+            os.lseek(self._file, 0, os.SEEK_SET)
+            self._text = b"".join(iter(partial(os.read, self._file, 1 << 16), b"")).decode()
+        return _below(root, self._text)
 
 
 @lru_cache(maxsize=16)

@@ -12,6 +12,13 @@ MARK = "KILAUEA_CONTAINER"
 """Variable with the id of the container in the environment of all its processes. It tells apart those that left their
 process group and their parents where there are no process namespaces."""
 
+_HARMLESS = frozenset(
+    (
+        signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH,
+        signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
+    )
+)  # fmt: skip
+"""Signals by which no process ends."""
 _TICK = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -43,6 +50,28 @@ def stat(pid: int) -> Stat | None:
         return None
     cpu = sum(map(int, fields[11:15])) * _TICK
     return Stat(int(fields[1]), int(fields[3]), cpu, int(fields[17]), int(fields[19]))
+
+
+def runs(pid: int) -> bool:
+    """Return True unless a process has ended, also if its parent has not waited for it yet."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return file.read(4096).rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+def ends_by(pid: int, number: int) -> bool:
+    """Return True if a process does nothing about a signal, so that it ends by it unless the kernel spares it."""
+    if number in _HARMLESS:
+        return False
+    try:
+        with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
+            lines = dict(line.split(b":", 1) for line in file.read(16384).splitlines() if b":" in line)
+        heeded = int(lines[b"SigCgt"], 16) | int(lines[b"SigIgn"], 16) | int(lines[b"SigBlk"], 16)
+    except (OSError, KeyError, ValueError):
+        return False
+    return not heeded >> (number - 1) & 1
 
 
 def memory(pid: int) -> tuple[int, int]:

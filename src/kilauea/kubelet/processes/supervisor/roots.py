@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kilauea.kubelet.processes.supervisor.filesystem import Point, mounts_below
+from kilauea.kubelet.processes.supervisor.filesystem import Mounts, Point
 from kilauea.kubelet.processes.supervisor.loop import Loop
 from kilauea.kubelet.processes.supervisor.scratch import Scratch
 
@@ -65,12 +65,13 @@ class Roots:
 
     def __init__(self, loop: Loop, scratch: Scratch, build: Build) -> None:
         self._loop, self._scratch, self._build = loop, scratch, build
+        self._mounts = Mounts()
         self._taken: dict[str, Root] = {}
         self._waiting: list[Root] = []
 
     def take(self, id: str, source: str, points: tuple[Point, ...]) -> Root:
         """Return a root for a container; raise OSError or Failure if it cannot be built."""
-        below = mounts_below(source)
+        below = self._mounts.below(source)
         for root in reversed(self._waiting):
             if (root.source, root.below, root.points) == (source, below, points):
                 self._waiting.remove(root)
@@ -123,7 +124,7 @@ def _content_of(folder: str) -> frozenset[Entry]:
     The times of folders are left out: they change when something is made that is removed again.
     """
     found = set()
-    for name in ("upper", "tmp"):
+    for name in ("upper", "dev", "tmp"):
         for path, _, files in os.walk(f"{folder}/{name}"):
             for each in (path, *(f"{path}/{file}" for file in files)):
                 seen = os.lstat(each)

@@ -6,8 +6,9 @@ import os
 
 from kilauea.kubelet.processes.supervisor.cleaner import Cleaner, remove_tree
 
-PARTS = {"upper": 0o755, "work": 0o700, "tmp": 0o700, "root": 0o700}
-"""Folders of a root, with their modes. `upper` is what containers see as `/`, also those of other users."""
+PARTS = {"upper": 0o755, "work": 0o700, "dev": 0o755, "dev-work": 0o700, "tmp": 0o700, "root": 0o700}
+"""Folders of a root, with their modes. `upper` is what containers see as `/`, also those of other users, and `dev` what
+they see as `/dev`."""
 
 
 class Scratch:
@@ -30,7 +31,8 @@ class Scratch:
         os.mkdir(folder, 0o700)
         for name, mode in PARTS.items():
             os.mkdir(f"{folder}/{name}", mode)
-        os.chmod(f"{folder}/upper", PARTS["upper"])  # whatever the umask
+        for name in ("upper", "dev"):
+            os.chmod(f"{folder}/{name}", PARTS[name])  # whatever the umask
         self._taken.add(folder)
         return folder
 

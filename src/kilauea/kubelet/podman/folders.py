@@ -1,0 +1,30 @@
+"""Folders that are made in the files of a container."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+
+def make_folder(root: str, path: str) -> None:
+    """Make a folder, and those above it, below the root of a container that does not run.
+
+    Args:
+        root: of the container, as this machine sees it.
+        path: absolute, as the container sees it.
+
+    Raises:
+        OSError: something on the way is not a folder. A link of an image may lead out of it, so none is followed.
+    """
+    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for name in (each for each in path.split("/") if each not in ("", ".")):
+            if name == "..":
+                raise OSError(0, f"{path} goes up", path)
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=at)
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = below
+    finally:
+        os.close(at)

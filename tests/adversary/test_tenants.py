@@ -1,0 +1,105 @@
+"""Users with rights in one namespace or in none: they harm no one else, and their rights end where their roles end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from apiserver.test_transport import Process, connected
+from support.attacks import watched_by_a_bystander
+
+CORE, RBAC = "/api/v1/namespaces", "/apis/rbac.authorization.k8s.io/v1/namespaces"
+ACCOUNTS = ("admin", "helper", "guest")
+"""Service accounts of the namespace `team`: the first two administer it, the last may do nothing."""
+
+
+class Tenants(Process):
+    """A server with a namespace that its own people administer."""
+
+    tokens: dict[str, str]
+
+    def prepare(self) -> None:
+        """Make the namespace, its accounts, and what a bystander reads."""
+        self.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+        self.post(f"{CORE}/default/configmaps", {"metadata": {"name": "bystander"}})
+        self.tokens = {name: self._account(name) for name in ACCOUNTS}
+
+    def _account(self, name: str) -> str:
+        self.post(f"{CORE}/team/serviceaccounts", {"metadata": {"name": name}})
+        if name != "guest":
+            role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}
+            subject = {"kind": "ServiceAccount", "namespace": "team", "name": name}
+            body = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
+            self.post(f"{RBAC}/team/rolebindings", body)
+        token: str = self.post(f"{CORE}/team/serviceaccounts/{name}/token", {})["status"]["token"]
+        return token
+
+    def post(self, path: str, body: object, code: int = 201, account: str = "") -> dict[str, dict[str, str]]:
+        """Create an object, as the administrator or as an account; returns the answer."""
+        authorization = f"Bearer {self.tokens[account] if account else self.token}"
+        found, text, _ = self.ask("POST", path, json.dumps(body).encode(), authorization=authorization)
+        assert found == code, text
+        answer: dict[str, dict[str, str]] = json.loads(text)
+        return answer
+
+    def memory(self) -> int:
+        """Bytes that the server takes."""
+        status = Path(f"/proc/{self.process.pid}/status")
+        if not status.exists():
+            pytest.skip("this system does not tell the memory of a process in /proc")
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmRSS"].split()[0]) * 1024
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
+    with Tenants(tmp_path_factory.mktemp("tenants")) as process:
+        process.prepare()
+        yield process
+        process.process.kill()
+        process.process.communicate()
+
+
+def test_no_body_is_read_of_a_client_that_may_not_send_it(server: Tenants) -> None:
+    head = f"POST {CORE}/team/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['guest']}\r\n"
+    with connected(server) as client:
+        client.sendall(f"{head}Content-Length: 3000000\r\n\r\n".encode())
+        assert client.recv(1000).startswith(b"HTTP/1.1 403")
+
+
+def test_bodies_that_never_end_take_little_memory_and_hold_up_no_one(server: Tenants) -> None:
+    before = server.memory()
+    with ExitStack() as opened, watched_by_a_bystander(server):
+        for number in range(60):
+            token = server.tokens[ACCOUNTS[number % 2]]
+            head = f"POST {CORE}/team/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+            client = opened.enter_context(connected(server))
+            client.sendall(f"{head}Content-Length: 3100000\r\n\r\n".encode())
+            client.settimeout(0.2)
+            try:
+                for _ in range(30):
+                    client.sendall(b" " * 100_000)
+            except TimeoutError:  # the server reads no more for now
+                pass
+        time.sleep(1)
+        large = {"metadata": {"generateName": "large-"}, "data": {"text": "x" * 500_000}}
+        server.post(f"{CORE}/default/configmaps", large)
+        grown = server.memory() - before
+    assert grown < 130 << 20  # 16 bodies twice, and buffers of 60 connections
+
+
+def test_requests_that_do_not_end_lock_no_client_out(tmp_path: Path) -> None:
+    with Tenants(tmp_path, descriptors=100) as server, ExitStack() as opened:
+        server.prepare()
+        head = f"POST {CORE}/team/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['admin']}\r\n"
+        for _ in range(120):
+            client = opened.enter_context(connected(server))
+            client.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+        assert server.ask("GET", f"{CORE}/default/configmaps/bystander")[0] == 200
+        server.process.kill()
+        server.process.communicate()

@@ -210,6 +210,26 @@ def test_a_gang_that_no_domain_can_hold_is_told_so() -> None:
     }
 
 
+@pytest.mark.parametrize(("cpu", "most"), [(8, 4), (3, 0)])
+def test_a_gang_beyond_its_minimum_is_told_how_many_pods_the_plugin_asked_a_domain_to_hold(cpu: int, most: int) -> None:
+    plan = planned(tree(cpu), close("g", 1, HARD1), workers("g", 5))
+    assert {p.message for p in plan.pending} == {
+        "no HyperNode of tier 1 or below has room for its 5 pods of 4 cpu and 1Gi memory together: "
+        f"s0 has the most, for {most}"
+    }
+
+
+def test_without_the_plugin_a_gang_beyond_its_minimum_starts_as_far_as_its_domain_has_room() -> None:
+    assert len(planned(tree(), close("g", 1, HARD1), workers("g", 5), conf=BARE).binds) == 4
+
+
+def test_a_domain_that_lacks_room_for_one_pod_is_told_so() -> None:
+    plan = planned(tree(), close("g", 1, HARD1), workers("g", 1, cpu=9))
+    assert {p.message for p in plan.pending} == {
+        "no HyperNode of tier 1 or below has room for its 1 pod of 9 cpu and 1Gi memory: s0 has the most, for 0"
+    }
+
+
 def test_without_hypernodes_the_plugin_asks_for_no_scores() -> None:
     def asked(session: Session) -> list[bool]:
         shape = session.shape_of(session.state.tasks["ns/p"])

@@ -19,7 +19,22 @@ from kilauea.engine.events import Changed
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
-from support.builders import NOW, Data, Objects, binds, conf, flat, node, parsed, plan_of, plugin, pod, queue, state_of
+from support.builders import (
+    NOW,
+    Data,
+    Objects,
+    best_effort,
+    binds,
+    conf,
+    flat,
+    node,
+    parsed,
+    plan_of,
+    plugin,
+    pod,
+    queue,
+    state_of,
+)
 from support.probes import inside, plugin_called
 
 TOPOLOGY = conf(
@@ -208,6 +223,34 @@ def test_a_gang_that_no_domain_can_hold_is_told_so() -> None:
             "s0 has the most, for 4",
         )
     }
+
+
+@pytest.mark.parametrize(("cpu", "most"), [(8, 4), (3, 0)])
+def test_a_gang_beyond_its_minimum_is_told_how_many_pods_the_plugin_asked_a_domain_to_hold(cpu: int, most: int) -> None:
+    plan = planned(tree(cpu), close("g", 1, HARD1), workers("g", 5))
+    assert {p.message for p in plan.pending} == {
+        "no HyperNode of tier 1 or below has room for its 5 pods of 4 cpu and 1Gi memory together: "
+        f"s0 has the most, for {most}"
+    }
+
+
+def test_without_the_plugin_a_gang_beyond_its_minimum_starts_as_far_as_its_domain_has_room() -> None:
+    assert len(planned(tree(), close("g", 1, HARD1), workers("g", 5), conf=BARE).binds) == 4
+
+
+def test_a_domain_that_lacks_room_for_one_pod_is_told_so() -> None:
+    plan = planned(tree(), close("g", 1, HARD1), workers("g", 1, cpu=9))
+    assert {p.message for p in plan.pending} == {
+        "no HyperNode of tier 1 or below has room for its 1 pod of 9 cpu and 1Gi memory: s0 has the most, for 0"
+    }
+
+
+def test_backfill_places_pods_that_ask_for_nothing_outside_the_domain_of_their_gang() -> None:
+    nodes = [node("n1", pods=1), node("n2"), queue("q"), hypernode("s1", 1, ["n1"]), hypernode("s2", 1, ["n2"])]
+    gang = [close("g", 1, HARD1), pod("a", "g", node="n1")]
+    document = conf("allocate, backfill", ["gang"], ["predicates", "network-topology-aware"])
+    assert binds(planned(nodes, gang, best_effort("b"), conf=document)) == {"b": "n2"}
+    assert binds(planned(nodes, gang, pod("b", "g"), conf=document)) == {}
 
 
 def test_without_hypernodes_the_plugin_asks_for_no_scores() -> None:

@@ -55,7 +55,19 @@ CONFIGURATIONS: dict[str, Data] = {
     "tdm": conf("enqueue, allocate, preempt, shuffle", JOBS, ["predicates", "proportion", "nodeorder", NIGHT]),
 }
 
+NETWORK = ("overcommit", "drf", "predicates", "nodeorder", "binpack", "network-topology-aware")
+
+MIXED: dict[str, Data] = {
+    **{name: CONFIGURATIONS[name] for name in ("default", "five-capacity")},
+    "network": conf(FIVE, JOBS, [*NETWORK, "capacity"]),
+    "network-tree": conf(FIVE, JOBS, [*NETWORK[2:], TREE]),
+    "network-gangs": conf("enqueue, allocate, backfill, gangpreempt, gangreclaim", JOBS, [*NETWORK[2:], "capacity"]),
+}
+"""Those whose clusters mix many rules."""
+
 TREES = frozenset(
-    name for name, found in CONFIGURATIONS.items() if TREE in [p for t in found["tiers"] for p in t["plugins"]]
+    name
+    for name, found in {**CONFIGURATIONS, **MIXED}.items()
+    if TREE in [p for t in found["tiers"] for p in t["plugins"]]
 )
 """Those in which queues form a tree."""

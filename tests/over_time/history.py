@@ -148,6 +148,7 @@ VERSIONS = {
     "Queue": "scheduling.volcano.sh/v1beta1",
     "PodGroup": "scheduling.volcano.sh/v1beta1",
     "PriorityClass": "scheduling.k8s.io/v1",
+    "HyperNode": "topology.volcano.sh/v1alpha1",
 }
 
 

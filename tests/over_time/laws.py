@@ -29,7 +29,7 @@ LAWS = ("rest", "no idle wait", "a promise is kept", "nothing in vain", "a promi
 def broken(history: History) -> list[str]:
     """The laws that a history breaks, as sentences; those of single cycles among them."""
     rules = Rules.of(history.conf)
-    found, ledger = _rest(history), Ledger(rules)
+    found, ledger = unrest(history), Ledger(rules)
     found += [f"restarts change nothing: cycle {n} differs after one" for n in history.restarts]
     last: Books | None = None
     for number, moment in enumerate(history.moments, -history.calm):
@@ -44,7 +44,8 @@ def broken(history: History) -> list[str]:
     return found
 
 
-def _rest(history: History) -> list[str]:
+def unrest(history: History) -> list[str]:
+    """The laws of rest that a history breaks."""
     calm, found = history.quiet, []
     if not history.at_rest:
         plan = calm[-1].plan

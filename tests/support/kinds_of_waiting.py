@@ -32,6 +32,7 @@ from support.waiting_objects import (
     storage_class,
     volume,
     waiting,
+    whole_nodes,
 )
 
 
@@ -443,6 +444,24 @@ CASES = [
         ("valid: 1, min: 2", "lower minMember of pod group default/j by 1, to 1"),
         "minimum",
         subject="podgroup j",
+    ),
+    Case(
+        "a pod group of which minMember and minResources are too much for the cluster",
+        [*nodes(), *whole_nodes(5, minResources={"cpu": "40"})],
+        "ClusterOvercommitted",
+        ("lower minMember of pod group default/j by 1, to 4, and its minResources to cpu: 32.",),
+        "minimum",
+        subject="podgroup j",
+        starts=4,
+    ),
+    Case(
+        "a pod group of which minMember is too much for the cluster, and minResources is not",
+        [*nodes(), *whole_nodes(5, minResources={"cpu": "20"})],
+        "QueueQuotaExceeded",
+        ("lower minMember of pod group default/j by 1, to 4.",),
+        "minimum",
+        subject="podgroup j",
+        starts=4,
     ),
     Case(
         "a quota of the number of pods",

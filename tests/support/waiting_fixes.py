@@ -68,7 +68,10 @@ def fix(docs: list[Doc], change: Doc) -> None:
     elif what == "tier":
         the(docs, "Job", "j")["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": change["to"]}
     elif what == "minimum":
-        the(docs, "PodGroup", name)["spec"]["minMember"] = change["to"]
+        spec = the(docs, "PodGroup", name)["spec"]
+        spec["minMember"] = change["to"]
+        if change["minResources"]:
+            spec["minResources"] = change["minResources"]
     elif what == "minAvailable":
         the(docs, "Job", name)["spec"]["minAvailable"] = change["to"]
     elif what == "job":

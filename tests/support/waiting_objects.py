@@ -82,6 +82,12 @@ def waiting(count: int, pod: Doc | None = None, **spec: Any) -> list[Doc]:
     return docs
 
 
+def whole_nodes(count: int, **spec: Any) -> list[Doc]:
+    """A pod group `j` whose pods ask for all cpus of a node each."""
+    container = {"name": "c", "image": "busybox", "resources": {"requests": {"cpu": "8"}}}
+    return waiting(count, {"containers": [container]}, **spec)
+
+
 def queue(name: str, state: str = "Open", **spec: Any) -> Doc:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",

@@ -99,7 +99,14 @@ def _blocker(b: Blocker) -> dict[str, Any]:
 
 def _change(c: Change) -> dict[str, Any]:
     by = format_amount(c.resource, c.by) if c.resource else str(int(c.by))
-    return {"what": c.what, "object": c.object, "resource": c.resource, "by": by, "to": c.to or None}
+    return {
+        "what": c.what,
+        "object": c.object,
+        "resource": c.resource,
+        "by": by,
+        "to": c.to or None,
+        "minResources": dict(c.min_resources) or None,
+    }
 
 
 def _text(explanation: Explanation, owners: Owners) -> list[str]:
@@ -151,12 +158,19 @@ def sentence(c: Change, owners: Owners) -> str:
         "podAntiAffinity": f"remove the required pod anti-affinity of the pods of {long(c.object, owners)}",
         "spread": f"remove the topology spread constraints of the pods of {long(c.object, owners)}",
         "tier": f"set highestTierAllowed of {long(c.object, owners)} to {c.to}",
-        "minimum": f"lower minMember of pod group {c.object} by {int(c.by)}, to {c.to}",
+        "minimum": f"lower minMember of pod group {c.object} by {int(c.by)}, to {c.to}{_beside(c)}",
         "minAvailable": f"lower minAvailable of job {c.object} by {int(c.by)}, to {c.to}",
         "job": _gone(c.object, owners),
         "nodes": f"add {plural(int(c.by), 'node')} like {c.object}",
         "node": f"add a node like {c.object}, with {amount}",
     }[c.what]
+
+
+def _beside(c: Change) -> str:
+    """Return the words for the minResources to lower beside a minMember."""
+    if not c.min_resources:
+        return ""
+    return f", and its minResources to {' and '.join(f'{name}: {amount}' for name, amount in c.min_resources)}"
 
 
 def _gone(group: str, owners: Owners) -> str:

@@ -400,9 +400,17 @@ class WhatIf:
         found = self._least(admits, (1, 2, 4), most=self._job.min_available - 1)
         if found is None:
             return None
+        minimum = made.spec.min_member - found
         owner = next((o for o in made.metadata.owner_references or () if o.kind == "Job"), None)
-        what, name = ("minAvailable", f"{made.namespace}/{owner.name}") if owner else ("minimum", self._key)
-        return Change(what, name, "", found, to=made.spec.min_member - found)
+        if owner is not None:
+            # The job's controller writes the minResources that match.
+            return Change("minAvailable", f"{made.namespace}/{owner.name}", "", found, to=minimum)
+        given = remedies.smaller(made, minimum, tasks).spec.min_resources
+        alone = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, min_member=minimum))
+        if given == made.spec.min_resources or self._admitted([alone]):
+            return Change("minimum", self._key, "", found, to=minimum)
+        needed = tuple(sorted((name, str(amount)) for name, amount in (given or {}).items()))
+        return Change("minimum", self._key, "", found, to=minimum, min_resources=needed)
 
     def _fewer(self, explanation: Explanation) -> Change | None:
         """Remove another job: the least important first, then the smallest, then the newest."""

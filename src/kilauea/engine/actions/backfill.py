@@ -1,7 +1,8 @@
 """Start tasks that ask for nothing but a pod slot, on any node that lets them.
 
 They are placed at once, without a statement: such a task of a gang that is not ready yet keeps its place until the
-cycle ends. Spec of the scheduler, 5.4.
+cycle ends. As in the original, they may be placed outside the domain that a hard network topology binds their gang to.
+Spec of the scheduler, 5.4.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ one with the most room.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.model.subjobs import SubJob
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.placement.gangs import ALLOCATION
+from kilauea.engine.placement.tasks import Part
 from kilauea.engine.plan import Pending
 from kilauea.engine.session import Session
 
@@ -54,16 +57,35 @@ class Closest:
         waiting = sorted((t for t in gang.tasks.values() if not t.node), key=lambda t: t.order)
         if wish is None or wish.tier is None or wish.soft or not waiting:
             return ""
-        lacking = max(gang.min_available - gang.ready_count, 1)
         candidates = [n for tier in domains.gradient(gang.key, wish.tier, 0) for n in tier]
+        asked_for = self._asked_for(job, part, waiting)
         room = self._room(waiting[0])
         pods = {number: int(room[domains.tree.rows[number]].sum()) for number in candidates}
         best = max(candidates, key=lambda n: (pods[n], -domains.tree.tiers[n], -n), default=-1)
-        if best >= 0 and pods[best] >= lacking:
+        if best >= 0 and pods[best] >= asked_for:
             return ""
-        what = f"its {lacking} pods" if part is None else f"the {lacking} pods of {part.key.rpartition('/')[2]}"
-        asked = f"no HyperNode of tier {wish.tier} or below has room for {what} of {_size(waiting[0])} together"
+        many = f"{asked_for} pod{'s' * (asked_for != 1)}"
+        what = f"its {many}" if part is None else f"the {many} of {part.key.rpartition('/')[2]}"
+        whole = f"{what} of {_size(waiting[0])}{' together' * (asked_for > 1)}"
+        asked = f"no HyperNode of tier {wish.tier} or below has room for {whole}"
         return asked if best < 0 else f"{asked}: {domains.tree.names[best]} has the most, for {pods[best]}"
+
+    def _asked_for(self, job: Job, part: SubJob | None, waiting: Sequence[Task]) -> int:
+        """Return the number of pods that a domain is asked to hold: those that lack to the minimum, or all that wait.
+
+        Network-topology-aware tries no domain without room for all that waits, even if the minimum is lower.
+        """
+        gang: Job | SubJob = job if part is None else part
+        lacking = max(gang.min_available - gang.ready_count, 1)
+        together = [task for task in waiting if not task.spec.best_effort and not task.gated]
+        if (part is None and job.sub_jobs) or len({tuple(sorted(t.spec.requests.items())) for t in together}) != 1:
+            return lacking
+        if part is None:
+            tried = self._session.hyper_node_gradient("hyper_node_gradient_for_job", job, 0, ALLOCATION)
+        else:
+            subject = Part(self._session.queues[job.queue], job, part)
+            tried = self._session.hyper_node_gradient("hyper_node_gradient_for_sub_job", subject, 0, ALLOCATION)
+        return lacking if tried else max(lacking, len(together))
 
     def _room(self, task: Task) -> NDArray[np.int64]:
         """(N,) how many pods like this one each node has room for."""

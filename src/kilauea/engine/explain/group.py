@@ -124,6 +124,8 @@ class Change:
             node; the number of gated pods, nodes to uncordon, nodes with the taint, or new nodes; 1 otherwise. In the
             engine's units.
         to: the new minimum or tier.
+        min_resources: the new minResources that a lower minMember needs beside it, as pairs of a resource and a
+            quantity; empty where minResources may stay.
     """
 
     what: str
@@ -131,6 +133,7 @@ class Change:
     resource: str
     by: float
     to: int = field(default=0, compare=False)
+    min_resources: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

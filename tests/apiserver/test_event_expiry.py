@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
+
+import pytest
 
 from kilauea.api.times import SECOND
 from kilauea.apiserver.event_expiry import EventExpiry
+from kilauea.apiserver.storage import Stored, WriteFailed
 from support.api_core import Api
 
 EVENTS = "/api/v1/namespaces/default/events"
@@ -54,3 +58,35 @@ def test_an_event_that_is_counted_on_lives_on(api: Api) -> None:
         api.now = again + minutes * 60 * SECOND
         api.run(expiry.delete_expired())
         assert names(api) == there, f"{minutes} minutes after it was written again"
+
+
+def test_an_event_that_could_not_be_deleted_goes_the_next_time(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    expiry = EventExpiry(api.backend)
+    for name in ("first", "second"):
+        api.good("POST", EVENTS, event(name))
+    api.run(expiry.delete_expired())
+    api.now += 3600 * SECOND
+
+    async def fail(*arguments: Any) -> Stored:
+        raise WriteFailed("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(api.backend.store, "write", fail)
+        with pytest.raises(WriteFailed):
+            api.run(expiry.delete_expired())
+    assert names(api) == ["first", "second"]
+    api.run(expiry.delete_expired())
+    assert names(api) == []
+
+
+def test_the_many_events_of_a_moment_take_little_memory(api: Api) -> None:
+    expiry = EventExpiry(api.backend)
+    api.run(expiry.delete_expired())
+    for number in range(2000):
+        api.good("POST", EVENTS, event(f"e{number}"))
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    api.run(expiry.delete_expired())
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 2000 * 24

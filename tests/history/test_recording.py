@@ -383,6 +383,14 @@ def test_only_administrators_submit_in_the_name_of_others(
     assert found.user == user
 
 
+def test_who_created_a_pod_of_a_group_is_forgotten_once_it_is_recorded() -> None:
+    recording = Recording()
+    shown = pod(0, 4, 6)
+    recording.creators["Pod", "research", shown["metadata"]["name"]] = ("ada", ())
+    assert pods(recording.take(NO_CHANGES, seen(group()), seen(shown), (), T0))
+    assert not recording.creators
+
+
 def test_a_job_of_another_kind_ends_with_its_last_pod() -> None:
     recording = Recording()
     shown = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kilauea.api.kinds import NODES, PODS
@@ -86,6 +87,17 @@ def test_every_run_of_a_container_has_an_id_of_its_own() -> None:
     (second,) = w.pod()["status"]["containerStatuses"]
     assert first["containerID"].startswith("simulated://")
     assert second["lastState"]["terminated"]["containerID"] == first["containerID"] != second["containerID"]
+
+
+def test_no_two_containers_have_the_same_id() -> None:
+    containers = [{"name": name, "image": "i"} for name in ("a", "b")]
+    ids = []
+    for uid in ("e2ba4495-51dd-4a13-8d25-2fc67631ac94", "110209b9-36e6-4b20-86ac-fa2bb1a80c4a"):
+        given = pod(containers=containers)
+        given["metadata"]["uid"] = uid
+        ids += [each["containerID"] for each in world(given, 1).pod()["status"]["containerStatuses"]]
+    assert len(set(ids)) == 4
+    assert all(re.fullmatch("simulated://[0-9a-f]{64}", each) for each in ids)
 
 
 def test_a_command_of_unknown_time_ends_and_its_log_says_when() -> None:

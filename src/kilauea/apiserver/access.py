@@ -9,11 +9,13 @@ import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.account_tokens import AUDIENCE
-from kilauea.apiserver.fields import invalid_value, required
+from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.rbac.authorizer import Action, Authorizer
 from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.objects import metadata_of, note_manager, settle_namespace
+from kilauea.apiserver.status import Cause
 
 Review = Callable[[Call], Awaitable[ApiResponse]]
 
@@ -25,56 +27,91 @@ def _answer(obj: Object, outcome: dict[str, Any]) -> ApiResponse:
     return ApiResponse(201, msgspec.json.encode(out))
 
 
+def _read(call: Call) -> Object:
+    """The review in the body, with its managers."""
+    obj = read_object(call)
+    metadata_of(obj)
+    note_manager(call, None, obj)
+    return obj
+
+
+def _refuse(call: Call, causes: list[Cause]) -> None:
+    """Refuse a review with errors; the real server does not name its kind."""
+    if causes:
+        raise status.invalid("", call.resource.group, "", causes)
+
+
 async def self_subject_access_review(call: Call) -> ApiResponse:
     """May I do this?"""
-    obj = read_object(call)
-    return _answer(obj, _allowed(call, call.user, _action(call, obj)))
+    obj = _read(call)
+    _refuse(call, _check_action(obj))
+    return _answer(obj, _allowed(call, call.user, _action(obj)))
 
 
 async def subject_access_review(call: Call) -> ApiResponse:
     """Answer if another user may do this."""
-    obj = read_object(call)
-    action = _action(call, obj)
-    spec = obj.get("spec") or {}
+    obj = _read(call)
+    _refuse(call, _check_subject(obj))
+    return _of_subject(call, obj)
+
+
+def _check_subject(obj: Object) -> list[Cause]:
+    """The errors in a review of what another user may do."""
+    spec, causes = obj.get("spec") or {}, _check_action(obj)
     if not spec.get("user") and not spec.get("groups"):
-        raise status.invalid(
-            call.resource.kind,
-            call.resource.group,
-            "",
-            [required("spec.user", "at least one of user or group must be specified")],
-        )
+        causes.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
+    return causes
+
+
+def _of_subject(call: Call, obj: Object) -> ApiResponse:
+    """The answer about another user."""
+    spec = obj["spec"]
     user = User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()))
-    return _answer(obj, _allowed(call, user, action))
+    return _answer(obj, _allowed(call, user, _action(obj)))
 
 
 async def local_subject_access_review(call: Call) -> ApiResponse:
     """Answer if another user may do this in the namespace of the review, and in no other."""
-    obj = read_object(call)
-    spec = obj.get("spec") or {}
+    obj = _read(call)
+    settle_namespace(call, obj)
+    spec, causes = obj.get("spec") or {}, _check_subject(obj)
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    causes = []
-    if path:
-        causes.append(invalid_value("spec.nonResourceAttributes", path, "disallowed on this kind of request"))
-    elif resource and resource.get("namespace") != call.namespace:
+    if resource is not None and (resource.get("namespace") or "") != call.namespace:
         given = resource.get("namespace") or ""
         message = "must match metadata.namespace"
         causes.append(invalid_value("spec.resourceAttributes.namespace", given, message))
-    if causes:
-        raise status.invalid(call.resource.kind, call.resource.group, "", causes)
-    return await subject_access_review(call)
+    if path is not None:
+        told = _told_path(path)
+        causes.append(invalid_value("spec.nonResourceAttributes", told, "disallowed on this kind of request"))
+    _refuse(call, causes)
+    return _of_subject(call, obj)
 
 
-def _action(call: Call, obj: Object) -> Action:
-    """The subject of a review: a resource or a path."""
+def _check_action(obj: Object) -> list[Cause]:
+    """The errors in what a review is about: a resource or a path."""
     spec = obj.get("spec") or {}
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if resource:
+    if resource is not None and path is not None:
+        message = "cannot be specified in combination with resourceAttributes"
+        return [invalid_value("spec.nonResourceAttributes", _told_path(path), message)]
+    if resource is None and path is None:
+        message = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        return [invalid_value("spec.resourceAttributes", None, message)]
+    return []
+
+
+def _told_path(path: Object) -> Object:
+    """A path as the real server shows it, with the names that fields have in its code."""
+    return {"Path": path.get("path") or "", "Verb": path.get("verb") or ""}
+
+
+def _action(obj: Object) -> Action:
+    """The subject of a review without errors."""
+    resource, path = obj["spec"].get("resourceAttributes"), obj["spec"].get("nonResourceAttributes")
+    if resource is not None:
         fields = ("verb", "group", "resource", "subresource", "namespace", "name")
         return Action(*(resource.get(field) or "" for field in fields))
-    if path:
-        return Action(path.get("verb") or "", path=path.get("path") or "")
-    message = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-    raise status.invalid(call.resource.kind, call.resource.group, "", [required("spec.resourceAttributes", message)])
+    return Action(path.get("verb") or "", path=path.get("path") or "")
 
 
 def _allowed(call: Call, user: User, action: Action) -> dict[str, Any]:
@@ -102,7 +139,7 @@ async def self_subject_rules_review(call: Call) -> ApiResponse:
 
 async def token_review(call: Call) -> ApiResponse:
     """Answer which user a token is for. Known are the caller's own, and those of service accounts."""
-    obj = read_object(call)
+    obj = _read(call)
     spec = obj.get("spec") or {}
     token = spec.get("token")
     if not token:

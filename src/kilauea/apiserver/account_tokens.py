@@ -7,6 +7,7 @@ expect. A token may be bound to a pod or secret, and is then no longer good when
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -48,6 +49,21 @@ class AccountTokens:
         self._key = loaded
         self._store = store
         self._now = now
+        public = loaded.public_key()
+        info = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+        numbers = public.public_numbers()
+        self.key_set: list[dict[str, str]] = [
+            {
+                "use": "sig",
+                "kty": "EC",
+                "kid": _encoded(hashlib.sha256(info).digest()),
+                "crv": "P-256",
+                "alg": "ES256",
+                "x": _encoded(numbers.x.to_bytes(_WIDTH)),
+                "y": _encoded(numbers.y.to_bytes(_WIDTH)),
+            }
+        ]
+        """The public key as a JSON web key, by which others can check tokens."""
         self._claims = remembered(1024, 4096)(self._verified)
 
     def issue(
@@ -78,7 +94,8 @@ class AccountTokens:
             "aud": list(audiences), "exp": now + seconds, "iat": now, "iss": AUDIENCE, "jti": identity,
             "kubernetes.io": about, "nbf": now, "sub": f"system:serviceaccount:{namespace}:{name}",
         }  # fmt: skip
-        text = f"{_encoded(msgspec.json.encode({'alg': 'ES256'}))}.{_encoded(msgspec.json.encode(claims))}"
+        head = {"alg": "ES256", "kid": self.key_set[0]["kid"]}
+        text = f"{_encoded(msgspec.json.encode(head))}.{_encoded(msgspec.json.encode(claims))}"
         halves = utils.decode_dss_signature(self._key.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
         return f"{text}.{_encoded(b''.join(half.to_bytes(_WIDTH) for half in halves))}"
 

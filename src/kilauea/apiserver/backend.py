@@ -16,6 +16,7 @@ from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission import Admission
 from kilauea.apiserver.dynamic.admission import DynamicAdmission
 from kilauea.apiserver.heavy import AtOnce, Heavy
+from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store
@@ -81,6 +82,7 @@ class Backend:
         accounts: tokens of service accounts; None if there is no key to sign them with.
         matches: which objects watches select.
         heavy: does what may take long.
+        large_writes: does the work of large writes beside the event loop; None to do it there.
         components: the parts of the control plane in this process, by the names that ComponentStatuses have.
         service_range: the addresses of services; the first is that of the server.
     """
@@ -102,6 +104,7 @@ class Backend:
     sign: Callable[[bytes, Sequence[str], int, int], bytes] | None = None
     matches: Matches = field(default_factory=Matches)
     heavy: Heavy = field(default_factory=AtOnce)
+    large_writes: LargeWrites | None = None
     components: tuple[str, ...] = ("etcd-0",)
     service_range: IPv4Network = SERVICE_RANGE
 

@@ -82,6 +82,8 @@ VERBS: Mapping[str, Verb] = {
     "delete": delete,
     "deletecollection": delete_collection,
 }
+_IN_PIECES = frozenset((create, update, patch, delete))
+"""Verbs whose work on large objects is done beside the loop."""
 PARTS: Mapping[str, Verb] = {"get": get, "update": update, "patch": patch}
 """Of a subresource that is a part of its object."""
 SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
@@ -211,7 +213,7 @@ class ApiServer:
         is_passed_on = info is not None and info.subresource == "proxy"
         if (len(request.body) > LIGHT or b"&" in request.body) and not is_passed_on:
             # Aliases of YAML make much of little.
-            await read_ahead(request, self.backend.heavy)
+            await read_ahead(request, self.backend.heavy, self.backend.large_writes)
         return await self._route(request, info)
 
     def _check(self, request: ApiRequest, info: RequestInfo | None) -> None:
@@ -236,18 +238,28 @@ class ApiServer:
         if info.subresource != "proxy":
             view_of(call)  # refuse an answer that cannot be given before anything is done
         if _size(call) > LARGE:
-            await self._turns.take(call.user.tenant)
+            await self._take_turn(call, verb)
         try:
             answer = await verb(call)
         except ApiFault as fault:
             answer = _in_form(request, fault_response(fault))
         except Deferred as heavy:
             answer, call = await self._again(call, verb, heavy)
+        finally:
+            call.end_turn()
         if call.resource.strategy.deprecated:
             call.warnings.append(call.resource.strategy.deprecated)
         if call.warnings:
             answer.headers += warning_headers(call.warnings)
         return answer
+
+    async def _take_turn(self, call: Call, verb: Verb) -> None:
+        """Have a large write wait for its turn: at the loop, or with each piece of its work at the thread beside it."""
+        writes = self.backend.large_writes
+        if writes is not None and verb in _IN_PIECES:
+            call.turn = writes.turn(call.user.tenant)
+        else:
+            await self._turns.take(call.user.tenant)
 
     async def _again(self, call: Call, verb: Verb, heavy: Deferred) -> tuple[Answer, Call]:
         """Do a request again until all the heavy work in it is done."""
@@ -255,6 +267,7 @@ class ApiServer:
         token = KNOWN.set(known)
         try:
             while len(known) < MOST_DEFERRED:
+                call.end_turn()
                 try:
                     known[heavy.question] = await self.backend.heavy.run(heavy.task, heavy.question)
                 except TooManyWaiting:
@@ -262,7 +275,8 @@ class ApiServer:
                 except TooHeavy:
                     known[heavy.question] = b""
                 call = dataclasses.replace(call, warnings=[])
-                await self._turns.take(call.user.tenant)
+                if call.turn is None:
+                    await self._turns.take(call.user.tenant)
                 try:
                     return await verb(call), call
                 except Deferred as more:

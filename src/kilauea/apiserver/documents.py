@@ -11,6 +11,7 @@ import msgspec
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from kilauea.apiserver import discovery, status
+from kilauea.apiserver.account_tokens import AUDIENCE, AccountTokens
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.health import PATHS, SLIS, Health
 from kilauea.apiserver.negotiation import check_readable
@@ -23,6 +24,9 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 _ANY_METHOD = re.compile(r"/|/apis(/[^/]+)?|/metrics|/openapi/.*|/(healthz|livez|readyz)(/.*)?")
 """Paths at which the real server does not look at the method."""
+
+
+ISSUER, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 
 
 class Documents:
@@ -55,9 +59,24 @@ class Documents:
             return ApiResponse(200, b"".join(map(generate_latest, self.metrics)), _METRICS)
         if path.startswith("/openapi/"):
             return self._openapi.answer(path, request)
+        if path in (ISSUER, KEYS) and self._backend.accounts is not None:
+            return self._issuer(path, self._backend.accounts, request)
         if path == "/":
             return ApiResponse(200, msgspec.json.encode({"paths": self._paths()}))
         return self._health.answer(path, request)
+
+    def _issuer(self, path: str, accounts: AccountTokens, request: ApiRequest) -> ApiResponse:
+        """The documents by which others check tokens of service accounts, after OpenID Connect."""
+        if path == KEYS:
+            return ApiResponse(200, msgspec.json.encode({"keys": accounts.key_set}), "application/jwk-set+json")
+        found = {
+            "issuer": AUDIENCE,
+            "jwks_uri": f"https://{request.headers.get('host') or self._address}{KEYS}",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [each["alg"] for each in accounts.key_set],
+        }
+        return ApiResponse(200, msgspec.json.encode(found))
 
     def _discovery(self, path: str, request: ApiRequest) -> ApiResponse | None:
         """`/api`, `/apis` and what is below, but for resources."""
@@ -97,7 +116,8 @@ class Documents:
 
     def _paths(self) -> list[str]:
         """The paths of the root document."""
-        found = {"/api", "/api/v1", "/apis", "/metrics", SLIS, "/openapi/v2", "/openapi/v3", "/version", *PATHS}
+        found = {ISSUER, KEYS} if self._backend.accounts is not None else set()
+        found |= {"/api", "/api/v1", "/apis", "/metrics", SLIS, "/openapi/v2", "/openapi/v3", "/version", *PATHS}
         for each in self._backend.registry:
             if each.group:
                 found |= {f"/apis/{each.group}", f"/apis/{each.group}/{each.version}"}

@@ -7,6 +7,7 @@ manager runs.
 from __future__ import annotations
 
 import asyncio
+from array import array
 from contextlib import suppress
 from functools import lru_cache
 
@@ -55,8 +56,13 @@ class EventExpiry:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._due: dict[int, int] = {}
-        """By revision of an event, when it expires, in microseconds since 1970."""
+        self._read_to = 0
+        """The newest revision of the events that were read."""
+        self._due: dict[int, array[int]] = {}
+        """Revisions of events by the time at which they expire, in microseconds since 1970.
+
+        Many events expire at once: this takes a tenth of the memory of a time for each of them.
+        """
 
     async def delete_expired(self) -> None:
         """Delete the events that have expired.
@@ -64,16 +70,23 @@ class EventExpiry:
         Raises:
             WriteFailed: one could not be deleted.
         """
-        store, known = self._backend.store, self._due
-        events = store.list(EVENTS).items
-        self._due = {each.revision: known.get(each.revision) or _due_of(each) for each in events}
+        store = self._backend.store
+        page = store.list(EVENTS)
+        for each in page.items:
+            if each.revision > self._read_to:
+                self._due.setdefault(_due_of(each), array("q")).append(each.revision)
+        self._read_to = page.revision
         now = self._backend.now()
-        expired = [(each.key, each.revision) for each in events if self._due[each.revision] <= now]
+        due = [time for time in self._due if time <= now]
+        over = {revision for time in due for revision in self._due[time]}
+        expired = [(each.key, each.revision) for each in page.items if each.revision in over] if over else []
         for number, (key, revision) in enumerate(expired, 1):
             with suppress(Conflict, Missing):  # written again, or deleted, a moment ago
                 await store.write(key, revision, None)
             if number % TURN == 0:
                 await asyncio.sleep(0)
+        for time in due:
+            del self._due[time]
 
 
 def _due_of(stored: Stored) -> int:

@@ -478,6 +478,8 @@ class Recording:
                 self._over.add(uid)
             return
         new = self._pod_record(pod, old, gone, now)
+        if old is None:  # only of a pod that is a job by itself the creator counts, and the record has it now
+            self.creators.pop(("Pod", meta.namespace, meta.name), None)
         self._pod_events(pod, new, old, now)
         if new.ended is None:
             self.pods[uid] = new

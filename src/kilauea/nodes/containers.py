@@ -230,9 +230,13 @@ class Run:
         return started is not None and length is not None and started + length <= now
 
     def _id(self, restarts: int) -> str:
-        """The id of a run: another for each, and the same whichever process works it out."""
-        name = f"{self.pod_uid}/{self.container['name']}/{restarts}"
-        return f"{_SCHEME}{sha256(name.encode()).hexdigest()}"
+        """The id of a run: another for each, and the same whichever process works it out.
+
+        It is made of the pod's uid and of what many pods have in common, so that an API server that compresses
+        objects has nothing new to keep for it.
+        """
+        run = sha256(f"{self.container['name']}/{restarts}".encode()).hexdigest()
+        return f"{_SCHEME}{self.pod_uid.replace('-', '')[:32]}{run[:32]}"
 
     def _wait_for_restart(self) -> None:
         ended = self.state["terminated"]

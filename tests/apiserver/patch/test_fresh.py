@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,22 @@ def test_objects_of_the_same_keys_are_not_taken_for_one_another() -> None:
     assert empty == whole(below, {"name": "b", "resources": {}}) == {".": {}, "f:name": {}, "f:resources": {}}
     filled = whole(below, {"name": "a", "resources": {"limits": {"cpu": "1"}}})
     assert filled["f:resources"] == {".": {}, "f:limits": {".": {}, "f:cpu": {}}}
+
+
+def test_objects_of_ever_new_owners_take_a_bounded_amount_of_memory() -> None:
+    shape = shape_of(builtin_schema("", "v1", "Pod"))
+    fresh_fields(shape, pod_of("first"), fields(), NEVER_OWNED)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for number in range(3000):
+        fresh_fields(shape, pod_of(f"00000000-0000-0000-0000-{number:012}"), fields(), NEVER_OWNED)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 2_000_000
+
+
+def pod_of(uid: str) -> dict[str, Any]:
+    """A pod with an owner."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": uid, "controller": True}
+    metadata = {"name": "a", "ownerReferences": [owner]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "a"}]}}

@@ -260,7 +260,7 @@ def test_containers_have_devices_and_may_have_files_beside_them(tmp_path: Path) 
         mounts = [Mount("/dev/kilauea-test", str(tmp_path / "message"), optional=True)]
         script = (
             "echo x > /dev/null && head -c 4 /dev/urandom | wc -c && echo message > /dev/kilauea-test && "
-            f"touch /dev/shm/x && {sys.executable} -c 'import os; print(os.isatty(os.openpty()[1]))'"
+            f"touch /dev/shm/x && {os.path.realpath(sys.executable)} -c 'import os; print(os.isatty(os.openpty()[1]))'"
         )
         wanted = container(tmp_path, "sh", "-c", script, mounts=mounts)
         async with runtime(tmp_path, "namespaces") as opened:

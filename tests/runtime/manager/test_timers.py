@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from kilauea.runtime.manager.timers import Timers
@@ -45,3 +47,23 @@ def test_who_waits_for_a_time_of_day_hears_soon_that_it_was_set(step: float) -> 
 
 def test_clocks_that_drift_apart_disturb_no_one() -> None:
     assert called(0.5, 40.0, seconds=60) == [("40", 40.0)]
+
+
+def test_timers_that_are_set_again_and_again_take_no_more_memory() -> None:
+    with virtual_loop() as loop:
+        clock, seen = LoopClock(loop), list[str]()
+        timers: Timers[str] = Timers(clock, seen.append)
+        timers.set("other", 3600)
+        tracemalloc.start()
+        timers.set("deadline", 86400)
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(10_000):
+            timers.set("deadline", 86400 - number)
+            timers.set(f"gone-{number}", 86400)
+            timers.cancel(f"gone-{number}")
+        grown = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        assert grown < 100_000  # an entry of the 20,000 takes more than 100 bytes
+        loop.create_task(timers.run())
+        loop.run_until_complete(clock.sleep(86400))
+        assert seen == ["other", "deadline"]

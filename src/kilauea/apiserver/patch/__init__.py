@@ -3,6 +3,7 @@
 from kilauea.apiserver.patch.apply import server_side_apply
 from kilauea.apiserver.patch.conflicts import ApplyConflict
 from kilauea.apiserver.patch.fieldset import FieldSet, fields
+from kilauea.apiserver.patch.fresh import fields_of_part
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.apiserver.patch.managed import track_update
 from kilauea.apiserver.patch.merge import merge_patch, merged
@@ -12,6 +13,7 @@ __all__ = [
     "ApplyConflict",
     "FieldSet",
     "fields",
+    "fields_of_part",
     "json_patch",
     "merge_patch",
     "merged",

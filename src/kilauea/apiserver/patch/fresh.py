@@ -6,16 +6,24 @@ The answer is that of `compare` with nothing, in order; but it is made of nodes 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kilauea.apiserver.patch.compare import Change, compare_values
 from kilauea.apiserver.patch.fieldset import FieldSet, difference, without
-from kilauea.apiserver.patch.shape import Shape, Sort
+from kilauea.apiserver.patch.shape import Shape, Sort, shape_of
 from kilauea.apiserver.patch.values import ABSENT
 from kilauea.apiserver.patch.whole import LEAF, MOST, node_of_items, node_of_object, whole
+from kilauea.apiserver.schema.nodes import Schema
 
 
-def fresh_fields(shape: Shape, obj: dict[str, Any], reset: FieldSet, never: FieldSet) -> FieldSet:
+def fresh_fields(
+    shape: Shape,
+    obj: dict[str, Any],
+    reset: FieldSet,
+    never: FieldSet,
+    known_parts: Mapping[str, FieldSet | None] | None = None,
+) -> FieldSet:
     """Return the fields that the writer of a new object owns, in order.
 
     Args:
@@ -23,11 +31,12 @@ def fresh_fields(shape: Shape, obj: dict[str, Any], reset: FieldSet, never: Fiel
         obj: the object.
         reset: fields that the write does not set, with all below them.
         never: fields that have no owner.
+        known_parts: what `fields_of_part` said of parts like those of the object, by field.
 
     Raises:
         ValueError: items of a list cannot be told apart.
     """
-    node = _object(shape, obj)
+    node = _object(shape, obj, known_parts or _NONE)
     known = shape.reduced.get(id(node))
     if known is not None and known[1] is reset and known[2] is never:
         return known[3]
@@ -38,10 +47,25 @@ def fresh_fields(shape: Shape, obj: dict[str, Any], reset: FieldSet, never: Fiel
     return left
 
 
-def _object(shape: Shape, obj: dict[str, Any]) -> FieldSet:
+def fields_of_part(schema: Schema, field: str, value: Any) -> FieldSet | None:
+    """Return the fields of one part of a new object; it must not be changed. None if it has none.
+
+    Raises:
+        ValueError: items of a list cannot be told apart.
+    """
+    return _changed(shape_of(schema).field(field)[1], value)
+
+
+_NONE: Mapping[str, FieldSet | None] = {}
+
+
+def _object(shape: Shape, obj: dict[str, Any], known: Mapping[str, FieldSet | None] = _NONE) -> FieldSet:
     """The node of an object, or of a part of one, that does not itself belong to the set."""
     parts: list[FieldSet | None] = []
     for key, each in obj.items():
+        if key in known:
+            parts.append(known[key])
+            continue
         below = shape.field(key)[1]
         parts.append(LEAF if below.leaf and below.zero is ABSENT else _changed(below, each))
     return node_of_object(shape, obj, parts, itself=False)

@@ -6,7 +6,7 @@ request changes becomes its manager's alone; a removed field has no owner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kilauea.apiserver.patch.compare import Change, compare
@@ -129,6 +129,7 @@ def track_update(
     *,
     subresource: str = "",
     reset: FieldSet = EMPTY,
+    known: Mapping[str, FieldSet | None] | None = None,
 ) -> list[dict[str, Any]]:
     """The `metadata.managedFields` of an object after a create, an update or a patch other than an apply.
 
@@ -142,6 +143,7 @@ def track_update(
         now: the time, RFC 3339 in UTC, whole seconds.
         subresource: through which the object is written; empty for the object itself.
         reset: fields that a write through this (sub)resource does not change, such as the status.
+        known: of a new object, parts whose fields are known (`fields_of_part`).
 
     Returns:
         The entries; none if the client cleared them or the object has none.
@@ -152,7 +154,7 @@ def track_update(
     version = Manager(manager or "unknown", UPDATE, api_version, subresource)
     try:
         if old is None and not managed:
-            owned = fresh_fields(shape_of(schema), new, reset, NEVER_OWNED)
+            owned = fresh_fields(shape_of(schema), new, reset, NEVER_OWNED, known)
             return encode({version: Owned(api_version, owned, now)}) if owned else []
         change = compare(shape_of(schema), old or {}, new)
     except ValueError:

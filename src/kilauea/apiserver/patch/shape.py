@@ -7,12 +7,11 @@ are not described but kept), objects have fields and lists are atomic.
 from __future__ import annotations
 
 from enum import Enum
-from functools import lru_cache
 from typing import Any
 
 from kilauea.apiserver.patch.fieldset import FieldSet, key_step, value_step
 from kilauea.apiserver.patch.values import ABSENT
-from kilauea.apiserver.schema.nodes import Schema
+from kilauea.apiserver.schema.nodes import Schema, derived
 from kilauea.apiserver.schema.reading import zero
 
 
@@ -210,7 +209,7 @@ def _zero_of(schema: Schema, key: str, child: Schema) -> Any:
 ANY = Shape(None)
 
 
-@lru_cache(maxsize=1024)
+@derived
 def shape_of(schema: Schema) -> Shape:
-    """The shape of a kind. Schemas are told apart by identity, so a definition that is replaced gets a new shape."""
+    """The shape of a kind. It is kept with the schema: a definition that is replaced or deleted takes it along."""
     return Shape(schema)

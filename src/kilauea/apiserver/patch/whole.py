@@ -14,8 +14,11 @@ from kilauea.apiserver.patch.fieldset import SELF, FieldSet, in_order
 from kilauea.apiserver.patch.shape import ANY, Shape, Sort
 
 LEAF: FieldSet = {}
-MOST = 4096
-"""Nodes that a shape remembers; then it begins again."""
+MOST = 512
+"""Nodes that a shape remembers; then it begins again.
+
+Objects that are owned have a node for each owner, by its uid, so that memory always fills up to this number.
+"""
 WIDEST = 512
 """Fields of a node that is remembered: wider ones are seldom seen again, and take memory."""
 

@@ -98,6 +98,14 @@ def _admin() -> list[Object]:
     ]
 
 
+_ISSUER = (
+    "/.well-known/openid-configuration",
+    "/.well-known/openid-configuration/",
+    "/openid/v1/jwks",
+    "/openid/v1/jwks/",
+)
+
+
 def _added() -> dict[str, list[Object]]:
     """Rules of the roles of a namespace beyond Kubernetes' own: the objects of Volcano, and usage of pods."""
     read = [_rule(_READ, group, _statuses(plurals)) for group, plurals in _VOLCANO.items()]
@@ -122,6 +130,7 @@ def _roles() -> list[Object]:
         _role("system:basic-user", reviews),
         _role("system:discovery", [{"verbs": ["get"], "nonResourceURLs": list(_DISCOVERY)}]),
         _role("system:public-info-viewer", [{"verbs": ["get"], "nonResourceURLs": list(_PUBLIC)}]),
+        _role("system:service-account-issuer-discovery", [{"verbs": ["get"], "nonResourceURLs": list(_ISSUER)}]),
         *(_role(f"system:aggregate-to-{name}", rules, name) for name, rules in _NAMED.items()),
         *(_role(f"kilauea:aggregate-to-{name}", rules, name) for name, rules in _added().items()),
     ]
@@ -148,6 +157,7 @@ _BOUND = {
     "system:basic-user": (GROUP_AUTHENTICATED,),
     "system:discovery": (GROUP_AUTHENTICATED,),
     "system:public-info-viewer": (GROUP_AUTHENTICATED, "system:unauthenticated"),
+    "system:service-account-issuer-discovery": ("system:serviceaccounts",),
 }
 """The groups that a role is bound to."""
 

@@ -17,6 +17,7 @@ from kilauea.apiserver import status
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML, ApiRequest
 from kilauea.apiserver.resources.message_names import message_name
+from kilauea.apiserver.rest.alike import read_alike
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.parsing import MOST_REPEATED, may_repeat_keys, read_yaml
 from kilauea.apiserver.schema import (
@@ -142,12 +143,21 @@ def _unrecognised(expected: str, body: bytes, why: str) -> ApiFault:
 _NO_KIND = "couldn't get version/kind; json parse error"
 
 
-def read_object(call: Call) -> Object:
-    """The object in the body, of the kind of the resource, without unknown fields."""
+def read_object(call: Call, *, new: bool = False) -> Object:
+    """The object in the body, of the kind of the resource, without unknown fields.
+
+    Args:
+        call: whose body is read.
+        new: True for an object to be made; `call.like` then tells what is known of those like it.
+    """
     obj = read_document(call, call.resource.kind)
     twice = call.field_validation() != "Ignore" and _has_repeated_keys(call, obj)
     check_kind(obj, call.resource.api_version, call.resource.kind)
-    strip(call, obj, twice=twice)
+    call.like = read_alike(call, obj) if new else None
+    if call.like is None or call.like.known is None:
+        strip(call, obj, twice=twice)
+    elif twice:
+        _tell_fields(call, [], twice)
     return obj
 
 
@@ -191,8 +201,14 @@ def strip(call: Call, obj: Object, *, twice: bool = False) -> None:
         unknown = read_custom(resource.schema, obj) if resource.is_custom else read_builtin(resource.schema, obj)
     except DecodeError as error:
         raise _unfit(call, str(error)) from error
+    if unknown:
+        call.like = None  # the next one must be told of them, too
     if unknown or twice:
-        _tell(call, list(islice(_field_messages(call, unknown, twice), MOST_REPEATED)))
+        _tell_fields(call, unknown, twice)
+
+
+def _tell_fields(call: Call, unknown: list[str], twice: bool) -> None:
+    _tell(call, list(islice(_field_messages(call, unknown, twice), MOST_REPEATED)))
 
 
 def _field_messages(call: Call, unknown: list[str], twice: bool) -> Iterator[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, Operation
@@ -15,9 +16,13 @@ from kilauea.apiserver.resources.types import ResourceType, Subresource
 from kilauea.apiserver.status import ApiFault, Cause
 
 if TYPE_CHECKING:
+    from kilauea.apiserver.large_writes import Turn
     from kilauea.apiserver.negotiation import View
+    from kilauea.apiserver.rest.alike import Like
 
 Object = dict[str, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 MAX_MANAGER = 128
@@ -35,6 +40,26 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     view: View | None = None
     """The form of the answer, once it is known (`negotiation.view_of`)."""
+    like: Like | None = None
+    """The specification of a new object that may be like others (`rest.alike`)."""
+    turn: Turn | None = None
+    """Of a large write; None if all is done in the event loop."""
+
+    async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call a function that looks at nothing but the object of the write; that of a large one beside the loop."""
+        if self.turn is None:
+            return function(*args, **options)
+        return await self.turn.run(partial(function, *args, **options))
+
+    def rest(self) -> None:
+        """Let other large writes go on, as this one waits."""
+        if self.turn is not None:
+            self.turn.rest()
+
+    def end_turn(self) -> None:
+        """Let other large writes begin, as nothing of this one is left."""
+        if self.turn is not None:
+            self.turn.end()
 
     @property
     def user(self) -> User:

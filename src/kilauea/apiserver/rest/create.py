@@ -9,10 +9,12 @@ from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, write_admitted
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.alike import remember
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
 from kilauea.apiserver.rest.objects import (
+    check_depth,
     check_metadata,
     complete,
     encode,
@@ -36,7 +38,7 @@ TRIES = 8
 
 async def create(call: Call) -> ApiResponse:
     """Answer a create."""
-    obj = read_object(call)
+    obj = await call.aside(read_object, call, new=True)
     value = await create_object(call, obj)
     return object_response(call, value, 201)
 
@@ -75,13 +77,36 @@ def _suffix(call: Call, number: int) -> str:
 
 async def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
     """Set defaults, managedFields, and the additions of admission, which have no manager."""
-    complete(call, obj)
-    if track:
-        note_manager(call, None, obj)
+    await call.aside(_complete, call, obj, track)
     attributes = call.attributes("CREATE", obj, None, obj["metadata"].get("name", ""))
     call.backend.admission.mutate(attributes)
     await mutate_dynamically(call, attributes)
     return attributes
+
+
+def _complete(call: Call, obj: Object, track: bool) -> None:
+    complete(call, obj)
+    if call.like is not None and call.like.known is None:
+        call.like = remember(call, obj, call.like)
+    if track:
+        note_manager(call, None, obj)
+    call.like = None  # admission can change the specification
+
+
+def _check(call: Call, obj: Object) -> None:
+    """Refuse an object with errors, and warn of what is not well in it."""
+    strategy = call.resource.strategy
+    if strategy.checks_metadata_last:
+        causes = strategy.validate(obj) or check_metadata(call, obj)
+    elif strategy.checks_metadata_between:
+        causes = strategy.validate(obj) + check_metadata(call, obj) + strategy.validate_last(obj)
+    else:
+        causes = check_metadata(call, obj)
+        causes += strategy.validate(obj)
+    refuse(call, obj["metadata"].get("name", ""), causes)
+    call.warnings += strategy.warnings(obj)
+    if call.turn is not None:
+        check_depth(obj)
 
 
 async def _store(call: Call, obj: Object, attributes: Attributes, revision: Any) -> bytes | None:
@@ -95,13 +120,7 @@ async def _store(call: Call, obj: Object, attributes: Attributes, revision: Any)
     fill_status(call, obj)
     metadata = obj["metadata"]
     name = metadata.get("name", "")
-    if resource.strategy.checks_metadata_last:
-        causes = resource.strategy.validate(obj) or check_metadata(call, obj)
-    else:
-        causes = check_metadata(call, obj)
-        causes += resource.strategy.validate(obj)
-    refuse(call, name, causes)
-    call.warnings += resource.strategy.warnings(obj)
+    await call.aside(_check, call, obj)
     await validate_dynamically(call, attributes)
     key = resource.key(metadata.get("namespace", ""), name)
     if attributes.dry_run:
@@ -110,7 +129,9 @@ async def _store(call: Call, obj: Object, attributes: Attributes, revision: Any)
         raise status.ApiFault(500, "", "resourceVersion should not be set on objects to be created")
     try:
         form = in_stored_form(call, await stored_form(call, obj))
-        stored = await write_admitted(attributes, key, 0, partial(encode, form), form)
+        stored = await write_admitted(
+            attributes, key, 0, partial(encode, form, deepens=call.turn is None or form is not obj), form
+        )
     except Conflict:
         return None
     return await served_value(call, stored.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, write_admitted
@@ -23,12 +25,23 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _FINALIZER_OF = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
 
 
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
+class _Head(msgspec.Struct):
+    metadata: _Metadata
+
+
+_head_of = msgspec.json.Decoder(_Head).decode
+
+
 async def delete(call: Call) -> ApiResponse:
     """Answer a delete."""
     options = read_delete_options(call)
     value, gone = await delete_object(call, call.info.name, options)
     if gone and not call.resource.strategy.answers_deleted_object:
-        uid = decode(value)["metadata"]["uid"]
+        uid = _head_of(value).metadata.uid
         resource = call.resource
         details = {"name": call.info.name, "group": resource.group, "kind": resource.plural, "uid": uid}
         return status_response({key: text for key, text in details.items() if text})
@@ -79,24 +92,24 @@ async def delete_object(
         if current is None:
             raise call.not_found(name)
         current = Stored(current.key, await served_value(call, current.value), current.revision, current.created)
-        old = decode(current.value)
+        old, obj = await call.aside(_decoded_twice, current.value)
         _check_preconditions(call, old, options)
         attributes = call.attributes("DELETE", None, old, name)
         attributes.dry_run = attributes.dry_run or options.dry_run
         if not reviewed:
             await mutate_dynamically(call, attributes)
             await validate_dynamically(call, attributes)
-        done = await _delete_once(call, current, options, attributes)
+        done = await _delete_once(call, current, options, attributes, obj)
         if done is not None:
             return done
     raise call.conflict(name=name)
 
 
 async def _delete_once(
-    call: Call, current: Stored, options: DeleteOptions, attributes: Attributes
+    call: Call, current: Stored, options: DeleteOptions, attributes: Attributes, obj: Object
 ) -> tuple[bytes, bool] | None:
-    """One attempt; None if the object has changed meanwhile."""
-    old, obj = attributes.old or {}, decode(current.value)
+    """One attempt, in which the object is changed; None if it has changed meanwhile."""
+    old = attributes.old or {}
     changed = _begin(call, obj, options)
     goes = not obj["metadata"].get("finalizers") and not obj["metadata"].get("deletionGracePeriodSeconds")
     goes = goes and call.resource.strategy.may_go(obj)
@@ -112,6 +125,11 @@ async def _delete_once(
         return current.value, False
     value = await write_change(call, obj, old, current)
     return None if value is None else (value, False)
+
+
+def _decoded_twice(value: bytes) -> tuple[Object, Object]:
+    """An object as it is, and once more to be changed."""
+    return decode(value), decode(value)
 
 
 def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:

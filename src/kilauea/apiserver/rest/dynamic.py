@@ -14,6 +14,7 @@ async def mutate_dynamically(call: Call, attributes: Attributes) -> None:
     dynamic = call.backend.dynamic
     if dynamic is None or not dynamic.is_asked(attributes):
         return
+    call.rest()
     await dynamic.mutate(attributes, lambda: _settle(call, attributes))
     attributes.waited = True
 
@@ -22,9 +23,10 @@ async def validate_dynamically(call: Call, attributes: Attributes) -> None:
     """Have webhooks and policies agree to the final object; then the built-in steps, which look again after a wait."""
     dynamic = call.backend.dynamic
     if dynamic is not None and dynamic.is_asked(attributes):
+        call.rest()
         await dynamic.validate(attributes)
         attributes.waited = True
-    if attributes.waited:
+    if attributes.waited or call.turn is not None:
         call.backend.admission.recheck(attributes)
     call.backend.admission.validate(attributes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -99,6 +99,12 @@ def encode(obj: Object, revision: int, *, deepens: bool = True) -> bytes:
     return value
 
 
+def check_depth(obj: Object) -> None:
+    """Refuse an object that nests too deep, which `encode` need not look at again."""
+    if is_deep(_encode(obj)):
+        raise too_deep()
+
+
 def encoder(call: Call, obj: Object) -> Callable[[int], bytes]:
     """Return a function that encodes an object for the store, once its revision is known."""
     return partial(encode, in_stored_form(call, obj))
@@ -163,7 +169,9 @@ _CUSTOM_BUT_STATUS = fields("spec", "metadata")
 def complete(call: Call, obj: Object, old: Object | None = None) -> None:
     """Fill in defaults; what a change leaves as it was has them, as those of built-in kinds never change."""
     same: Sequence[str] = ()
-    if old and not call.resource.is_custom:
+    if call.like is not None and call.like.known is not None:
+        same = ("spec",)
+    elif old and not call.resource.is_custom:
         same = [key for key, value in obj.items() if key in old and (value is old[key] or value == old[key])]
     apply_defaults(call.resource.schema, obj, same)
     call.resource.strategy.default(obj)
@@ -195,7 +203,7 @@ def note_manager(call: Call, old: Object | None, obj: Object) -> None:
     subresource = call.subresource.name if call.subresource else ""
     entries = track_update(
         old, obj, call.field_manager(), resource.schema, resource.api_version, call.backend.timestamp(),
-        subresource=subresource, reset=unowned_fields(call),
+        subresource=subresource, reset=unowned_fields(call), known=_known_fields(call) if old is None else None,
     )  # fmt: skip
     for entry in entries if subresource == "scale" else ():
         if entry.get("subresource") == "scale":
@@ -204,6 +212,11 @@ def note_manager(call: Call, old: Object | None, obj: Object) -> None:
         obj["metadata"]["managedFields"] = entries
     else:
         obj["metadata"].pop("managedFields", None)
+
+
+def _known_fields(call: Call) -> Mapping[str, FieldSet | None] | None:
+    """The known part of the fields of a new object, by its parts."""
+    return {"spec": call.like.known.owned} if call.like is not None and call.like.known is not None else None
 
 
 def refuse(call: Call, name: str, causes: list[Cause]) -> None:

@@ -36,9 +36,7 @@ async def patch(call: Call) -> ApiResponse:
         return await _apply(call)
     if call.backend.store.get(call.key) is None:
         raise call.not_found()  # whatever the patch is
-    document = parse_patch(call)
-    if form != JSON_PATCH:
-        _check_repeated(call, document)
+    document = await call.aside(_read, call, form)
     if form == MERGE_PATCH and _is_of_status(call, document):
         return object_response(call, await change_object(call, partial(_with_status, call, document), shares=True))
 
@@ -46,6 +44,14 @@ async def patch(call: Call) -> ApiResponse:
         return patched(call, form, obj, document)
 
     return object_response(call, await change_object(call, change))
+
+
+def _read(call: Call, form: str) -> Any:
+    """The patch in the body, with what is to be said of its keys."""
+    document = parse_patch(call)
+    if form != JSON_PATCH:
+        _check_repeated(call, document)
+    return document
 
 
 def _is_of_status(call: Call, document: Any) -> bool:
@@ -214,7 +220,7 @@ def _strip_parts(call: Call, obj: Object, names: Iterable[str]) -> None:
 
 async def _apply(call: Call) -> ApiResponse:
     """Server-side apply: creates what is not there."""
-    applied, repeated = _parse_applied(call)
+    applied, repeated = await call.aside(_parse_applied, call)
     if (applied.get("apiVersion"), applied.get("kind")) != (call.resource.api_version, call.resource.kind):
         group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
         raise status.bad_request(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
@@ -226,7 +232,7 @@ async def _apply(call: Call) -> ApiResponse:
         check_body_name(call, applied)
     _tell_repeated(call, repeated)
     if is_new:
-        obj = _applied(call, None, applied)
+        obj = await call.aside(_applied, call, None, applied)
         if metadata.get("uid"):
             words = f"the provided object specified uid {metadata['uid']}, and no existing object was found"
             raise call.conflict(f"uid mismatch: {words}")

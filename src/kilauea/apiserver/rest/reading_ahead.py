@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.heavy import Heavy
+from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.request import ApiRequest
 from kilauea.apiserver.rest.body import media_type
@@ -21,8 +23,13 @@ LARGEST_VALUE = 3 * 1024 * 1024
 """Bytes of the JSON that a YAML text may stand for: aliases can make much of little."""
 
 
-async def read_ahead(request: ApiRequest, heavy: Heavy) -> None:
+async def read_ahead(request: ApiRequest, heavy: Heavy, large_writes: LargeWrites | None = None) -> None:
     """Read a body that is not small; sets `parsed`.
+
+    Args:
+        request: whose body is read.
+        heavy: reads what takes long.
+        large_writes: looks at whether that is needed; None to do so in the event loop.
 
     Raises:
         ApiFault: it stands for too much (413).
@@ -33,8 +40,10 @@ async def read_ahead(request: ApiRequest, heavy: Heavy) -> None:
         await _read(request, heavy, "parse yaml")
     elif len(request.body) > LIGHT_JSON and form == PROTOBUF:
         await _read(request, heavy, "parse protobuf")
-    elif len(request.body) > LIGHT_JSON and not _is_plain(request.body):
-        await _read(request, heavy, "parse json")
+    elif len(request.body) > LIGHT_JSON:
+        look = partial(_is_plain, request.body)
+        if not (look() if large_writes is None else await large_writes.run(look)):
+            await _read(request, heavy, "parse json")
 
 
 def _is_plain(body: bytes) -> bool:

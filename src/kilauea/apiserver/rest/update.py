@@ -22,6 +22,7 @@ from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
 from kilauea.apiserver.rest.objects import (
     check_changed_metadata,
+    check_depth,
     check_metadata,
     complete,
     decode,
@@ -47,14 +48,19 @@ Change = Callable[[Object], Object]
 
 async def update(call: Call) -> ApiResponse:
     """Answer an update of an object or of its status."""
-    body = read_object(call)
-    check_body_name(call, body)
-    text = msgspec.json.encode(body)
+    body, text = await call.aside(_read, call)
     exists = call.backend.store.get(call.key) is not None
     if not exists and call.resource.strategy.create_on_update and call.subresource is None:
         return object_response(call, await create_object(call, body), 201)
     value = await change_object(call, lambda _: decode(text), whole=True)
     return object_response(call, value)
+
+
+def _read(call: Call) -> tuple[Object, bytes]:
+    """The object in the body, and its bytes."""
+    body = read_object(call)
+    check_body_name(call, body)
+    return body, msgspec.json.encode(body)
 
 
 def check_body_name(call: Call, body: Object) -> None:
@@ -87,16 +93,28 @@ async def change_object(
         if current is None:
             raise call.not_found()
         served = await served_value(call, current.value)
-        old = (shares and _decoded(call, current)) or decode(served)
-        obj = change(old if shares else decode(served))
-        _settle(call, obj, old, current, whole)
-        await _prepare(call, obj, old, track)
-        if same_but_for_times(obj, old):
+        obj, old = await call.aside(_changed, call, change, current, served, track, whole, shares)
+        await _prepare(call, obj, old)
+        if await call.aside(same_but_for_times, obj, old):
             return served
         value = await write_change(call, obj, old, current)
         if value is not None:
             return value
     raise call.conflict()
+
+
+def _changed(
+    call: Call, change: Change, current: Stored, served: bytes, track: bool, whole: bool, shares: bool
+) -> tuple[Object, Object]:
+    """The object with the change on it, with defaults and managers, and the object as it was."""
+    old = (shares and _decoded(call, current)) or decode(served)
+    obj = change(old if shares else decode(served))
+    _settle(call, obj, old, current, whole)
+    complete(call, obj, old)
+    if track:
+        note_manager(call, old, obj)
+    kept_metadata(obj, old)
+    return obj, old
 
 
 def _decoded(call: Call, current: Stored) -> Object | None:
@@ -119,7 +137,8 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
             stored = await write_admitted(call.attributes("DELETE", None, old), current.key, current.revision, None)
         else:
             attributes = call.attributes("UPDATE", obj, old)
-            stored = await write_admitted(attributes, current.key, current.revision, partial(encode, form), form)
+            make = partial(encode, form, deepens=call.turn is None or form is not obj)
+            stored = await write_admitted(attributes, current.key, current.revision, make, form)
     except (Conflict, Missing):
         return None
     return encoder(call, obj)(stored.revision) if goes else await served_value(call, stored.value)
@@ -158,17 +177,18 @@ def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) 
     metadata["name"] = before["name"]
 
 
-async def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
-    """Defaults, what only the server may say, checks, and the managers' book."""
-    backend, strategy = call.backend, call.resource.strategy
-    part = call.subresource.name if call.subresource else ""
-    complete(call, obj, old)
-    if track:
-        note_manager(call, old, obj)
-    kept_metadata(obj, old)
+async def _prepare(call: Call, obj: Object, old: Object) -> None:
+    """Admission, what only the server may say, and checks."""
     attributes = call.attributes("UPDATE", obj, old)
-    backend.admission.mutate(attributes)
+    call.backend.admission.mutate(attributes)
     await mutate_dynamically(call, attributes)
+    await call.aside(_check, call, obj, old)
+    await validate_dynamically(call, attributes)
+
+
+def _check(call: Call, obj: Object, old: Object) -> None:
+    """Put back what only the server may say, refuse errors, and warn of what is not well."""
+    strategy, part = call.resource.strategy, call.subresource.name if call.subresource else ""
     if part == "status":
         strategy.prepare_status(obj, old)
     elif part in ("", "scale"):
@@ -185,4 +205,5 @@ async def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     refuse(call, call.info.name, causes)
     if obj.get("spec") != old.get("spec"):
         call.warnings += strategy.warnings(obj)
-    await validate_dynamically(call, attributes)
+    if call.turn is not None:
+        check_depth(obj)

@@ -20,8 +20,11 @@ PLAIN_BYTES = 2 << 20
 LEAST = 256
 """Bytes of a value that is worth it."""
 LONGEST_EXAMPLE = 12 << 10
-POOR = 8
-"""A value that takes more than its eighth joins the example for those that follow."""
+POOR = 16
+"""A value that takes more than its sixteenth joins the example for those that follow.
+
+The times in an object are most of what is new in it, and the more so the older the example is.
+"""
 PATIENCE = 1024
 """Values between two changes of the example, as each takes memory until all its values are gone; fewer at first."""
 

@@ -55,8 +55,12 @@ class Strategy:
     """Fields that a write does not change, by subresource, where they are not the usual ones."""
     zero_values: Mapping[str, str] = MappingProxyType({})
     """Values of selectable fields that objects may leave out; empty unless given."""
+    are_alike = False
+    """True if many objects are made that differ in their names and variables only (pods)."""
     checks_metadata_last = False
     """True if metadata is only looked at where all else is well."""
+    checks_metadata_between = False
+    """True if metadata is looked at between `validate` and `validate_last`."""
     name_problems: Callable[[str], tuple[str, ...]] = staticmethod(subdomain_problems)
     """Return the errors in a name for an object of this kind."""
 
@@ -96,6 +100,10 @@ class Strategy:
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in an object."""
+        return []
+
+    def validate_last(self, obj: Object) -> list[Cause]:
+        """Return the errors in a new object that are told after those in its metadata."""
         return []
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:

@@ -15,10 +15,10 @@ from kilauea.api.names import (
     label_value_problems,
     path_segment_problems,
     qualified_name_problems,
+    subdomain_problems,
 )
 from kilauea.apiserver.fields import (
     check_name,
-    check_required_name,
     duplicate,
     forbidden_field,
     invalid_value,
@@ -61,7 +61,8 @@ class Namespaces(Strategy):
         self.default(obj)
         obj["status"] = {"phase": "Active"}
         finalizers = spec_of(obj).get("finalizers") or []
-        obj["spec"] = {**spec_of(obj), "finalizers": list(dict.fromkeys([*finalizers, "kubernetes"]))}
+        ours = [] if "kubernetes" in finalizers else ["kubernetes"]
+        obj["spec"] = {**spec_of(obj), "finalizers": [*finalizers, *ours]}
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in the finalizers of a namespace."""
@@ -288,12 +289,10 @@ class Events(Plain):
         return found
 
     def validate(self, obj: Object) -> list[Cause]:
-        about = (obj.get("involvedObject") or {}).get("namespace") or ""
-        namespace = obj["metadata"].get("namespace", "")
-        if (about or "default") != namespace:
-            message = "does not match event.namespace"
-            return [invalid_value("involvedObject.namespace", about, message)]
-        return []
+        causes = _check_about(obj, obj.get("involvedObject") or {})
+        if obj.get("eventTime"):
+            causes += _check_report(obj, "reportingComponent", "message")
+        return causes
 
 
 def _new_path(path: str) -> str:
@@ -304,6 +303,9 @@ def _new_path(path: str) -> str:
 class NewEvents(Events):
     """Events of `events.k8s.io`: the same objects under other names, and with stricter rules."""
 
+    name_problems = staticmethod(subdomain_problems)
+    checks_metadata_last = False
+    checks_metadata_between = True
     selectable = tuple(_new_path(path) for path in Events.selectable if path != "source")
 
     def fields(self, obj: Mapping[str, Any]) -> dict[str, str]:
@@ -311,19 +313,60 @@ class NewEvents(Events):
         return {_new_path(path): value for path, value in super().fields(obj).items()}
 
     def validate(self, obj: Object) -> list[Cause]:
-        about = (obj.get("regarding") or {}).get("namespace") or ""
-        causes: list[Cause] = []
-        if (about or "default") != obj["metadata"].get("namespace", ""):
-            causes.append(invalid_value("involvedObject.namespace", about, "does not match event.namespace"))
+        causes = _check_about(obj, obj.get("regarding") or {})
         if obj.get("eventTime"):
-            controller = obj.get("reportingController") or ""
-            causes += check_required_name("reportingController", controller, qualified_name_problems)
-            for field in ("reportingInstance", "action", "reason"):
-                causes += [] if obj.get(field) else [required(field)]
-            causes += _check_series(obj.get("series"))
-            if obj.get("type") not in ("Normal", "Warning"):
-                causes.append(invalid_value("type", "", f"has invalid value: {obj.get('type', '')}"))
+            causes += _check_report(obj, "reportingController", "note")
         return causes
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        return self.validate(obj) + (self.validate_last(obj) if obj.get("eventTime") else [])
+
+    def validate_last(self, obj: Object) -> list[Cause]:
+        causes = _check_series(obj.get("series"))
+        if not obj.get("eventTime"):
+            causes.append(required("eventTime"))
+        if obj.get("type") not in ("Normal", "Warning"):
+            causes.append(invalid_value("type", "", f"has invalid value: {obj.get('type', '')}"))
+        for field, told in _OF_OLD_EVENTS.items():
+            if obj.get(field):
+                causes.append(invalid_value(told, "", "needs to be unset"))
+        return causes
+
+
+_OF_OLD_EVENTS = {
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+    "deprecatedSource": "source",
+}
+"""Fields that new events must not have, and their names in the other version, by which they are told."""
+_LONGEST_WORD, _LONGEST_NOTE = 128, 1024
+
+
+def _check_about(obj: Object, about: Object) -> list[Cause]:
+    """An event is in the namespace of its object; one with a time of its own can be about that of another."""
+    namespace, named = obj["metadata"].get("namespace", ""), about.get("namespace") or ""
+    if obj.get("eventTime"):
+        wrong = not named and namespace not in ("default", "kube-system")
+    else:
+        wrong = (named or "default") != namespace
+    return [invalid_value("involvedObject.namespace", named, "does not match event.namespace")] if wrong else []
+
+
+def _check_report(obj: Object, controller: str, note: str) -> list[Cause]:
+    """Check who reports which action and why, of an event with a time of its own, in fields of these names."""
+    name = obj.get(controller) or ""
+    causes = [] if name else [required(controller)]
+    causes += check_name(controller, name, qualified_name_problems(name))
+    for field in ("reportingInstance", "action", "reason"):
+        text = obj.get(field) or ""
+        if not text:
+            causes.append(required(field))
+        elif len(text) > _LONGEST_WORD:
+            causes.append(invalid_value(field, "", f"can have at most {_LONGEST_WORD} characters"))
+    if len(obj.get(note) or "") > _LONGEST_NOTE:
+        causes.append(invalid_value("message", "", f"can have at most {_LONGEST_NOTE} characters"))
+    return causes
 
 
 def _check_series(series: Object | None) -> list[Cause]:

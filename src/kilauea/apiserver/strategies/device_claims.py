@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kilauea.api.cel import CelError
+from kilauea.api.cel.typing import BOOL, DYN, STRING, check_expression, map_of, object_of
 from kilauea.api.device_selectors import device_matcher
 from kilauea.api.dynamic import ALL, EXACT_COUNT, MOST_CONSUMERS, MOST_EXPRESSION
 from kilauea.api.names import label_problems, label_value_problems, qualified_name_problems, subdomain_problems
@@ -152,10 +153,25 @@ def _check_selector(path: str, selector: Object) -> list[Cause]:
     if len(expression) > MOST_EXPRESSION:
         return [too_long(place, MOST_EXPRESSION)]
     try:
+        found = str(check_expression(expression, _SCOPE).type)
         device_matcher(expression)
     except CelError as error:
         return [invalid_value(place, expression, str(error))]
+    if found not in _SELECTING:
+        told = found.replace("dyn", "google.protobuf.Any")
+        return [invalid_value(place, expression, f"must evaluate to bool or the unknown type, not {told}")]
     return []
+
+
+_PROPERTIES = map_of(STRING, map_of(STRING, DYN))
+_DEVICE = {
+    "driver": STRING,
+    "allowMultipleAllocations": BOOL,
+    "attributes": _PROPERTIES,
+    "capacity": map_of(STRING, map_of(STRING, object_of("kubernetes.Quantity", {}))),
+}
+_SCOPE = {"device": object_of("kubernetes.DRADevice", _DEVICE)}
+_SELECTING = ("bool", "dyn")
 
 
 def _check_toleration(path: str, toleration: Object) -> list[Cause]:

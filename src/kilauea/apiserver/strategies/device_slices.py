@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kilauea.api.device_selectors import is_version
-from kilauea.api.names import label_value_problems
+from kilauea.api.names import label_value_problems, subdomain_problems
 from kilauea.apiserver.fields import (
     check_name,
     forbidden_field,
@@ -95,6 +95,7 @@ def _places(path: str, part: Object, empty: str) -> tuple[list[str], list[Cause]
     if (node := part.get("nodeName")) is not None:
         if node:
             places.append("`nodeName`")
+            causes += check_name(f"{path}.nodeName", node, subdomain_problems(node))
         else:
             causes.append(invalid_value(f"{path}.nodeName", node, empty))
     if (selector := part.get("nodeSelector")) is not None:

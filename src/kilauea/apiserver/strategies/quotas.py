@@ -119,7 +119,7 @@ def _check_selector(path: str, selector: Object, hard: Object) -> Iterator[Cause
         yield from (invalid_value(path, told, _NOT_APPLIED) for _ in _not_applied(scope, hard))
         if scope in _ONLY_EXISTS and operator != "Exists":
             yield invalid_value(f"{path}.operator", operator, _EXISTS_WORDS)
-        elif operator in ("In", "NotIn"):
+        if operator in ("In", "NotIn"):
             if not values:
                 yield required(f"{path}.values", _SOME_VALUE)
         elif operator in ("Exists", "DoesNotExist"):

@@ -20,6 +20,7 @@ from kilauea.apiserver.strategies.base import Object, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 from kilauea.apiserver.strategies.volume_sources import check_driver, driver_problems
+from kilauea.apiserver.strategies.volumes import check_inline_volume
 
 IMMUTABLE = "field is immutable"
 _LONGEST_TOKEN, _SHORTEST_TOKEN, _SHORTEST_PERIOD = 2**32, 600, 10
@@ -237,6 +238,8 @@ class Attachments(StorageObjects):
         causes += check_name("spec.nodeName", node, subdomain_problems(node))
         if name is not None:
             causes += check_name("spec.source.persistentVolumeName", name, subdomain_problems(name))
+        if inline is not None and name is None:
+            causes += check_inline_volume("spec.source.inlineVolumeSpec", inline)
         return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:

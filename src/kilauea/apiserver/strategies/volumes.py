@@ -109,6 +109,32 @@ def _check_capacity(spec: Object) -> Iterator[Cause]:
             yield invalid_value(f"{path}[{name}]", text, "must be greater than zero")
 
 
+_NOT_INLINE = "may not be specified in the context of inline volumes"
+
+
+def check_inline_volume(path: str, spec: Object) -> Iterator[Cause]:
+    """A volume that an attachment has within itself: only CSI drivers have such."""
+    for field in ("capacity", "claimRef"):
+        if spec.get(field) is not None:
+            yield forbidden_field(f"{path}.{field}", _NOT_INLINE)
+    if spec.get("csi") is None:
+        yield required(f"{path}.csi", "has to be specified in the context of inline volumes")
+    yield from _check_access(f"{path}.accessModes", spec.get("accessModes") or [])
+    if (spec.get("persistentVolumeReclaimPolicy") or "Retain") != "Retain":
+        where = f"{path}.persistentVolumeReclaimPolicy"
+        yield forbidden_field(where, "may only be Retain in the context of inline volumes")
+    if spec.get("nodeAffinity") is not None:
+        yield forbidden_field(f"{path}.nodeAffinity", _NOT_INLINE)
+    kinds = [key for key in VOLUME_KINDS if spec.get(key) is not None]
+    if "csi" in kinds:
+        yield from check_source("csi", spec["csi"], f"{path}.csi")
+    if spec.get("storageClassName"):
+        yield forbidden_field(f"{path}.storageClassName", _NOT_INLINE)
+    if (spec.get("volumeMode") or "Filesystem") != "Filesystem":
+        words = "may not specify volumeMode other than Filesystem in the context of inline volumes"
+        yield forbidden_field(f"{path}.volumeMode", words)
+
+
 def _check_volume_source(spec: Object) -> Iterator[Cause]:
     """The storage behind a volume, of exactly one kind."""
     kinds = [key for key in VOLUME_KINDS if spec.get(key) is not None]

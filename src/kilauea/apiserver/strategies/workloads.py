@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -11,17 +11,21 @@ from kilauea.api.meta import LabelSelector
 from kilauea.api.names import label_problems
 from kilauea.api.selectors import matches, selector_of
 from kilauea.apiserver.fields import (
+    check_annotations,
     check_label_selector,
+    check_labels,
     check_name,
     check_not_negative,
     check_word,
     forbidden_field,
     invalid_value,
+    not_supported,
     required,
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
+from kilauea.apiserver.strategies.pod_spec import RESTART_POLICIES
 from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.pods import check_template
 from kilauea.apiserver.strategies.rollouts import check_daemon_update, check_deployment_strategy, check_stateful_set
@@ -139,7 +143,8 @@ class StatefulSets(Workloads):
             causes.append(invalid_value("spec.selector", told_selector(spec["selector"])))
             return causes + _check_restarts(spec)
         causes += check_selected(spec) + _check_claim_volumes(spec, claims)
-        causes += check_template("spec.template", spec.get("template"), claims=claims)
+        causes += check_template("spec.template", spec.get("template"), restart=RESTART_POLICIES, claims=claims)
+        causes += _check_template_again("spec.template", spec.get("template") or {})
         return causes + check_deadline(spec, "StatefulSet")
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -219,12 +224,26 @@ class Revisions(Plain):
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a revision."""
         causes = check_not_negative("revision", obj.get("revision"))
-        return causes if obj.get("data") is not None else [*causes, required("data", "data is mandatory")]
+        data = obj.get("data")
+        if data is None:
+            causes.append(required("data", "data is mandatory"))
+        elif not isinstance(data, dict):
+            causes.append(required("data", "data must be a valid JSON object"))
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if obj.get("data") != old.get("data"):
             return [invalid_value("data", obj.get("data"), IMMUTABLE)]
         return []
+
+
+def _check_template_again(path: str, template: Object) -> Iterator[Cause]:
+    """Check again what the real server checks twice in templates of stateful sets, and then their restart policy."""
+    metadata, policy = template.get("metadata") or {}, spec_of(template).get("restartPolicy", "")
+    yield from check_labels(f"{path}.labels", metadata.get("labels") or {})
+    yield from check_annotations(f"{path}.annotations", metadata.get("annotations") or {})
+    if policy != "Always" and policy in RESTART_POLICIES:
+        yield not_supported(f"{path}.spec.restartPolicy", policy, ("Always",))
 
 
 def check_selector(spec: Object, kind: str) -> list[Cause]:

@@ -28,6 +28,7 @@ from kilauea.apiserver.http.credentials import ADMIN, Credentials, CredentialsEr
 from kilauea.apiserver.http.kubeconfig import write_kubeconfig
 from kilauea.apiserver.http.transport import Transport
 from kilauea.apiserver.http.webhook_client import WebhookClient
+from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.own_address import HTTPS, publish_address
 from kilauea.apiserver.request import GROUP_MASTERS, User
 from kilauea.apiserver.resources.builtin import builtin_types
@@ -96,7 +97,18 @@ async def serve(
         ending.push_async_callback(workers.close)
         registry = Registry(builtin_types(loopback=options.service_range.is_loopback))
         addresses = options.service_range
-        backend = Backend(store, registry, _now, rng, admission_steps(), heavy=workers, service_range=addresses)
+        large_writes = LargeWrites()
+        ending.callback(large_writes.close)
+        backend = Backend(
+            store,
+            registry,
+            _now,
+            rng,
+            admission_steps(),
+            heavy=workers,
+            large_writes=large_writes,
+            service_range=addresses,
+        )
         api = ApiServer(backend)
         client = WebhookClient()
         ending.push_async_callback(client.close)

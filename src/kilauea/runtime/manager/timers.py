@@ -17,6 +17,11 @@ Name = TypeVar("Name", bound=Hashable)
 
 LOOK = 10.0
 """Longest time in seconds until a change of the system time is noticed."""
+MOST_STALE = 64
+"""Replaced and cancelled timers that are kept, besides as many as there are timers, until their time would have come.
+
+A deadline of a day that is set again at each change of an object would otherwise leave an entry for each of them.
+"""
 
 
 class Timers(Generic[Name]):
@@ -50,6 +55,10 @@ class Timers(Generic[Name]):
         self._moments[name] = moment
         if not self._heap or moment < self._heap[0][:2]:
             self._earlier.set()
+        if len(self._heap) >= MOST_STALE + 2 * len(self._moments):
+            self._heap = [(*each, known) for known, each in self._moments.items()]
+            heapq.heapify(self._heap)
+            return
         heapq.heappush(self._heap, (*moment, name))
 
     def bring_forward(self, name: Name, seconds: float) -> None:

@@ -1,0 +1,77 @@
+"""New pods that are made alike: their specifications are read, given defaults and owned as the first of them was."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from kilauea.apiserver.patch import FieldSet, fields_of_part
+from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.schema import DecodeError, read_builtin
+from kilauea.apiserver.strategies.alike import Masked, Remembered, masked, unmasked
+
+_FIELDS = frozenset(("apiVersion", "kind", "metadata", "spec"))
+_decode, _encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
+
+
+class Known(NamedTuple):
+    """The outcome of reading a specification.
+
+    Attributes:
+        completed: as it is without unknown fields and with defaults; JSON with masks.
+        owned: the fields of it that its creator owns; they must not be changed. None if none.
+    """
+
+    completed: bytes
+    owned: FieldSet | None
+
+
+class Like(NamedTuple):
+    """The specification of a new object, and what is known of those like it."""
+
+    form: Masked
+    known: Known | None
+
+
+_SPECIFICATIONS: Remembered[Known] = Remembered()
+
+
+def read_alike(call: Call, obj: Object) -> Like | None:
+    """Read a new object, in place, if its specification is known; returns the specification, None if it is never known.
+
+    Where nothing is known of it, or an error is found elsewhere in the object, the object is as it was.
+    """
+    spec = obj.get("spec")
+    if not call.resource.strategy.are_alike or spec.__class__ is not dict or not obj.keys() <= _FIELDS:
+        return None
+    form = masked(spec)
+    known = None if form is None else _SPECIFICATIONS.get(form.text)
+    if form is None or known is None:
+        return None if form is None else Like(form, None)
+    rest = {key: value for key, value in obj.items() if key != "spec"}
+    before = _encode(rest)
+    try:
+        if read_builtin(call.resource.schema, rest):
+            raise DecodeError
+    except DecodeError:  # there is something to be said of all of the object
+        obj.update(_decode(before))
+        return None
+    obj.clear()
+    obj.update(rest)
+    obj["spec"] = unmasked(_decode(known.completed), form.values)
+    return Like(form, known)
+
+
+def remember(call: Call, obj: Object, like: Like) -> Like | None:
+    """Remember what became of the specification of an object that was read and has its defaults."""
+    completed = masked(obj["spec"])
+    if completed is None or len(completed.values) != len(like.form.values):
+        return None
+    try:
+        owned = fields_of_part(call.resource.schema, "spec", obj["spec"])
+    except ValueError:  # items of a list cannot be told apart
+        return None
+    known = Known(completed.text, owned)
+    _SPECIFICATIONS.put(like.form.text, known)
+    return like._replace(known=known)

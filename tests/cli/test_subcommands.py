@@ -44,7 +44,7 @@ def test_metrics_and_health_are_served_at_loopback_unless_an_option_says_otherwi
     assert pages_of(told.params) == (("", 9), ("192.0.2.1", 8))
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("upp", "up"), ("exlain", "explain"), ("plam", "plan")])
+@pytest.mark.parametrize(("typed", "meant"), [("upp", "up"), ("xplain", "explain"), ("plam", "plan")])
 def test_a_misspelt_command_is_answered_with_the_one_that_is_near(typed: str, meant: str) -> None:
     ended = CliRunner().invoke(main, [typed])
     assert ended.exit_code == 2

@@ -47,7 +47,7 @@ def default_cluster(environment: Mapping[str, str]) -> Path:
 
 
 def _beginning(environment: Mapping[str, str]) -> str:
-    """What someone does who named no cluster: mostly the line that `kilauea up` printed was left out."""
+    """Advice for someone who named no cluster: mostly the line that `kilauea up` printed was left out."""
     kubeconfig = default_cluster(environment) / "kubeconfig"
     if kubeconfig.exists():
         return f"or use the cluster of `kilauea up`: export KUBECONFIG={kubeconfig}"

@@ -8,6 +8,7 @@ import sys
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from kilauea.cli.daemon import pages_of
 from kilauea.cli.main import SUBCOMMANDS, main
@@ -41,3 +42,16 @@ def test_metrics_and_health_are_served_at_loopback_unless_an_option_says_otherwi
     assert all(ipaddress.ip_address(host).is_loopback for host, _ in pages)
     told = command.make_context(name, [*words, "--listen-address=:9", "--healthz-address=192.0.2.1:8"])
     assert pages_of(told.params) == (("", 9), ("192.0.2.1", 8))
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("upp", "up"), ("xplain", "explain"), ("plam", "plan")])
+def test_a_misspelt_command_is_answered_with_the_one_that_is_near(typed: str, meant: str) -> None:
+    ended = CliRunner().invoke(main, [typed])
+    assert ended.exit_code == 2
+    assert f"No such command '{typed}'" in ended.output
+    assert f"'{meant}'" in ended.output
+
+
+def test_a_command_that_is_like_no_other_is_only_named() -> None:
+    ended = CliRunner().invoke(main, ["xyzzy"])
+    assert (ended.exit_code, ended.output.splitlines()[-1]) == (2, "Error: No such command 'xyzzy'.")

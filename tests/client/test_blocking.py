@@ -64,6 +64,7 @@ def test_a_server_that_is_not_there_is_named(server: Server, address: str) -> No
                     await work
                 assert caught.value.code == 0
                 assert str(caught.value).startswith(f"{address}: GET /api/v1/namespaces")
+                assert str(caught.value).endswith(": Connection refused")
 
     asyncio.run(main())
 

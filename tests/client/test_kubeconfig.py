@@ -168,6 +168,31 @@ def test_the_file_that_is_named_goes_before_the_variable_the_pod_and_the_home_fo
     assert find_access(None, {"HOME": str(tmp_path)}, pod_folder=pod).server == "https://home"
 
 
+def test_who_named_no_cluster_is_told_of_the_one_that_up_keeps(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path)}
+    with pytest.raises(AccessError) as caught:
+        find_access(None, environment, pod_folder=tmp_path)
+    start = f"{tmp_path}/.kube/config: no such file: name a kubeconfig file with --kubeconfig, or "
+    assert str(caught.value) == f"{start}start a cluster with `kilauea up`"
+    folder = tmp_path / ".local" / "share" / "kilauea" / "cluster"
+    folder.mkdir(parents=True)
+    written(folder, document({"server": "https://up"}), "kubeconfig")
+    with pytest.raises(AccessError) as caught:
+        find_access(None, environment, pod_folder=tmp_path)
+    assert str(caught.value) == f"{start}use the cluster of `kilauea up`: export KUBECONFIG={folder}/kubeconfig"
+    data = tmp_path / "data"
+    with pytest.raises(AccessError, match="start a cluster with `kilauea up`"):
+        find_access(None, environment | {"XDG_DATA_HOME": str(data)}, pod_folder=tmp_path)
+
+
+def test_a_kubeconfig_of_the_home_folder_with_a_fault_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    (tmp_path / ".kube").mkdir()
+    written(tmp_path, document({"server": "nowhere"}), ".kube/config")
+    with pytest.raises(AccessError) as caught:
+        find_access(None, {"HOME": str(tmp_path)}, pod_folder=tmp_path)
+    assert str(caught.value).endswith("write https://HOST:PORT")
+
+
 # --- token files and plugins
 
 

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import re
+
 from kilauea.api.ports import ApiError
 
-NO_ANSWER, UNAUTHORIZED = 0, 401
+NO_ANSWER, UNAUTHORIZED, NOT_FOUND = 0, 401, 404
+NO_QUEUE = re.compile(r'queue\.scheduling\.volcano\.sh "([^"]+)" not found')
 
 
 def refusal_text(error: ApiError) -> str:
-    """The server's message; if it does not accept the user, also how to change the credentials."""
+    """The server's message, and what to do if there is no answer or the user is not accepted."""
+    if error.code == NO_ANSWER:
+        return f"{error.message}; start the cluster (`kilauea up`), or name another file with --kubeconfig"
     if error.code == UNAUTHORIZED:
         return (
             f"{error.message}: the server does not accept the credentials of the kubeconfig; "
             "renew them, or name another file with --kubeconfig"
         )
     return error.message
+
+
+def refused_job(error: ApiError) -> str:
+    """The message for a job that is not accepted; if its queue or namespace does not exist, also how to create it."""
+    if found := NO_QUEUE.search(error.message):
+        return (
+            f"{error.message.rstrip('; ')}; `kilauea queues` lists the queues, "
+            f"`vcctl queue create -n {found[1]}` creates this one"
+        )
+    if error.code == NOT_FOUND and error.details.get("kind") == "namespaces":
+        return (
+            f"{error.message}; `kubectl get namespaces` lists them, "
+            f"`kubectl create namespace {error.details.get('name')}` creates this one"
+        )
+    return refusal_text(error)
 
 
 def unread_cluster(error: ApiError) -> str:

@@ -132,7 +132,7 @@ def batch(context: click.Context, /, words: tuple[str, ...], **given: Any) -> No
     import asyncio
 
     from kilauea.api.ports import ApiError
-    from kilauea.cli.api_errors import refusal_text
+    from kilauea.cli.api_errors import refused_job
     from kilauea.cli.vcctl.cluster import Cluster
     from kilauea.cli.vcctl.command import CommandError
     from kilauea.client.access import AccessError
@@ -146,7 +146,7 @@ def batch(context: click.Context, /, words: tuple[str, ...], **given: Any) -> No
     except (CommandError, AccessError) as error:
         raise Usage(str(error)) from error
     except ApiError as error:
-        raise Failure(refusal_text(error)) from error
+        raise Failure(refused_job(error)) from error
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)

@@ -115,7 +115,7 @@ def run(
     import asyncio
 
     from kilauea.api.ports import ApiError
-    from kilauea.cli.api_errors import refusal_text
+    from kilauea.cli.api_errors import refused_job
     from kilauea.cli.jobs.arrays import parse_array, split_limit
     from kilauea.cli.jobs.manifest import Request, job_for
     from kilauea.cli.jobs.standard_input import has_input
@@ -141,7 +141,7 @@ def run(
     except (CommandError, AccessError, ValueError) as error:
         raise Usage(str(error)) from error
     except ApiError as error:
-        raise Failure(refusal_text(error)) from error
+        raise Failure(refused_job(error)) from error
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)

@@ -11,6 +11,7 @@ import click
 
 from kilauea.cli.apiserver import durability_option, listen_option, parse_listen
 from kilauea.cli.nodes import node_size, run_time_option
+from kilauea.client.finding import default_cluster
 
 if TYPE_CHECKING:
     from kilauea.apiserver.storage import Durability
@@ -40,8 +41,7 @@ TRY_HERE = """\b
 
 def default_folder() -> Path:
     """The folder for a user's cluster."""
-    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser() / "kilauea" / "cluster"
+    return default_cluster(os.environ)
 
 
 @click.command(short_help="Run a batch cluster on this machine.", epilog=EXAMPLES)

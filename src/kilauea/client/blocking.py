@@ -74,7 +74,8 @@ class BlockingTransport:
         except TimeoutError as error:
             raise unreachable(f"{self._base}: {method} {target}: no answer in time") from error
         except (HTTPException, OSError) as error:
-            raise unreachable(f"{self._base}: {method} {target}: {str(error) or type(error).__name__}") from error
+            words = getattr(error, "strerror", None) or str(error) or type(error).__name__  # without [Errno N]
+            raise unreachable(f"{self._base}: {method} {target}: {words}") from error
 
     def _ask(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, credentials: Credentials

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from kilauea.client.access import Access
+from kilauea.client.access import Access, AccessError
 from kilauea.client.incluster import FOLDER, in_cluster, is_in_cluster
 from kilauea.client.kubeconfig import load_kubeconfig
 
@@ -31,4 +31,24 @@ def find_access(
         return load_kubeconfig(named, environment, context)
     if is_in_cluster(environment, pod_folder):
         return in_cluster(environment, pod_folder)
-    return load_kubeconfig([Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"], environment, context)
+    file = Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"
+    try:
+        return load_kubeconfig([file], environment, context)
+    except AccessError as error:
+        if file.exists():
+            raise
+        raise AccessError(f"{error}, {_beginning(environment)}") from None
+
+
+def default_cluster(environment: Mapping[str, str]) -> Path:
+    """The folder in which `kilauea up` keeps the cluster of a user, unless another is named."""
+    base = environment.get("XDG_DATA_HOME") or Path(environment.get("HOME", "~")) / ".local" / "share"
+    return Path(base).expanduser() / "kilauea" / "cluster"
+
+
+def _beginning(environment: Mapping[str, str]) -> str:
+    """Advice for someone who named no cluster: mostly the line that `kilauea up` printed was left out."""
+    kubeconfig = default_cluster(environment) / "kubeconfig"
+    if kubeconfig.exists():
+        return f"or use the cluster of `kilauea up`: export KUBECONFIG={kubeconfig}"
+    return "or start a cluster with `kilauea up`"

@@ -265,7 +265,7 @@ def test_a_folder_in_use_is_refused_with_the_pid_of_its_user(tmp_path: Path) -> 
         assert child.stdout.readline() == b"open\n"
         assert refusal(tmp_path) == (
             f"{tmp_path / 'store.lock'}: the data folder is in use by the process with pid {child.pid}; "
-            "stop it or use another folder"
+            "stop it, or choose another folder with --data-dir"
         )
         child.kill()
     assert asyncio.run(read(tmp_path)) == []

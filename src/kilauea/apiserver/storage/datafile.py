@@ -52,7 +52,8 @@ class FolderLock:
             owner = os.read(self._descriptor, 32).decode(errors="replace").strip() or "unknown"
             os.close(self._descriptor)
             raise StorageError(
-                f"{path}: the data folder is in use by the process with pid {owner}; stop it or use another folder"
+                f"{path}: the data folder is in use by the process with pid {owner}; "
+                "stop it, or choose another folder with --data-dir"
             ) from None
         os.ftruncate(self._descriptor, 0)
         os.write(self._descriptor, f"{os.getpid()}\n".encode())

@@ -26,6 +26,8 @@ from bench_apiserver import CONNECTIONS, PODS, Client, cpu_seconds, resident
 from sender import RunningPods, Sender, Server, load
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+NODE_CPUS = 32
+"""Of a simulated node, if nothing is said."""
 PATIENCE = 900
 """Seconds after which the load is given up."""
 SETTLE = 5
@@ -133,6 +135,8 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=10)
     options = parser.parse_args()
     nodes, gangs, idle = (20, 10, 1.0) if options.smoke else (options.nodes, options.gangs, 30.0)
+    if gangs * options.size > nodes * NODE_CPUS:
+        parser.error(f"{gangs * options.size} pods of one CPU do not fit on {nodes} nodes of {NODE_CPUS}: add --nodes")
     with running(nodes) as (kubeconfig, pid):
         measure(kubeconfig, pid, gangs, options.size, idle)
 

@@ -127,6 +127,8 @@ def load(senders: Sequence[Sender], running: RunningPods, count: int, patience: 
             raise TimeoutError(f"{len(running.names)} of {count} pods run after {patience} seconds")
         for key, _ in selector.select(1.0):
             key.data.readable()
+            if isinstance(key.data, Sender) and key.data.done:  # the server may end what nobody uses
+                selector.unregister(key.fileobj)
         if not created and all(sender.done for sender in senders):
             created = time.perf_counter() - begin
     ended = time.perf_counter() - begin

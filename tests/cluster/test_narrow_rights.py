@@ -166,6 +166,8 @@ VOLCANO = [
     (["resource.k8s.io"], ["devicetaintrules"], READ),
 ]
 """The rights of Volcano's scheduler on what this server serves: groups, resources and verbs."""
+BINDING = (["resource.k8s.io"], ["resourceclaims/binding"], WRITE)
+"""What Kubernetes asks for in addition from 1.36 on, also of Volcano's scheduler, before an allocation changes."""
 
 
 def test_the_rights_of_volcano_s_scheduler_are_enough_with_patch_where_it_updates(
@@ -175,7 +177,7 @@ def test_the_rights_of_volcano_s_scheduler_are_enough_with_patch_where_it_update
     client, narrow = server.client(), account(server, tmp_path / "config")
     given = [
         {"apiGroups": groups, "resources": resources, "verbs": [*verbs, *(["patch"] if "update" in verbs else [])]}
-        for groups, resources, verbs in VOLCANO
+        for groups, resources, verbs in (*VOLCANO, BINDING)
     ]
     rules(client, *given)
     assert client.send("POST", "/api/v1/namespaces", {"metadata": {"name": "volcano-system"}}).code == 201

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kilauea.kubelet.processes.runtime import Isolation
-from support.containers import container, exit_of, logged, output_of, run, runtime, until
+from support.containers import container, exit_of, logged, output_of, runtime, until
 
 
 @pytest.fixture(params=["plain", "namespaces"])
@@ -23,7 +23,7 @@ def test_a_container_that_prints_without_end_leaves_others_alone(tmp_path: Path,
         async with runtime(tmp_path, isolation) as opened:
             await opened.start(loud)
             await opened.start(container(tmp_path, "sleep", "1000", id="quiet"))
-            await until(lambda: len(list((tmp_path / "loud").iterdir())) == 5)
+            await until(lambda: len(list((tmp_path / "loud").glob("*"))) == 5)  # the folder comes with the first line
             for _ in range(5):
                 assert await output_of(await opened.exec("quiet", ["echo", "here"])) == (b"here\n", b"", 0)
             await opened.kill("loud")
@@ -56,12 +56,16 @@ def test_many_containers_at_a_time(tmp_path: Path, isolation: Isolation) -> None
 
 def test_what_a_container_left_on_disk_goes_with_it(tmp_path: Path) -> None:
     async def story() -> None:
-        script = "mkdir -p /var/data/deep && head -c 50000000 /dev/zero > /var/data/deep/file"
+        script = "mkdir -p /var/data/deep && head -c 50000000 /dev/zero > /var/data/deep/file; sleep 1000"
+        scratch = tmp_path / "processes/scratch"
         async with runtime(tmp_path, "namespaces") as opened:
-            await run(opened, container(tmp_path, "sh", "-c", script))
-            (scratch,) = (tmp_path / "processes/scratch").glob("*/upper/var/data")
-            assert sum(path.stat().st_size for path in scratch.rglob("*") if path.is_file()) >= 50_000_000
+            await opened.start(container(tmp_path, "sh", "-c", script))
+            await until(
+                lambda: [each.stat().st_size for each in scratch.glob("*/upper/var/data/deep/file")] == [50_000_000]
+            )
+            await opened.kill("one")
+            await exit_of(opened, "one")
             await opened.remove("one")
-            await until(lambda: not scratch.exists())
+            await until(lambda: not list(scratch.glob("*/upper/var/data")))
 
     asyncio.run(story())

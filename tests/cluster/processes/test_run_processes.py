@@ -30,6 +30,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield cluster.start()
 
 
+@pytest.fixture(autouse=True)
+def heeded_signals() -> Iterator[None]:
+    """Commands inherit ignored signals: SIGHUP under nohup, SIGINT in the background of a shell. Here they heed them."""
+    ignored = [each for each in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_IGN]
+    for each in ignored:
+        signal.signal(each, signal.SIG_DFL)
+    yield
+    for each in ignored:
+        signal.signal(each, signal.SIG_IGN)
+
+
 def begin(server: Server, *words: str, stdin: Any = subprocess.DEVNULL, **options: Any) -> subprocess.Popen[str]:
     """Start a command of kilauea."""
     return subprocess.Popen(

@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def heeded_signals() -> Iterator[None]:
-    """Commands inherit ignored signals: SIGHUP under nohup, SIGINT in the background of a shell. Here they heed them."""
+    """Commands inherit ignored signals: SIGHUP under nohup, SIGINT in a shell's background. They heed them here."""
     ignored = [each for each in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_IGN]
     for each in ignored:
         signal.signal(each, signal.SIG_DFL)

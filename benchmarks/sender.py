@@ -127,7 +127,7 @@ def load(senders: Sequence[Sender], running: RunningPods, count: int, patience: 
             raise TimeoutError(f"{len(running.names)} of {count} pods run after {patience} seconds")
         for key, _ in selector.select(1.0):
             key.data.readable()
-            if isinstance(key.data, Sender) and key.data.done:  # the server may end what nobody uses
+            if isinstance(key.data, Sender) and key.data.done:  # the server may close an idle connection
                 selector.unregister(key.fileobj)
         if not created and all(sender.done for sender in senders):
             created = time.perf_counter() - begin

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from kilauea.kubelet.container_runtime import ContainerError
@@ -34,19 +35,28 @@ def version() -> str:
     return done.stdout.strip().rpartition(" ")[2]
 
 
-async def run(arguments: Sequence[str]) -> Result:
+async def run(arguments: Sequence[str], *, folder: Path | None = None) -> Result:
     """Run a command of podman to its end.
+
+    Args:
+        arguments: of podman.
+        folder: in which it works; that of this process by default.
 
     Raises:
         ContainerError: podman is not installed.
     """
-    process = await start(arguments, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
+    process = await start(arguments, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, folder=folder)
     output, errors = await process.communicate()
     return Result(process.returncode or 0, output.decode(errors="replace"), _last_error(errors))
 
 
 async def start(
-    arguments: Sequence[str], *, stdin: int, stderr: int, stdout: int = asyncio.subprocess.PIPE
+    arguments: Sequence[str],
+    *,
+    stdin: int,
+    stderr: int,
+    stdout: int = asyncio.subprocess.PIPE,
+    folder: Path | None = None,
 ) -> asyncio.subprocess.Process:
     """Start a command of podman in a session of its own, so that signals of a terminal do not reach it.
 
@@ -55,7 +65,7 @@ async def start(
     """
     try:
         return await asyncio.create_subprocess_exec(
-            PROGRAM, *arguments, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+            PROGRAM, *arguments, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True, cwd=folder
         )
     except OSError as error:
         message = f"cannot run podman: {error.strerror}; install podman, or use --runtime process"
@@ -88,18 +98,19 @@ class CommandLink:
         await self._process.wait()
 
 
-async def connect(arguments: Sequence[str], *, stdin: bool, tty: bool) -> StreamProcess:
+async def connect(arguments: Sequence[str], *, folder: Path, stdin: bool, tty: bool) -> StreamProcess:
     """Run a command of podman whose streams are passed on.
 
     Args:
         arguments: of podman.
+        folder: in which it works.
         stdin: True to write to its standard input.
         tty: True to give it a terminal.
     """
     pipes = make_pipes(stdin=stdin, tty=tty)
     its_input, its_output, its_errors = pipes.theirs * 3 if tty else pipes.theirs
     try:
-        process = await start(arguments, stdin=its_input, stdout=its_output, stderr=its_errors)
+        process = await start(arguments, stdin=its_input, stdout=its_output, stderr=its_errors, folder=folder)
     except BaseException:
         pipes.close_ours()
         raise

@@ -31,6 +31,10 @@ _AGAIN = 1.0
 """Seconds after which the stream of events is opened again."""
 _RUNTIME = re.compile(r"^(?:runc|crun): ")
 _NO_FOLDER = re.compile(r'workdir ".*" does not exist')
+_MONITORS = Path("kubelet/podman")
+"""Below the folder of a cluster: a folder for each container, in which its monitor (conmon) works."""
+_OOM = "oom"
+"""The file that a monitor leaves there when the kernel ends a process for want of memory."""
 _ENDED = ("exited", "stopped", "dead")
 
 
@@ -92,9 +96,10 @@ class PodmanRuntime:
         """Create a container and run its command."""
         name = self._name(container.id)
         container.log.parent.mkdir(parents=True, exist_ok=True)
+        monitor = self._monitor(container.id)
         self._running[container.id] = 0
         try:
-            result = await self._podman(*run_arguments(container, self._folder, name, self._log_size))
+            result = await self._podman(*run_arguments(container, self._folder, name, self._log_size), folder=monitor)
             if result.code and _NO_FOLDER.match(result.error) and container.root is None:
                 result = await self._start_with_folder(container, name) or result
             if result.code:
@@ -126,7 +131,7 @@ class PodmanRuntime:
             return None
         finally:
             await self._podman("unmount", name)
-        return await self._podman("start", name)
+        return await self._podman("start", name, folder=self._monitor(container.id))
 
     async def signal(self, id: str, number: int, *, everyone: bool = False) -> None:
         """Send a signal to the first process of a container; no error if it has exited. Podman sends it to no other."""
@@ -140,7 +145,7 @@ class PodmanRuntime:
         """Forget a container that has exited, except its log."""
         if id in self._running:
             raise ContainerError("CreateContainerError", f'container "{id}" runs; kill it before you remove it')
-        await self._podman("rm", "--force", "--time=0", self._name(id))
+        await self._forget(id)
 
     async def exits(self) -> AsyncIterator[ContainerState]:
         """Yield each container that exits, from `open` on."""
@@ -151,7 +156,8 @@ class PodmanRuntime:
         """Run another command in a running container."""
         self._check_running(id)
         flags = [flag for flag, wanted in (("--interactive", stdin), ("--tty", tty)) if wanted]
-        return await connect([*self._options, "exec", *flags, self._name(id), *argv], stdin=stdin, tty=tty)
+        command = [*self._options, "exec", *flags, self._name(id), *argv]
+        return await connect(command, folder=self._monitor(id), stdin=stdin, tty=tty)
 
     async def attach(self, id: str, *, stdin: bool = False) -> Process:
         """Connect to the input and the output of a running container, from now on.
@@ -162,7 +168,8 @@ class PodmanRuntime:
         inspected = await run(["container", "inspect", self._name(id)])
         tty = not inspected.code and bool(json.loads(inspected.text)[0]["Config"].get("Tty"))
         flags = ["--sig-proxy=false", *([] if stdin else ["--no-stdin"])]
-        return await connect([*self._options, "attach", *flags, self._name(id)], stdin=stdin, tty=tty)
+        command = [*self._options, "attach", *flags, self._name(id)]
+        return await connect(command, folder=self._monitor(id), stdin=stdin, tty=tty)
 
     async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
         """Return nothing: where podman keeps what a container writes depends on its storage."""
@@ -187,19 +194,27 @@ class PodmanRuntime:
             found.append(
                 f"containers with limits of {', '.join(missing)} do not start: delegate these controllers to you"
             )
-        if host.get("cgroupVersion") == "v1":
-            found.append("a container that used too much memory ends with code 137, mostly without reason OOMKilled")
         self._limits = tuple(found)
 
     def _name(self, id: str) -> str:
         return f"{self._prefix}-{id}"
 
-    async def _podman(self, *arguments: str) -> Result:
-        return await run([*self._options, *arguments])
+    def _monitor(self, id: str) -> Path:
+        """The folder in which the monitor of a container works; a container of an earlier version has none yet."""
+        folder = Path(self._folder) / _MONITORS / id
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    async def _forget(self, id: str) -> None:
+        await self._podman("rm", "--force", "--time=0", self._name(id))
+        shutil.rmtree(self._monitor(id), ignore_errors=True)
+
+    async def _podman(self, *arguments: str, folder: Path | None = None) -> Result:
+        return await run([*self._options, *arguments], folder=folder)
 
     async def _not_started(self, id: str, code: int, words: str) -> ContainerError:
         """The error for a container that podman has not started, which is removed."""
-        await self._podman("rm", "--force", "--time=0", self._name(id))
+        await self._forget(id)
         words = _RUNTIME.sub("", words)
         if code in _NOT_RUN:
             return ContainerError("RunContainerError", words)
@@ -214,7 +229,14 @@ class PodmanRuntime:
             found = json.loads(result.text or "[]")
         except ValueError:
             return []
-        return [_state(each) for each in found if each["State"]["Status"] != "created"]
+        return [self._state(each) for each in found if each["State"]["Status"] != "created"]
+
+    def _state(self, data: Mapping[str, Any]) -> ContainerState:
+        """The state of a container as podman inspects it, which does not know of the file of its monitor."""
+        state = _state(data)
+        if state.exit_code and (self._monitor(state.id) / _OOM).exists():
+            return state._replace(reason="OOMKilled")
+        return state
 
     async def _follow(self) -> None:
         """Hear of containers that end."""

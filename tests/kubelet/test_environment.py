@@ -64,10 +64,12 @@ def value_of(source: Obj) -> str:
         ("$A $ ${A}", "$A $ ${A}"),
         ("$(A", "$(A"),
         ("100$", "100$"),
+        ('$(a(b)-$(!"#$%&)', "2-3"),
+        ("$(B $(A)", "$(B $(A)"),
     ],
 )
 def test_references_are_replaced_as_kubernetes_does(text: str, expanded: str) -> None:
-    assert expand(text, {"A": "1"}) == expanded
+    assert expand(text, {"A": "1", "a(b": "2", '!"#$%&': "3"}) == expanded
 
 
 def test_variables_refer_to_earlier_ones_and_to_services() -> None:

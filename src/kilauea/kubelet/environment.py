@@ -17,7 +17,7 @@ from kilauea.api.ports import Key, Obj, Resource
 from kilauea.api.quantity import QuantityError, parse_milli, parse_units
 
 CONFIG_ERROR = "CreateContainerConfigError"
-_REFERENCE = re.compile(r"\$(\$|\(([^()]*)\))")
+_REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DEFAULTS = {"PATH": _PATH, "HOME": "/root"}

@@ -66,8 +66,13 @@ def test_a_pod_that_has_a_line_already_gets_no_second_one(address: str) -> None:
             "127.64.0.1\th.s.default.svc.cluster.local h.s.default.svc h.s.default h.s h\n",
         ),
         (pod(f"{'x' * 62}-{'y' * 9}"), f"127.64.0.1\t{'x' * 62}\n"),
+        (pod("p", hostname="h", hostnameOverride="o.example"), "127.64.0.1\to.example\n"),
+        (
+            pod("p", hostname="h", subdomain="s", hostnameOverride="o"),
+            "127.64.0.1\to\n127.64.0.1\th.s.default.svc.cluster.local h.s.default.svc h.s.default h.s\n",
+        ),
     ],
-    ids=["name", "hostname", "subdomain", "cut to 63 characters"],
+    ids=["name", "hostname", "subdomain", "cut to 63 characters", "override", "override and subdomain"],
 )
 def test_a_pod_finds_its_own_name(of: Object, line: str) -> None:
     assert pod_line(pod_names(of, "127.64.0.1"), own=True) == line

@@ -76,6 +76,16 @@ def test_two_pods_with_the_same_host_name_each_find_themselves(files: HostsFiles
     assert names(one)["master.job-b"] == names(two)["master.job-b"] == ["127.64.0.2"]
 
 
+def test_a_pod_whose_host_name_is_overridden_finds_that_name_and_others_the_one_of_its_service(
+    files: HostsFiles,
+) -> None:
+    shared = files.add(pod("w-0", subdomain="job"), "127.64.0.1")
+    own = files.add(pod("w-1", subdomain="job", hostnameOverride="w-0"), "127.64.0.2")
+    files.refresh()
+    assert names(own)["w-0"] == ["127.64.0.2"]
+    assert (names(shared)["w-0"], names(shared)["w-1.job"]) == (["127.64.0.1"], ["127.64.0.2"])
+
+
 def test_a_pod_on_the_network_of_the_node_has_names_of_services_but_none_of_its_own(files: HostsFiles) -> None:
     shared, path = files.add(pod("p"), "127.64.0.1"), files.add(pod("agent", hostNetwork=True), "127.0.0.1")
     found = names(path)

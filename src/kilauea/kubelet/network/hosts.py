@@ -27,15 +27,17 @@ class PodNames(NamedTuple):
 
     Attributes:
         address: its address.
-        hostname: the name of its machine, as it sees it.
+        hostname: the name of its machine, as it sees it and services know it.
         subdomain: the service by which it is reached; empty for none.
         namespace: of the pod.
+        override: the name that it sees instead; empty for none.
     """
 
     address: str
     hostname: str
     subdomain: str
     namespace: str
+    override: str = ""
 
     def service_names(self) -> list[str]:
         """Its names below its service, longest first; none without a service."""
@@ -47,11 +49,12 @@ class PodNames(NamedTuple):
 def pod_names(pod: Obj, address: str) -> PodNames:
     """Return the names of a pod that has an address."""
     metadata, spec = pod["metadata"], pod.get("spec") or _NONE
-    return PodNames(address, hostname_of(pod), spec.get("subdomain") or "", metadata.get("namespace", ""))
+    subdomain, override = spec.get("subdomain") or "", spec.get("hostnameOverride") or ""
+    return PodNames(address, hostname_of(pod), subdomain, metadata.get("namespace", ""), override)
 
 
 def hostname_of(pod: Obj) -> str:
-    """Return the name of a pod's machine as the pod sees it: at most 63 characters, like kubelets cut it."""
+    """Return the name of a pod's machine unless it is overridden: at most 63 characters, like kubelets cut it."""
     name: str = (pod.get("spec") or _NONE).get("hostname") or pod["metadata"]["name"]
     return name[:63].rstrip("-.")
 
@@ -76,8 +79,10 @@ def line(address: str, names: Iterable[str]) -> str:
 def pod_line(pod: PodNames, *, own: bool) -> str:
     """Return the line of a pod: its names below its service and, in files that are its own, the name of its machine.
 
-    Empty if it has no name.
+    Empty if it has no name. A name that overrides that of the machine has no domain, so it has a line of its own.
     """
+    if own and pod.override:
+        return line(pod.address, [pod.override]) + pod_line(pod, own=False)
     names = [*pod.service_names(), *([pod.hostname] if own else [])]
     return line(pod.address, names) if names else ""
 

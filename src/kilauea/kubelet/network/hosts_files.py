@@ -173,7 +173,8 @@ class HostsFiles:
         namespace = self._namespaces.setdefault(name, _Namespace())
         names = None if (pod.get("spec") or {}).get("hostNetwork") else pod_names(pod, address)
         aliases, own = alias_lines(pod), self._own(uid)
-        alone = bool(aliases) or own.exists() or names is None or names.hostname in namespace.hostnames
+        alone = bool(aliases) or own.exists()
+        alone = alone or names is None or bool(names.override) or names.hostname in namespace.hostnames
         if names is not None and not alone:
             namespace.hostnames[names.hostname] = uid
         member = namespace.members[uid] = _Member(names, aliases, own if alone else self._shared(name))

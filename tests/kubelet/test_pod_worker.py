@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -406,6 +407,20 @@ def test_fields_of_pods_that_are_not_enforced_are_named(kubelet: KubeletWorld) -
     kubelet.wait(5)
     (said,) = [each for each in kubelet.events("a") if each.startswith("NotEnforced")]
     assert said.endswith("of this machine: dnsConfig, hostPort, hostUsers")
+
+
+@pytest.mark.parametrize(
+    ("user", "groups", "said"), [(0, [5, 6], []), (1000, [], ["supplementalGroups"])], ids=["root", "another user"]
+)
+def test_groups_of_a_pod_need_root(
+    kubelet: KubeletWorld, monkeypatch: pytest.MonkeyPatch, user: int, groups: list[int], said: list[str]
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    kubelet.create(pod("a", ["run", "1", "0"], securityContext={"supplementalGroups": [5, 6]}))
+    kubelet.wait(5)
+    assert list(kubelet.runtime.started[0].groups) == groups
+    found = [each.rpartition(": ")[2] for each in kubelet.events("a") if each.startswith("NotEnforced")]
+    assert found == said
 
 
 def test_a_worker_that_fails_is_replaced(kubelet: KubeletWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         hostname=name,
         user=security.get("runAsUser"),
         group=security.get("runAsGroup"),
+        groups=(security.get("supplementalGroups") or ()) if os.getuid() == 0 else (),
         read_only=bool(security.get("readOnlyRootFilesystem")),
         no_new_privileges=security.get("allowPrivilegeEscalation") is False,
         stdin=bool(spec.get("stdin")),
@@ -160,7 +161,8 @@ def unenforced(pod: Obj) -> list[str]:
     contexts += [("", each.get("securityContext") or {}) for each in every]
     for _, context in contexts:
         found |= {field for field in _UNENFORCED if context.get(field)}
-        found |= {field for field in ("privileged", "fsGroup", "supplementalGroups", "sysctls") if context.get(field)}
+        found |= {field for field in ("privileged", "fsGroup", "sysctls") if context.get(field)}
+        found |= {"supplementalGroups"} if context.get("supplementalGroups") and os.getuid() != 0 else set()
     found |= {field for field in _UNENFORCED_OF_POD if pod["spec"].get(field)}
     found |= {"hostUsers"} if pod["spec"].get("hostUsers") is False else set()
     found |= {"volumeDevices" for each in every if each.get("volumeDevices")}

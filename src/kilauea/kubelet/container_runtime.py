@@ -73,6 +73,7 @@ class Container:
         hostname: the name of its machine, as it sees it.
         user: numeric user; None for that of the runtime.
         group: numeric group; None for that of the runtime.
+        groups: further numeric groups of its processes, which only root can give them.
         read_only: True if it may not write to its root.
         no_new_privileges: True if it must not gain rights by running other programs, such as sudo.
         stdin: True if it has a standard input, which `attach` writes to; else it reads the end of a file.
@@ -95,6 +96,7 @@ class Container:
     hostname: str = ""
     user: int | None = None
     group: int | None = None
+    groups: Sequence[int] = ()
     read_only: bool = False
     no_new_privileges: bool = False
     stdin: bool = False

@@ -35,6 +35,7 @@ def arguments(**fields: object) -> list[str]:
         ({"mounts": [Mount("/t", size=5)]}, ["--mount=type=tmpfs,tmpfs-mode=1777,destination=/t,tmpfs-size=5"]),
         ({"user": 5}, ["--user=5"]),
         ({"group": 6}, ["--user=0:6"]),
+        ({"groups": (7, 8)}, ["--group-add=7", "--group-add=8"]),
         ({"read_only": True, "tty": True, "stdin": True}, ["--read-only", "--tty", "--interactive"]),
         ({"hostname": "h", "working_dir": "/w"}, ["--hostname=h", "--workdir=/w"]),
         ({"root": Path("/r")}, ["--rootfs", "/r:O"]),

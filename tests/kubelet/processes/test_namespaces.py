@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from kilauea.kubelet.container_runtime import ContainerError, Limits, Mount
 from kilauea.kubelet.processes.runtime import Isolation, ProcessRuntime
 from kilauea.kubelet.processes.supervisor import linux
 from kilauea.kubelet.processes.supervisor.filesystem import Mounts, mounts_below
-from support.containers import container, logged, run, runtime, until
+from support.containers import container, logged, output_of, run, runtime, until
 
 
 def test_a_container_sees_its_own_processes_and_host_name(tmp_path: Path) -> None:
@@ -215,6 +216,31 @@ def test_a_user_is_taken_on(tmp_path: Path) -> None:
             await run(opened, limited)
             assert logged(limited)[0].startswith("uid=12345 gid=")
             assert logged(limited)[0].count("12345") == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give groups")
+@pytest.mark.parametrize("isolation", ["namespaces", "plain"])
+@pytest.mark.parametrize(
+    ("fields", "groups"),
+    [
+        ({"groups": (34567, 45678)}, "0 34567 45678"),
+        ({"user": 12345, "groups": (34567,)}, "0 34567"),
+        ({"group": 23456}, "23456"),
+    ],
+    ids=["as root", "as another user", "another group alone"],
+)
+def test_groups_are_taken_on_by_all_processes_of_a_container(
+    tmp_path: Path, isolation: Isolation, fields: dict[str, Any], groups: str
+) -> None:
+    async def story() -> None:
+        wanted = container(tmp_path, "sh", "-c", "id -G; sleep 60", **fields)
+        async with runtime(tmp_path, isolation) as opened:
+            await opened.start(wanted)
+            process = await opened.exec("one", ["id", "-G"])
+            assert (await output_of(process))[0].decode().strip() == groups
+            await until(lambda: wanted.log.exists() and logged(wanted) == [groups])
 
     asyncio.run(story())
 

@@ -85,6 +85,7 @@ def _identity(container: Container) -> Iterator[str]:
     if container.user is not None or container.group is not None:
         group = "" if container.group is None else f":{container.group}"
         yield f"--user={container.user or 0}{group}"
+    yield from (f"--group-add={group}" for group in container.groups)
     if container.no_new_privileges:
         yield "--security-opt=no-new-privileges"
     if container.read_only:

@@ -125,8 +125,9 @@ def _connect(descriptors: Descriptors) -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def become(user: int | None, group: int | None) -> None:
-    """Take on a user and a group; only root can change them."""
+def become(spec: Spec) -> None:
+    """Take on the user, the group and the further groups of a container; only root can change them."""
+    user, group = spec.user, spec.group
     if os.geteuid() != 0:
         if (user is not None and user != os.getuid()) or (group is not None and group != os.getgid()):
             wanted = ":".join(str(number) for number in (user, group) if number is not None)
@@ -136,8 +137,8 @@ def become(user: int | None, group: int | None) -> None:
             )
             raise Failure(SETUP_FAILED, message)
         return
-    if group is not None or user is not None:
-        os.setgroups([])
+    if spec.changes_ids:
+        os.setgroups(spec.groups)
         os.setgid(group if group is not None else 0)
     if user is not None:
         os.setuid(user)
@@ -194,7 +195,7 @@ def spawn_first(
     environment: Mapping[str, str],
     descriptors: Descriptors,
     cgroups: Sequence[int],
-    ids: tuple[int, int] | None,
+    ids: tuple[int, int, Sequence[int]] | None,
     *,
     no_new_privileges: bool = False,
 ) -> int:
@@ -205,7 +206,7 @@ def spawn_first(
         environment: all its variables.
         descriptors: its standard input, output and error.
         cgroups: the control groups that it enters: their `cgroup.procs`, open.
-        ids: the user and the group that it takes on.
+        ids: the user, the group and the further groups that it takes on.
         no_new_privileges: True if it must not gain rights by running other programs.
     """
     with _starting(argv, environment) as path:
@@ -314,7 +315,7 @@ def execute_plain(spec: Spec, supervisor: int, argv: Sequence[str], *, tty: bool
     """Run a command as processes of a container run, without namespaces."""
     if spec.root is not None:
         _enter_root(spec.root)
-    become(spec.user, spec.group)
+    become(spec)
     die_with(supervisor)
     os.umask(0o022)
     enter_folder(spec.working_dir, make=False)

@@ -69,7 +69,7 @@ def start_first(
     descriptors: Sequence[int],
     *,
     cgroups: Sequence[int] = (),
-    ids: tuple[int, int] | None = None,
+    ids: tuple[int, int, Sequence[int]] | None = None,
     no_new_privileges: bool = False,
 ) -> int:
     """Start the first process of new namespaces, which mounts their /proc and runs a command; return its id.
@@ -82,7 +82,7 @@ def start_first(
         environment: all its variables.
         descriptors: its standard input, output and error; none of them is 0, 1 or 2.
         cgroups: the control groups that it enters: their `cgroup.procs`, open.
-        ids: the user and the group that it takes on.
+        ids: the user, the group and the further groups that it takes on.
         no_new_privileges: True if it must not gain rights by running other programs.
 
     Raises:
@@ -92,8 +92,9 @@ def start_first(
         raise ValueError("embedded null byte")
     words = _strings([os.fsencode(word) for word in argv])
     variables = _strings([os.fsencode(f"{name}={value}") for name, value in environment.items()])
-    user, group = ids or (0, 0)
-    change = (("setgroups", _libc.setgroups, (0, None)), ("setgid", _libc.setgid, (group,)))
+    user, group, others = ids or (0, 0, ())
+    groups = (ctypes.c_uint * len(others))(*others)
+    change = (("setgroups", _libc.setgroups, (len(others), groups)), ("setgid", _libc.setgid, (group,)))
     steps: list[Step] = [
         *(("enter the control group", _libc.write, (each, b"0", 1)) for each in cgroups),
         ("mount /proc", _libc.mount, (b"proc", b"/proc", b"proc", NO_SUID | NO_DEVICES | NO_EXEC, None)),

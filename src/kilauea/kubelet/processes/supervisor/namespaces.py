@@ -106,8 +106,7 @@ class Namespaces(Plain):
         """
         if not self._spawns or spec.tty or self.memory_of_process(spec) is not None:
             return None
-        chosen = spec.user is not None or spec.group is not None
-        ids = (spec.user or 0, spec.group or 0) if chosen else None
+        ids = (spec.user or 0, spec.group or 0, spec.groups) if spec.changes_ids else None
         with _said_as_failure():
             trees = copy_sources(spec.mounts)
             root = self._roots.take(spec.id, spec.root or "/", points_of(spec, trees))
@@ -283,14 +282,14 @@ class Namespaces(Plain):
 
 def _run_inside(spec: Spec, argv: Sequence[str], tty: bool) -> NoReturn:
     os.umask(0o022)
-    _finish(spec, argv, tty=tty, changes_user=os.geteuid() == 0 and spec.user is not None)
+    _finish(spec, argv, tty=tty, changes_user=os.geteuid() == 0 and spec.changes_ids)
 
 
 def _finish(spec: Spec, argv: Sequence[str], *, tty: bool, changes_user: bool) -> NoReturn:
     os.umask(0o022)
     enter_folder(spec.working_dir, make=True)
     if changes_user:
-        become(spec.user, spec.group)
+        become(spec)
     die_with(0)
     if spec.no_new_privileges:
         linux.gain_no_privileges()

@@ -97,7 +97,7 @@ class Plain:
 
         The cleaner ends such a process when the supervisor ends, as it has no time to ask the kernel for that.
         """
-        own = spec.user is None and spec.group is None and spec.root is None and not spec.no_new_privileges
+        own = not spec.changes_ids and spec.root is None and not spec.no_new_privileges
         if not own or spec.tty or cgroups or self.memory_of_process(spec) is not None:
             return None  # steps are to be done between its start and its command
         return spawn_plain(spec, descriptors)

@@ -44,6 +44,7 @@ class Spec:
     hostname: str = ""
     user: int | None = None
     group: int | None = None
+    groups: tuple[int, ...] = ()
     read_only: bool = False
     no_new_privileges: bool = False
     stdin: bool = False
@@ -52,11 +53,17 @@ class Spec:
     log_size: int = 10 * 1024 * 1024
     log_files: int = 5
 
+    @property
+    def changes_ids(self) -> bool:
+        """True if its processes have another user, group or further groups than this one, where root can give them."""
+        return self.user is not None or self.group is not None or bool(self.groups)
+
 
 def spec_of(data: dict[str, Any]) -> Spec:
     """Return the container that a request describes; fields of later versions are ignored."""
     known = _known(Spec, data)
     known["mounts"] = tuple(Mount(**_known(Mount, mount)) for mount in data.get("mounts") or ())
+    known["groups"] = tuple(known.get("groups") or ())
     known["limits"] = Limits(**_known(Limits, data.get("limits") or {}))
     return Spec(**known)
 

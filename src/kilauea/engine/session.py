@@ -291,9 +291,9 @@ class Session:
             return objection
         job = self.state.jobs[task.group]
         if self.points.job_ready(job):
-            for other in sorted(job.tasks.values(), key=lambda t: t.order):
-                if other.status == status.ALLOCATED:
-                    self.ledger.bind(other)
+            ready = (other for other in job.tasks.values() if other.status == status.ALLOCATED)
+            for other in sorted(ready, key=lambda t: t.order):
+                self.ledger.bind(other)
         return None
 
     # --- nodes for tasks

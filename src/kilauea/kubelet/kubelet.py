@@ -150,9 +150,11 @@ class Kubelet:
 
     def _admitted(self, node: str) -> list[Admitted]:
         """Pods that a node has admitted and that have not ended; those that have are many, and have no worker."""
-        workers = [each for each in self._workers.values() if each.pod["spec"]["nodeName"] == node]
-        running = [each for each in workers if (each.pod.get("status") or {}).get("phase") not in ENDED]
-        return [Admitted(each.pod, each.requests) for each in running]
+        return [
+            Admitted(pod, each.requests)
+            for each in self._workers.values()
+            if (pod := each.pod)["spec"]["nodeName"] == node and (pod.get("status") or {}).get("phase") not in ENDED
+        ]
 
     def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
         """A worker has ended."""

@@ -31,6 +31,8 @@ class Loop:
         self._unclaimed: dict[int, int] = {}
         self._soon: list[OnReady] = []
         self._stopped = False
+        self.round = 0
+        """Counts the waits: all that came before the last one, and nothing else, is dealt with in the same round."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
@@ -92,7 +94,9 @@ class Loop:
             for call in calls:
                 _guarded(call)
             wait = max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
-            for key, events in self._selector.select(wait):
+            ready = self._selector.select(wait)
+            self.round += 1
+            for key, events in ready:
                 readable, writable = key.data
                 # A callback before may have ended the watch of a descriptor that was ready, too, and another one may
                 # have its number by now.

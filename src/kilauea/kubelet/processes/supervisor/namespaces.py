@@ -112,7 +112,7 @@ class Namespaces(Plain):
             root = self._roots.take(spec.id, spec.root or "/", points_of(spec, trees))
             with self._elsewhere():
                 linux.enter_namespaces([root.namespace])
-                if root.used and self.has_overlay:
+                if root.stale and self.has_overlay:
                     linux.forget_lookups("/")
                 linux.leave_namespaces(self._kinds)
                 self._complete(spec, trees)

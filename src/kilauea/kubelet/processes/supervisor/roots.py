@@ -36,7 +36,8 @@ class Root:
         folder: for what is written there.
         namespace: a descriptor of its namespace of mounts.
         content: what was in its folder before the first container.
-        used: True if a container has used it.
+        stale: True if something may have changed in its source since it looked there.
+        round: the round of the loop in which it last looked.
         since: when it began to wait.
     """
 
@@ -46,7 +47,8 @@ class Root:
     folder: str
     namespace: int
     content: frozenset[Entry]
-    used: bool = False
+    round: int
+    stale: bool = False
     since: float = 0.0
 
 
@@ -75,7 +77,8 @@ class Roots:
         for root in reversed(self._waiting):
             if (root.source, root.below, root.points) == (source, below, points):
                 self._waiting.remove(root)
-                root.used = True
+                # What was asked for in one round may see what the first of them has seen.
+                root.stale, root.round = root.round != self._loop.round, self._loop.round
                 self._taken[id] = root
                 return root
         folder = self._scratch.take()
@@ -84,7 +87,8 @@ class Roots:
         except BaseException:
             self._scratch.remove(folder)
             raise
-        root = self._taken[id] = Root(source, below, points, folder, namespace, _content_of(folder))
+        content = _content_of(folder)
+        root = self._taken[id] = Root(source, below, points, folder, namespace, content, self._loop.round)
         return root
 
     def folder(self, id: str) -> str | None:

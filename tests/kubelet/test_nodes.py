@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import pytest
 
 from kilauea.api.kinds import LEASES, NODES
 from kilauea.api.ports import Create, Key, Obj, Patch, Resource
 from kilauea.kubelet.node import MachineNode, MachineNodes
-from kilauea.kubelet.node_admission import Admitted, refusal_of
+from kilauea.kubelet.node_admission import refusal_of
 from kilauea.nodes.annotations import is_simulated
 from kilauea.nodes.requests import requests_of
 from support.virtual_time import START
@@ -67,6 +68,13 @@ def pod(name: str, cpu: str = "", port: int = 0, **fields: Any) -> dict[str, Any
     if port:
         main["ports"] = [{"hostPort": port, "containerPort": port}]
     return {"metadata": {"name": name, "uid": name}, "spec": {"containers": [main], **fields}}
+
+
+class Admitted(NamedTuple):
+    """A pod that a node has, and what it requests."""
+
+    pod: Obj
+    requests: Mapping[str, int]
 
 
 NODE = {"status": {"allocatable": {"cpu": "4", "pods": "2"}}}

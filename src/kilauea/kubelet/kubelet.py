@@ -18,7 +18,7 @@ from kilauea.client.view import Cache
 from kilauea.kubelet.container_config import logs_of
 from kilauea.kubelet.container_runtime import ContainerError, ContainerState
 from kilauea.kubelet.host import Host
-from kilauea.kubelet.node_admission import Admitted, refusal_of
+from kilauea.kubelet.node_admission import refusal_of
 from kilauea.kubelet.pod_worker import PodWorker
 from kilauea.kubelet.removal import remove_later
 from kilauea.kubelet.volumes.manager import objects_of
@@ -52,6 +52,8 @@ class Kubelet:
         self._cache = cache
         self._nodes = frozenset(nodes)
         self._workers: dict[str, PodWorker] = {}
+        self._admitted: dict[str, dict[str, PodWorker]] = {node: {} for node in sorted(self._nodes)}
+        """The workers of the pods of each node that have not ended, by uid; those that have may be many."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def runs(self, node: str) -> bool:
@@ -70,7 +72,7 @@ class Kubelet:
         self._host.gpus.restore([pod["metadata"]["uid"] for pod in pods])
         await self._clear(found, {pod["metadata"]["uid"] for pod in pods})
         if self._host.network is not None:
-            self._host.network.restore([pod for pod in pods if (pod.get("status") or {}).get("phase") not in ENDED])
+            self._host.network.restore([pod for pod in pods if not _has_ended(pod)])
         for pod in pods:
             self._begin(pod, found.get(pod["metadata"]["uid"], []))
         self._cache.declare(PODS).listeners.append(self._pod_changed)
@@ -121,6 +123,8 @@ class Kubelet:
         worker = self._workers.get(new["metadata"]["uid"])
         if worker is not None:
             worker.update(new)
+            if _has_ended(new):
+                self._admitted[new["spec"]["nodeName"]].pop(new["metadata"]["uid"], None)
         elif _concerned(new):
             self._begin(new, [])
 
@@ -143,22 +147,17 @@ class Kubelet:
         node = pod["spec"]["nodeName"]
         refusal = None
         if not found and not (pod.get("status") or {}).get("startTime") and "deletionTimestamp" not in pod["metadata"]:
-            refusal = refusal_of(pod, self._cache.get(NODES, Key("", node)) or {}, self._admitted(node))
+            refusal = refusal_of(pod, self._cache.get(NODES, Key("", node)) or {}, self._admitted[node].values())
         worker = self._workers[uid] = PodWorker(self._host, pod, found, refusal)
+        if not _has_ended(pod):
+            self._admitted[node][uid] = worker
         task = self._tasks[uid] = asyncio.ensure_future(worker.run())
         task.add_done_callback(lambda task: self._ended(uid, task))
-
-    def _admitted(self, node: str) -> list[Admitted]:
-        """Pods that a node has admitted and that have not ended; those that have are many, and have no worker."""
-        return [
-            Admitted(pod, each.requests)
-            for each in self._workers.values()
-            if (pod := each.pod)["spec"]["nodeName"] == node and (pod.get("status") or {}).get("phase") not in ENDED
-        ]
 
     def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
         """A worker has ended."""
         worker = self._workers.pop(uid)
+        self._admitted[worker.pod["spec"]["nodeName"]].pop(uid, None)
         self._tasks.pop(uid, None)
         if task.cancelled():
             return
@@ -221,4 +220,8 @@ def _turn(pod: Obj) -> tuple[bool, str, Key]:
 
 def _concerned(pod: Obj) -> bool:
     """Return True if a kubelet has something to do for a pod."""
-    return (pod.get("status") or {}).get("phase") not in ENDED or "deletionTimestamp" in pod["metadata"]
+    return not _has_ended(pod) or "deletionTimestamp" in pod["metadata"]
+
+
+def _has_ended(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") in ENDED

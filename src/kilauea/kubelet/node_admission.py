@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
 from kilauea.api.ports import Obj
 from kilauea.nodes import systems
@@ -14,19 +14,21 @@ NO_PORT = "NodePorts"
 _PORT_WORDS = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
 
 
-class Admitted(NamedTuple):
-    """A pod that a node has admitted.
+class Admitted(Protocol):
+    """A pod that a node has admitted."""
 
-    Attributes:
-        pod: the pod.
-        requests: what it requests, as `requests_of` says.
-    """
+    @property
+    def pod(self) -> Obj:
+        """The pod."""
+        ...
 
-    pod: Obj
-    requests: Mapping[str, int]
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """Its requests, as `requests_of` says."""
+        ...
 
 
-def refusal_of(pod: Obj, node: Obj, others: Sequence[Admitted]) -> tuple[str, str] | None:
+def refusal_of(pod: Obj, node: Obj, others: Collection[Admitted]) -> tuple[str, str] | None:
     """Return reason and message if a node does not admit a pod; None if it does.
 
     Args:

@@ -96,7 +96,7 @@ class Containers:
 
     def any_runs(self) -> bool:
         """Return True if a container runs."""
-        return any(container.runs for container in self._table.values())
+        return any(container.runs for container in reversed(self._table.values()))  # the newest most likely does
 
     def running(self) -> list[Container]:
         """Return all that run."""

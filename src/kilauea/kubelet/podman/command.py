@@ -105,4 +105,4 @@ async def connect(arguments: Sequence[str], *, stdin: bool, tty: bool) -> Stream
         raise
     finally:
         pipes.close_theirs()
-    return StreamProcess(pipes.outputs, pipes.stdin, pipes.terminal, CommandLink(process))
+    return pipes.process(CommandLink(process))

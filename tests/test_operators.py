@@ -67,6 +67,7 @@ OPERATORS: dict[str, Callable[[Obj], Iterator[tuple[Template, int]]]] = {
     "PyTorchJob": _replica_specs("pytorchReplicaSpecs"),
     "MPIJob": _replica_specs("mpiReplicaSpecs"),
     "RayCluster": _ray_cluster,
+    "RayJob": lambda spec: _ray_cluster(spec["rayClusterSpec"]),
     "SparkApplication": _spark_application,
     "Workflow": _workflow,
 }

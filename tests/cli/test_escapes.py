@@ -83,7 +83,7 @@ def test_what_objects_refer_to_is_shown_harmlessly(text: str, shown: str, output
     assert f"queue {shown} of pod group default/g does not exist" in result.stdout
     assert f"warning: queue {shown}: it does not exist" in result.stderr
     assert (
-        f"create queue {shown}, or correct the queue of its job"
+        f"create queue {shown} (`vcctl queue create -n '{shown}'`), or correct the queue of its job"
         in run("plan", "-f", file, "--explain", "default/g").stdout
     )
 

@@ -11,7 +11,7 @@ import pytest
 
 from client.conftest import MAPS, NAMESPACES, Play, Scene
 from kilauea.api.ports import ApiError, Key, Resource, Seen
-from kilauea.client.rest import version_of
+from kilauea.client.rest import Client, version_of
 from kilauea.client.view import Cache
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -49,6 +49,19 @@ def test_what_was_created_can_be_read_changed_and_deleted(play: Play) -> None:
         assert (caught.value.code, caught.value.reason) == (404, "NotFound")
         assert caught.value.details["name"] == "one"
         assert str(caught.value) == 'configmaps "one" not found'
+
+    play(test)
+
+
+def test_warnings_of_the_server_are_told(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        told: list[str] = []
+        client = Client(scene.transport, "tester/1", warned=told.append)
+        odd = {"odd": 1, 'sh"y\\, 299 - "x"': 2}
+        await client.create(MAPS, scene.namespace, {**config_map("one"), **odd})
+        assert sorted(told) == sorted(f'unknown field "{field}"' for field in odd)
+        await client.get(MAPS, Key(scene.namespace, "one"))
+        assert len(told) == 2
 
     play(test)
 

@@ -41,7 +41,7 @@ nvidia:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A cluster whose nodes with cards are applied by the tests."""
+    """A cluster to which each test adds nodes with cards of its own."""
     folder = tmp_path_factory.mktemp("cards")
     conf = folder / "cards.conf"
     conf.write_text(CONF)
@@ -50,9 +50,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         config["metadata"] |= {"name": "our-cards"}  # type: ignore[operator]  # it is a dict
         config["data"] = {"device-config.yaml": MIG}
         apply(running, config)
-        apply(
-            running, *(card_node(name, "hami-core") for name in ("gpu-a", "gpu-b")), card_node("split", "mig", "SPLIT")
-        )
         yield running
 
 
@@ -62,16 +59,17 @@ def client(server: Server) -> Client:
     return server.client()
 
 
-def card_node(name: str, mode: str, model: str = "A100") -> Obj:
-    """A node whose device plugin registers one card."""
+def card_node(name: str, of: str, mode: str, model: str = "A100") -> Obj:
+    """A node whose device plugin registers one card; its label says which test it belongs to."""
     text = f"{name}-0,4,100,NVIDIA-{model},true,{mode}:"
-    metadata = {"name": name, "annotations": {"volcano.sh/node-vgpu-register": text}}
+    metadata = {"name": name, "labels": {"test": of}, "annotations": {"volcano.sh/node-vgpu-register": text}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
 
 
-def asking(name: str, memory: int, **annotations: str) -> list[Obj]:
-    """A group of one pod that asks for memory of a card."""
+def asking(name: str, memory: int, of: str, **annotations: str) -> list[Obj]:
+    """A group of one pod that asks for memory of a card of a test."""
     made = pod(name, group=name)
+    made["spec"]["nodeSelector"] = {"test": of}
     limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(memory)}
     made["spec"]["containers"][0]["resources"] |= {"limits": limits}
     made["spec"]["containers"][0]["resources"]["requests"] |= limits
@@ -88,15 +86,18 @@ def annotation(client: Client, name: str, key: str = RECORD) -> str:
 
 
 def test_nodes_offer_the_cards_that_they_register(server: Server, client: Client) -> None:
-    until(lambda: client.get("/api/v1/nodes/gpu-a")["status"].get("allocatable"), "the node to register")
-    offered = client.get("/api/v1/nodes/gpu-a")["status"]["allocatable"]
+    apply(server, card_node("offering", "offer", "hami-core"))
+    path = "/api/v1/nodes/offering"
+    until(lambda: client.get(path)["status"].get("allocatable"), "the node to register")
+    offered = client.get(path)["status"]["allocatable"]
     assert (offered["volcano.sh/vgpu-number"], offered["volcano.sh/vgpu-memory"]) == ("4", "100")
 
 
 def test_pods_get_their_cards_and_start_one_after_the_other_on_a_locked_node(server: Server, client: Client) -> None:
-    names = ["one", "two", "three"]
+    nodes, names = ("gpu-a", "gpu-b"), ["one", "two", "three"]
+    apply(server, *(card_node(name, "lock", "hami-core") for name in nodes))
     for name in names:
-        apply(server, *asking(name, 60, **{"volcano.sh/vgpu-mode": "hami-core"}))
+        apply(server, *asking(name, 60, "lock", **{"volcano.sh/vgpu-mode": "hami-core"}))
     until(lambda: [phase(client, name) for name in names].count("Running") == 2, "two of three pods to run")
     running = [name for name in names if phase(client, name) == "Running"]
     assert {annotation(client, name) for name in running} == {"gpu-a-0,NVIDIA,60,0:", "gpu-b-0,NVIDIA,60,0:"}
@@ -107,14 +108,18 @@ def test_pods_get_their_cards_and_start_one_after_the_other_on_a_locked_node(ser
     (waiting,) = set(names) - set(running)
     client.send("DELETE", f"{PODS}/{running[0]}")
     until(lambda: phase(client, waiting) == "Running", "the third pod to get the card that is free again")
-    locks = [client.get(f"/api/v1/nodes/{name}")["metadata"]["annotations"] for name in ("gpu-a", "gpu-b")]
+    locks = [client.get(f"/api/v1/nodes/{name}")["metadata"]["annotations"] for name in nodes]
     assert all("hamivgpu" not in annotations for annotations in locks)
 
 
-def test_a_plan_at_the_cluster_names_the_instance_that_a_pod_would_get(server: Server, tmp_path: Path) -> None:
+def test_a_plan_at_the_cluster_names_the_instance_that_a_pod_would_get(
+    server: Server, client: Client, tmp_path: Path
+) -> None:
+    apply(server, card_node("split", "plan", "mig", "SPLIT"))
+    until(lambda: client.get("/api/v1/nodes/split")["status"].get("allocatable"), "the node to register")
     conf = tmp_path / "cards.conf"
     conf.write_text(CONF)
-    manifest = yaml.safe_dump_all(asking("planned", 40, **{"volcano.sh/vgpu-mode": "mig"}))
+    manifest = yaml.safe_dump_all(asking("planned", 40, "plan", **{"volcano.sh/vgpu-mode": "mig"}))
     command = [sys.executable, "-m", "kilauea", "plan", "-f", "-", "-o", "json", "--scheduler-conf", str(conf)]
     command += ["--kubeconfig", str(server.kubeconfig)]
     done = subprocess.run(command, input=manifest, capture_output=True, text=True, timeout=60, check=False)
@@ -125,18 +130,21 @@ def test_a_plan_at_the_cluster_names_the_instance_that_a_pod_would_get(server: S
 
 
 def test_instances_of_a_card_in_mode_mig_are_given_out(server: Server, client: Client) -> None:
+    apply(server, card_node("halves", "mig", "mig", "SPLIT"))
     for name in ("m1", "m2", "m3"):
-        apply(server, *asking(name, 40, **{"volcano.sh/vgpu-mode": "mig"}))
+        apply(server, *asking(name, 40, "mig", **{"volcano.sh/vgpu-mode": "mig"}))
     until(lambda: sum(phase(client, name) == "Running" for name in ("m1", "m2", "m3")) == 2, "two pods to run")
     found = sorted(filter(None, (annotation(client, name) for name in ("m1", "m2", "m3"))))
-    assert found == ["split-0[0-0],NVIDIA,50,0:", "split-0[0-1],NVIDIA,50,0:"]
+    assert found == ["halves-0[0-0],NVIDIA,50,0:", "halves-0[0-1],NVIDIA,50,0:"]
 
 
 def test_a_pod_whose_cards_another_has_is_refused_by_its_node(server: Server, client: Client) -> None:
-    card = annotation(client, "m1") or annotation(client, "m2") or annotation(client, "m3")
-    _, forged = asking("forged", 40)
-    forged["spec"]["nodeName"] = "split"
-    forged["metadata"]["annotations"] |= {RECORD: card, "volcano.sh/vgpu-node": "split"}
+    apply(server, card_node("taken", "forge", "mig", "SPLIT"))
+    apply(server, *asking("owner", 40, "forge", **{"volcano.sh/vgpu-mode": "mig"}))
+    until(lambda: phase(client, "owner") == "Running", "the owner of the card to run")
+    _, forged = asking("forged", 40, "forge")
+    forged["spec"]["nodeName"] = "taken"
+    forged["metadata"]["annotations"] |= {RECORD: annotation(client, "owner"), "volcano.sh/vgpu-node": "taken"}
     apply(server, forged)
     until(lambda: phase(client, "forged") == "Failed", "the forged pod to fail")
     status = client.get(f"{PODS}/forged")["status"]

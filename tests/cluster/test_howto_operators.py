@@ -263,6 +263,24 @@ def of_ray_cluster(site: Site, made: str = "") -> None:
     until(lambda: runs(site, name, 6), "two more workers", LOADED)
 
 
+def of_ray_job(site: Site) -> None:
+    """Its cluster is a gang; then its job is submitted. Suspended, it gives its room back, and it goes on as a gang."""
+    name = waits_and_starts_whole(site, "RayJob")
+
+    def is_running() -> bool:
+        return runs(site, name, 4) and status(site, "rayjob", name, "jobDeploymentStatus") == "Running"
+
+    until(is_running, "the job to be submitted", LOADED)
+    patch(site, "RayJob", name, suspend=True)
+    until(
+        lambda: not pods(site, name) and status(site, "rayjob", name, "jobDeploymentStatus") == "Suspended",
+        "no pod of a suspended job",
+        LOADED,
+    )
+    patch(site, "RayJob", name, suspend=False)
+    until(is_running, "a job that goes on", LOADED)
+
+
 def of_workflow(site: Site) -> None:
     """Its steps run together, and it succeeds; nothing of Argo's runs in simulated pods, so it has no outputs."""
     name = waits_and_starts_whole(site, "Workflow")
@@ -281,6 +299,7 @@ STORIES: dict[str, tuple[str, tuple[str, ...], Callable[[Site], None]]] = {
     "MPIJob with its group": ("mpi-operator", ("--gang-scheduling=volcano",), of_mpi_job_with_its_group),
     "Workflow": ("argo", (), of_workflow),
     "RayCluster": ("kuberay", (), of_ray_cluster),
+    "RayJob": ("kuberay", (), of_ray_job),
     "RayCluster with its group": (
         "kuberay",
         ("--batch-scheduler=volcano",),

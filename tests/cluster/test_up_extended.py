@@ -107,3 +107,5 @@ def test_a_pod_is_evicted_from_a_device_that_an_administrator_taints(server: Ser
     until(lambda: "Insufficient" in kubectl(server, "get", "pod", "later", "-o", message), "the next pod to wait")
     kubectl(server, "delete", "devicetaintrule", "broken")
     until(lambda: phase(server, "later") == "Running", "the next pod to run once the rule is gone")
+    kubectl(server, "delete", "pod", "later")
+    until(lambda: not claims(server), "its claim to go")

@@ -19,7 +19,10 @@ JOBS = list(yaml.safe_load_all((EXAMPLES / "volumes" / "jobs.yaml").read_text())
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Two nodes, with the storage of the example."""
     with running_up(tmp_path_factory.mktemp("volumes") / "data", "--nodes", "2") as server:
+        until(lambda: get(server, "storageclass", "standard"), "the default class, as there is no other yet")
+        apply(server, *STORAGE)
         yield server
 
 
@@ -50,7 +53,6 @@ def claim(name: str, of: str | None = None, size: str = "1Gi", **more: Any) -> d
 
 
 def test_the_example_runs_and_what_waits_says_why_until_that_is_mended(server: Server) -> None:
-    apply(server, *STORAGE)
     apply(server, *JOBS)
     until(lambda: running(server, "training-worker-0", "training-worker-1", "serving-server-0"), "the pods to run")
     for number in (0, 1):
@@ -74,13 +76,6 @@ def test_the_example_runs_and_what_waits_says_why_until_that_is_mended(server: S
 
 
 def test_a_claim_without_a_class_gets_a_volume_of_the_default_class(server: Server) -> None:
-    standard = get(server, "storageclass", "standard")
-    if not standard:
-        apply(server, {
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "kilauea.dev/simulated",
-            "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-            "volumeBindingMode": "WaitForFirstConsumer",
-        })  # fmt: skip
     apply(server, claim("plain"), user("web", "plain"))
     until(lambda: running(server, "web"), "the pod to run")
     plain = get(server, "pvc", "plain")

@@ -122,7 +122,8 @@ def webhooks(real: Real, log: Path, *options: str) -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def served(real: Real, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
-    """The real Kubernetes that asks our webhooks."""
+    """The real Kubernetes that asks our webhooks and no others."""
+    real.kubectl("delete", CONFIGURATIONS, "--all")
     with webhooks(real, tmp_path_factory.mktemp("webhooks") / "log"):
         yield real
 
@@ -234,6 +235,7 @@ def test_what_others_have_registered_keeps_what_it_says_but_for_the_authority(re
     assert real.apply(theirs).returncode == 0
     with webhooks(real, tmp_path / "log", "--enabled-admission", "/queues/validate,/queues/mutate"):
         items = json.loads(real.kubectl("get", CONFIGURATIONS, "-o", "json"))["items"]
+    real.kubectl("delete", CONFIGURATIONS, "--all")
     found = {item["metadata"]["name"].rpartition("-")[2]: item["webhooks"][0] for item in items}
     assert found["validate"]["failurePolicy"] == "Ignore"
     assert found["validate"]["clientConfig"]["url"] == url

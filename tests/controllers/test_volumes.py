@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
+from kilauea.api.kinds import CLAIMS, CSI_CAPACITIES, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController
@@ -105,6 +105,20 @@ def test_a_claim_waits_for_its_first_consumer_and_for_the_node_that_the_schedule
     cluster.patch(CLAIMS, "c", {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n"}}})
     cluster.settle()
     assert bound_to(cluster).startswith("pvc-")
+
+
+def test_a_volume_is_made_where_the_driver_reports_room_for_the_chosen_node(cluster: Cluster) -> None:
+    storage_class(cluster, "disk", "WaitForFirstConsumer")
+    for name in ("a", "b"):
+        cluster.create(NODES, {"metadata": {"name": name, "labels": {"rack": name}}})
+        topology = {"matchLabels": {"rack": name}}
+        body = {"metadata": {"name": name}, "storageClassName": "disk", "nodeTopology": topology, "capacity": "9Gi"}
+        cluster.create(CSI_CAPACITIES, body)
+    claim(cluster, storageClassName="disk")
+    cluster.patch(CLAIMS, "c", {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "b"}}})
+    cluster.settle()
+    terms = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["b"]}]}]
+    assert cluster.get(VOLUMES, bound_to(cluster))["spec"]["nodeAffinity"] == {"required": {"nodeSelectorTerms": terms}}
 
 
 def test_a_local_volume_is_taken_only_for_the_node_where_it_is(cluster: Cluster) -> None:

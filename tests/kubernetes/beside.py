@@ -10,18 +10,14 @@ exit code is 1 if something is not as it must be.
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-from live_cluster import Broken, Cluster, goes, until
-from real_binaries import build, missing
-from real_server import AS_OURS, kube_scheduler, real_server
+from live_cluster import Broken, Cluster, goes, tell, until
+from real_server import Server, kube_scheduler
 
 NODES, CORES = 4, 4
 OURS, THEIRS = "volcano", "default-scheduler"
@@ -147,31 +143,17 @@ def _held(placed: Iterable[tuple[str, int]], node: str) -> int:
     return sum(cores for where, cores in placed if where == node)
 
 
-def main() -> int:
-    """Play, or say why not."""
-    if missing() and shutil.which("go") is None:
-        print("test-kubernetes: Go is not installed and not everything was built before; skipped")
-        return 0
-    build()
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="kilauea-beside-") as folder, ExitStack() as ends:
-        server = ends.enter_context(real_server((), AS_OURS))
-        ends.enter_context(kube_scheduler(server))
-        cluster = Cluster(server.kubeconfig, Path(folder), ends)
-        try:
-            cluster.prepare()
-            cluster.run("controllers", "--leader-elect=false")
-            cluster.run("nodes", "--count", str(NODES), "--node-cpu", str(CORES))
-            cluster.untaint(NODES)
-            conf = str(Path(folder) / "scheduler.conf")
-            cluster.run("scheduler", "--leader-elect=false", "--enable-metrics=false", "--scheduler-conf", conf)
-            told = Beside(cluster).play()
-        except Broken as broken:
-            print(f"{cluster.logs()}\ntest-kubernetes: beside kube-scheduler: {broken}")
-            return 1
-    print(f"test-kubernetes: beside kube-scheduler: {told}; {time.monotonic() - started:.0f} s")
-    return 0
+def story(cluster: Cluster, server: Server, ends: ExitStack) -> str:
+    """Both schedulers at work."""
+    ends.enter_context(kube_scheduler(server))
+    cluster.prepare()
+    cluster.run("controllers", "--leader-elect=false")
+    cluster.run("nodes", "--count", str(NODES), "--node-cpu", str(CORES))
+    cluster.untaint(NODES)
+    conf = ("--scheduler-conf", str(cluster.conf))
+    cluster.run("scheduler", "--leader-elect=false", "--enable-metrics=false", *conf)
+    return Beside(cluster).play()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tell("beside kube-scheduler", story))

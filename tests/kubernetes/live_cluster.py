@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -14,7 +16,8 @@ from typing import Any
 
 import rights
 from playing import Client, install_definitions
-from real_binaries import HERE
+from real_binaries import HERE, build, missing
+from real_server import AS_OURS, Server, real_server
 
 CONF = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"
@@ -69,9 +72,10 @@ class Cluster:
         self.client = Client.from_kubeconfig(kubeconfig)
         self.namespace = f"plans-{secrets.token_hex(3)}"
         self.report = folder / "report.jsonl"
+        self.conf = folder / "scheduler.conf"
         self._kubeconfig, self._folder, self._ends = kubeconfig, folder, ends
         self._access: dict[str, Path] = {}
-        (folder / "scheduler.conf").write_text(CONF)
+        self.conf.write_text(CONF)
 
     # --- objects
 
@@ -212,3 +216,27 @@ def open_queues(cluster: Cluster) -> set[str]:
     """The queues that take work."""
     items = cluster.send("GET", QUEUES)["items"]
     return {each["metadata"]["name"] for each in items if each.get("status", {}).get("state") == "Open"}
+
+
+def tell(what: str, story: Callable[[Cluster, Server, ExitStack], str]) -> int:
+    """Play a story at the real API server and print how it ended, or why it cannot be played; returns the exit code.
+
+    Args:
+        what: the story's name.
+        story: gets its cluster, the server, and what ends with it; returns what it has seen.
+    """
+    if missing() and shutil.which("go") is None:
+        print("test-kubernetes: Go is not installed and not everything was built before; skipped")
+        return 0
+    build()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kilauea-story-") as folder, ExitStack() as ends:
+        server = ends.enter_context(real_server((), AS_OURS))
+        cluster = Cluster(server.kubeconfig, Path(folder), ends)
+        try:
+            told = story(cluster, server, ends)
+        except Broken as broken:
+            print(f"{cluster.logs()}\ntest-kubernetes: {what}: {broken}")
+            return 1
+    print(f"test-kubernetes: {what}: {told}; {time.monotonic() - started:.0f} s")
+    return 0

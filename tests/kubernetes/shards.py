@@ -10,19 +10,15 @@ No node may ever hold more than it has. The exit code is 1 if something is not a
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from beside import CORES, Beside
-from live_cluster import Broken, Cluster, until
-from real_binaries import build, missing
-from real_server import AS_OURS, real_server
+from live_cluster import Broken, Cluster, tell, until
+from real_server import Server
 
 NODES = 6
 EAST, WEST = "east", "west"
@@ -45,12 +41,10 @@ class Shards(Beside):
 
     Args:
         cluster: where it is played.
-        conf: file of the schedulers' configuration.
     """
 
-    def __init__(self, cluster: Cluster, conf: Path) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._conf = conf
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def share(self, **limits: int) -> None:
@@ -122,7 +116,9 @@ class Shards(Beside):
         """Start a scheduler of this name."""
         flags = ("--scheduler-name", name, "--leader-elect=false", "--enable-metrics=false")
         sharding = ("--scheduler-sharding-mode=hard", "--scheduler-sharding-name", name)
-        self._processes[name] = self._cluster.run("scheduler", *flags, *sharding, "--scheduler-conf", str(self._conf))
+        self._processes[name] = self._cluster.run(
+            "scheduler", *flags, *sharding, "--scheduler-conf", str(self._cluster.conf)
+        )
 
     def end(self, name: str) -> None:
         """Kill a scheduler."""
@@ -130,33 +126,19 @@ class Shards(Beside):
         self._processes[name].wait()
 
 
-def main() -> int:
-    """Play, or say why not."""
-    if missing() and shutil.which("go") is None:
-        print("test-kubernetes: Go is not installed and not everything was built before; skipped")
-        return 0
-    build()
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="kilauea-shards-") as folder, ExitStack() as ends:
-        server = ends.enter_context(real_server((), AS_OURS))
-        cluster = Cluster(server.kubeconfig, Path(folder), ends)
-        story = Shards(cluster, Path(folder) / "scheduler.conf")
-        try:
-            cluster.prepare()
-            story.share(**{EAST: 3, WEST: 3})
-            names = ("--scheduler-name", EAST, "--scheduler-name", WEST)
-            cluster.run("controllers", "--leader-elect=false", "--controllers=*", *names)
-            cluster.run("nodes", "--count", str(NODES), "--node-cpu", str(CORES))
-            cluster.untaint(NODES)
-            story.start(EAST)
-            story.start(WEST)
-            told = story.play()
-        except Broken as broken:
-            print(f"{cluster.logs()}\ntest-kubernetes: two schedulers with shards: {broken}")
-            return 1
-    print(f"test-kubernetes: two schedulers with shards: {told}; {time.monotonic() - started:.0f} s")
-    return 0
+def story(cluster: Cluster, _: Server, __: ExitStack) -> str:
+    """Two schedulers with a shard each, and what becomes of them."""
+    shards = Shards(cluster)
+    cluster.prepare()
+    shards.share(**{EAST: 3, WEST: 3})
+    names = ("--scheduler-name", EAST, "--scheduler-name", WEST)
+    cluster.run("controllers", "--leader-elect=false", "--controllers=*", *names)
+    cluster.run("nodes", "--count", str(NODES), "--node-cpu", str(CORES))
+    cluster.untaint(NODES)
+    shards.start(EAST)
+    shards.start(WEST)
+    return shards.play()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tell("two schedulers with shards", story))

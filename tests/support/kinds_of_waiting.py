@@ -301,7 +301,10 @@ CASES = [
         "the queue does not exist",
         [*nodes(), *waiting(2, queue="nope")],
         "QueueNotFound",
-        ("queue nope of pod group default/j does not exist", "create queue nope, or correct the queue of its job"),
+        (
+            "queue nope of pod group default/j does not exist",
+            "create queue nope (`vcctl queue create -n nope`), or correct the queue of its job",
+        ),
         "queue",
         subject="podgroup j",
         starts=2,

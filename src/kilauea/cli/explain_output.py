@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -138,8 +139,9 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
 def sentence(c: Change, owners: Owners) -> str:
     """A change as a sentence."""
     amount, many = human(c.resource, c.by) if c.resource else "", int(c.by) > 1
+    create = f"`vcctl queue create -n {quote(c.object)}`"
     return {
-        "queue": f"create queue {c.object}, or correct the queue of its job",
+        "queue": f"create queue {c.object} ({create}), or correct the queue of its job",
         "open": f"open queue {c.object} (`vcctl queue operate -n {c.object} -a open`)",
         "leaf": f"submit it to queue {c.object}",
         "quota": f"raise the capability of queue {c.object} by {amount}",

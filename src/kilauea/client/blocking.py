@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from kilauea.client.access import Access, AccessError, Credentials, tls_context
-from kilauea.client.transport import Answer, refusal, unreachable
+from kilauea.client.transport import Answer, header_map, refusal, unreachable
 
 if TYPE_CHECKING:
     from kilauea.client.http import HttpTransport
@@ -161,8 +161,7 @@ class BlockingTransport:
 
 
 def _complete(response: HTTPResponse) -> Answer:
-    headers = {name.lower(): value for name, value in response.getheaders()}
-    return Answer(response.status, headers, response.read())
+    return Answer(response.status, header_map(response.getheaders()), response.read())
 
 
 async def _whole_lines(response: HTTPResponse) -> AsyncGenerator[bytes, None]:

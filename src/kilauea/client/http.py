@@ -23,7 +23,7 @@ from yarl import URL
 
 from kilauea.api.ports import ApiError
 from kilauea.client.access import Access, AccessError, Credentials, tls_context
-from kilauea.client.transport import Answer, refusal, unreachable
+from kilauea.client.transport import Answer, header_map, refusal, unreachable
 
 ANSWER_SECONDS = 60.0
 """Within which a request must be answered."""
@@ -247,8 +247,7 @@ def _words(error: Exception) -> str:
 
 
 async def _complete(response: aiohttp.ClientResponse) -> Answer:
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(response.status, headers, await response.read())
+    return Answer(response.status, header_map(response.headers.items()), await response.read())
 
 
 async def _whole_lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

@@ -18,7 +18,7 @@ import msgspec
 
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import ApiError, Key, Listed, Obj, PatchType, Propagation, Resource, Seen
-from kilauea.client.transport import Answer, Transport, refusal, refusal_of
+from kilauea.client.transport import Answer, Transport, refusal, refusal_of, warnings_of
 
 PAGE = 500
 """Objects of one page of a list."""
@@ -77,14 +77,21 @@ class Client:
         agent: what the server takes for the name of this component, e.g. as the manager of fields.
         rng: decides how long each watch lasts.
         page: objects asked for at once in lists; 0 for all.
+        warned: is told each warning that an answer carries.
     """
 
     def __init__(
-        self, transport: Transport, agent: str = "kilauea", rng: Random | None = None, page: int = PAGE
+        self,
+        transport: Transport,
+        agent: str = "kilauea",
+        rng: Random | None = None,
+        page: int = PAGE,
+        warned: Callable[[str], None] | None = None,
     ) -> None:
         self._transport = transport
         self._rng = rng or Random(0)
         self._page = page
+        self._warned = warned
         self._headers = {"accept": _JSON, "user-agent": agent}
         self._with_body = {**self._headers, "content-type": _JSON}
 
@@ -263,6 +270,9 @@ class Client:
         answer = await self._transport.request(method, target, headers or self._headers, body)
         if answer.status >= 300:
             raise refusal(answer)
+        if self._warned is not None:
+            for warning in warnings_of(answer):
+                self._warned(warning)
         return answer
 
 

@@ -5,7 +5,8 @@ There are two: HTTP (`kilauea.client.http`), and a call within the process (`kil
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
@@ -16,10 +17,12 @@ from kilauea.api.ports import ApiError
 
 UNREACHABLE = "Unreachable"
 """Reason of an error without an answer."""
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
 
 
 class Answer(NamedTuple):
-    """A complete answer; names of headers are in lower case."""
+    """A complete answer, with its headers as `header_map` has them."""
 
     status: int
     headers: Mapping[str, str]
@@ -48,6 +51,20 @@ class Transport(Protocol):
     async def close(self) -> None:
         """End all connections."""
         ...
+
+
+def header_map(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Headers by their names in lower case; those that come several times are one list, as HTTP has it."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        key = name.lower()
+        found[key] = f"{found[key]}, {value}" if key in found else value
+    return found
+
+
+def warnings_of(answer: Answer) -> list[str]:
+    """The warnings of a server about a request that it has carried out, such as `unknown field "spec.foo"`."""
+    return [_ESCAPED.sub(r"\1", text) for text in _WARNING.findall(answer.headers.get("warning", ""))]
 
 
 def unreachable(words: str) -> ApiError:

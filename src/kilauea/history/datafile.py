@@ -21,6 +21,7 @@ NAME = "history.db"
 LOCK = "history.lock"
 APPLICATION = 0x4B494C48  # "KILH", where SQLite keeps the kind of a file
 FORMAT = 1
+CHOOSE_FOLDER = "choose another folder: with --history for `kilauea scheduler`, with --data-dir for `kilauea up`"
 SCHEMA = """
 CREATE TABLE jobs (
     uid TEXT PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, queue TEXT NOT NULL, user TEXT NOT NULL,
@@ -57,7 +58,7 @@ class FolderLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            raise HistoryError(f"{path}: another process writes this history; stop it or use another folder") from None
+            raise HistoryError(f"{path}: another process writes this history; stop it, or {CHOOSE_FOLDER}") from None
 
     def close(self) -> None:
         """Let others write."""
@@ -112,7 +113,7 @@ def _opened_or_replaced(path: Path) -> tuple[apsw.Connection, str]:
         problem = _problem(connection)
         if problem and connection.pragma("application_id"):
             connection.close()
-            raise HistoryError(f"{path}: {problem}; move it away or use another folder")
+            raise HistoryError(f"{path}: {problem}; move it away, or {CHOOSE_FOLDER}")
         if not problem:
             _configure(connection)
             found = connection.pragma("quick_check", 1)

@@ -207,7 +207,10 @@ def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -
     for content in contents:
         file.write_bytes(content)
         message = refusal(tmp_path)
-        assert message == f"{file}: not a file of Kilauea's API server; move it away or use another folder"
+        assert (
+            message
+            == f"{file}: not a file of Kilauea's API server; move it away, or choose another folder with --data-dir"
+        )
         assert file.read_bytes() == content
 
 
@@ -217,7 +220,7 @@ def test_a_file_of_a_newer_format_is_refused(folder: Path) -> None:
     connection.close()
     assert refusal(folder) == (
         f"{folder / 'store.db'}: written by a newer Kilauea (format 3, this one reads up to 2); "
-        "use that version or another folder"
+        "use that version, or choose another folder with --data-dir"
     )
 
 

@@ -95,6 +95,15 @@ def test_run_takes_a_job_from_a_file_or_standard_input(
         assert objects.one(VC_JOBS, namespace, name)["spec"]["tasks"][0]["replicas"] == 2
 
 
+def test_a_field_that_jobs_do_not_have_is_named_by_run(console: Console, namespace: str, tmp_path: Path) -> None:
+    body = job(namespace, "typo", task("a", 2, minAvail=1)) | {"apiVersion": VC_JOBS.api_version, "kind": "Job"}
+    file = tmp_path / "typo.yaml"
+    file.write_text(yaml.safe_dump(body))
+    ran = console("vcctl", "job", "run", "-f", str(file), "-n", namespace)
+    assert (ran.code, ran.out) == (0, "run job typo successfully\n")
+    assert ran.err == 'Warning: unknown field "spec.tasks[0].minAvail"\n'
+
+
 def test_a_file_that_is_no_job_is_refused_with_the_reason(console: Console, tmp_path: Path) -> None:
     file = tmp_path / "q.yaml"
     for text, words in (

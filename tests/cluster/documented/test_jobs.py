@@ -196,16 +196,16 @@ def test_reclaim_of_one_pod_restarts_the_whole_job_which_gets_what_room_there_is
 
 
 def test_reclaim_sends_a_gang_back_whole_and_it_comes_back_when_there_is_room(server: Server, client: Client) -> None:
-    apply(server, queue("guest"), job("sweep", task("a", 4, "4"), queue="guest", policies=RESTART_WHEN_EVICTED))
-    until(lambda: phases(client, "sweep-") == {"Running": 4}, "the gang to borrow everything")
-    until(lambda: phase(client, "sweep") == "Running", "the job to say so")
+    apply(server, queue("guest"), job("gang", task("a", 4, "4"), queue="guest", policies=RESTART_WHEN_EVICTED))
+    until(lambda: phases(client, "gang-") == {"Running": 4}, "the gang to borrow everything")
+    until(lambda: phase(client, "gang") == "Running", "the job to say so")
     apply(server, job("serving", task("a", 1, "4"), queue="production"))
     until(lambda: phases(client, "serving-") == {"Running": 1}, "production to take back a node")
-    until(lambda: phase(client, "sweep") == "Pending", "the job to wait again")
-    until(lambda: "Unschedulable" in str(group_of(client, "sweep").get("status")), "the group to say why it waits")
-    assert not phases(client, "sweep-")["Running"], "three nodes are free, and no one holds them"
+    until(lambda: phase(client, "gang") == "Pending", "the job to wait again")
+    until(lambda: "Unschedulable" in str(group_of(client, "gang").get("status")), "the group to say why it waits")
+    assert not phases(client, "gang-")["Running"], "three nodes are free, and no one holds them"
     kubectl(server, "delete", "vcjob/serving")
-    until(lambda: phases(client, "sweep-") == {"Running": 4}, "the gang to come back")
+    until(lambda: phases(client, "gang-") == {"Running": 4}, "the gang to come back")
 
 
 def test_workers_that_talk_to_each_other_run_under_one_switch(server: Server, client: Client) -> None:

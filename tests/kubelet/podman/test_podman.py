@@ -21,7 +21,8 @@ from kilauea.kubelet.podman.images import PodmanImages
 from kilauea.kubelet.podman.runtime import PodmanRuntime
 from support.containers import PATIENCE, output_of, until
 
-IMAGE = "localhost/kilauea-test:1"
+IMAGE = f"localhost/kilauea-test:{os.getpid()}"
+"""Of this process alone: another one that runs tests of this file removes its image at its end."""
 PROGRAMS = "sh true sleep cat echo id hostname ls stty cut".split()
 
 

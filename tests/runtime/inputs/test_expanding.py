@@ -56,6 +56,26 @@ def test_a_job_in_a_file_starts_with_all_its_pods_as_one_gang(tmp_path: Path) ->
     assert (job.min_available, job.queue, len(job.tasks)) == (3, "default", 3), "admission fills in minimum and queue"
 
 
+def test_fields_that_a_kind_does_not_have_are_named_as_a_server_names_them(tmp_path: Path) -> None:
+    task = {"name": "worker", "replcas": 2, "template": template(nodeSelect={})}
+    wrong = vcjob(spec={"tasks": [task], "minAvail": 2})
+    web = workload("Deployment", "apps/v1", replcas=2)
+    stored = vcjob("stored", metadata={"name": "stored", "uid": "u"}, spec={"tasks": [task]})
+    assert read(tmp_path, wrong, web, stored).warnings == [
+        'Job default/train: unknown field "spec.minAvail"',
+        'Job default/train: unknown field "spec.tasks[0].replcas"',
+        'Job default/train: unknown field "spec.tasks[0].template.spec.nodeSelect"',
+        'Deployment default/web: unknown field "spec.replcas"',
+    ]
+
+
+def test_a_queue_that_is_not_there_comes_with_how_to_create_it(tmp_path: Path) -> None:
+    (warning,) = read(tmp_path, vcjob(spec={"queue": "nowhere"})).warnings
+    assert "; create it with `vcctl queue create -n nowhere`, or add a Queue to the files" in warning
+    (warning,) = read(tmp_path, vcjob(spec={"minAvailable": 9})).warnings
+    assert "create it" not in warning
+
+
 def test_a_job_that_does_not_fit_whole_waits_whole(tmp_path: Path) -> None:
     plan = planned(read(tmp_path, vcjob(replicas=9))).plan
     assert (plan.binds, len(plan.pending)) == ((), 9)

@@ -166,11 +166,13 @@ def _check_header(path: Path, *, marked: bool) -> None:
     (version,) = struct.unpack_from(">I", header, 60)
     (application,) = struct.unpack_from(">I", header, 68)
     if not header.startswith(b"SQLite format 3\0") or application != APPLICATION:
-        raise StorageError(f"{path}: not a file of Kilauea's API server; move it away or use another folder")
+        raise StorageError(
+            f"{path}: not a file of Kilauea's API server; move it away, or choose another folder with --data-dir"
+        )
     if version > FORMAT:
         raise StorageError(
             f"{path}: written by a newer Kilauea (format {version}, this one reads up to {FORMAT}); "
-            "use that version or another folder"
+            "use that version, or choose another folder with --data-dir"
         )
     if version > 1 and header[18] != _CLOSED and not marked and not path.with_name(path.name + "-wal").exists():
         raise StorageError(

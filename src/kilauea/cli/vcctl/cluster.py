@@ -7,6 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from kilauea.cli.table import printable
+
 if TYPE_CHECKING:
     from kilauea.api.ports import Api, Key, Obj, Resource
     from kilauea.client.access import Access
@@ -46,7 +50,7 @@ class Cluster:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Api]:
-        """The API, for the length of a block.
+        """The API, for the length of a block. Its warnings go to standard error, each once, as kubectl shows them.
 
         Raises:
             AccessError: there is no address.
@@ -54,8 +58,15 @@ class Cluster:
         from kilauea.client.blocking import BlockingTransport
         from kilauea.client.rest import Client
 
+        told: set[str] = set()
+
+        def warn(text: str) -> None:
+            if text not in told:
+                told.add(text)
+                click.echo(f"Warning: {printable(text)}", err=True)
+
         async with BlockingTransport(self.access()) as transport:
-            yield Client(transport, self.agent)
+            yield Client(transport, self.agent, warned=warn)
 
 
 async def objects(api: Api, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> list[Obj]:

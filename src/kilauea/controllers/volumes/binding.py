@@ -62,8 +62,8 @@ def announced(claim: Obj, provisioner: str) -> list[Operation]:
     return [Patch(CLAIMS, key_of(claim), {"metadata": {"annotations": annotations}})]
 
 
-def provisioned(claim: Obj, storage_class: Obj) -> list[Operation]:
-    """Makes the volume of a claim."""
+def provisioned(claim: Obj, storage_class: Obj, segment: Sequence[Obj] = ()) -> list[Operation]:
+    """Makes the volume of a claim; it can be used on the nodes of a segment, everywhere if that is empty."""
     name, wants = f"pvc-{uid_of(claim)}", spec_of(claim)
     provisioner = str(storage_class["provisioner"])
     spec = {
@@ -75,6 +75,8 @@ def provisioned(claim: Obj, storage_class: Obj) -> list[Operation]:
         "storageClassName": class_of(claim),
         "volumeMode": wants.get("volumeMode", "Filesystem"),
     }
+    if segment:
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [*segment]}]}}
     metadata = {"name": name, "annotations": {PROVISIONED_BY: provisioner}}
     made = {"apiVersion": "v1", "kind": VOLUMES.kind, "metadata": metadata, "spec": spec}
     message = f"Successfully provisioned volume {name}"

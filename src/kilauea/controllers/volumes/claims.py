@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
+from kilauea.api.kinds import CLAIMS, CSI_CAPACITIES, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Record, View, key_of, no_keys
 from kilauea.api.wellknown import BETA_STORAGE_CLASS, BIND_COMPLETED, NO_PROVISIONER, SELECTED_NODE
 from kilauea.controllers.objects import NOTHING, annotations_of, is_going, own_key, spec_of
 from kilauea.controllers.volumes.binding import announced, bound, lost, provisioned
 from kilauea.controllers.volumes.classes import default_class
-from kilauea.controllers.volumes.matching import best, class_of, is_bound, refers_to
+from kilauea.controllers.volumes.matching import best, class_of, is_bound, refers_to, segment_of
 
 OF_CLASS = "storageClassName"
 CLAIMS_OF = (
@@ -58,6 +58,7 @@ class ClaimController:
         Interest(PODS, claims_of, delay=0.1),
         Interest(STORAGE_CLASSES, no_keys),
         Interest(NODES, no_keys),
+        Interest(CSI_CAPACITIES, no_keys),
     )
 
     def __init__(self, provisioners: Collection[str] | None = None) -> None:
@@ -93,9 +94,9 @@ class ClaimController:
             return _told(
                 claim, "Normal", "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
             )
-        return self._make(view, claim, storage_class)
+        return self._make(view, claim, storage_class, node)
 
-    def _make(self, view: View, claim: Obj, storage_class: Any) -> Outcome:
+    def _make(self, view: View, claim: Obj, storage_class: Any, node: Obj | None) -> Outcome:
         if not class_of(claim):
             return _classless(view, claim)
         if storage_class is None:
@@ -105,7 +106,8 @@ class ClaimController:
         if provisioner == NO_PROVISIONER:
             return _told(claim, "Normal", "FailedBinding", "no persistent volumes available for this claim")
         if self._provisioners is None or provisioner in self._provisioners:
-            return Outcome(provisioned(claim, storage_class))
+            segment = segment_of(view.list(CSI_CAPACITIES), claim, node)
+            return Outcome(provisioned(claim, storage_class, segment))
         words = f"Waiting for a volume to be created by the external provisioner '{provisioner}'"
         return Outcome([*announced(claim, provisioner), Record(claim, "Normal", "ExternalProvisioning", words)])
 

@@ -84,6 +84,25 @@ def _reaches(volume: Obj, node: Obj) -> bool:
     return terms is None or any(node_term_matches(term, labels_of(node), name_of(node)) for term in terms)
 
 
+def segment_of(capacities: Iterable[Obj], claim: Obj, node: Obj | None) -> list[dict[str, Any]]:
+    """The part of a cluster where a volume of a claim's class can be used that is made for a node, as requirements.
+
+    Args:
+        capacities: objects by which drivers report their room, and for which nodes it is.
+        claim: the claim.
+        node: where the claim will be used, if that is known.
+    """
+    for each in capacities:
+        topology = each.get("nodeTopology")
+        if node is None or not topology or each.get("storageClassName") != class_of(claim):
+            continue
+        if matcher(topology)(labels_of(node)):
+            labels = sorted((topology.get("matchLabels") or {}).items())
+            wanted = [{"key": key, "operator": "In", "values": [value]} for key, value in labels]
+            return [*wanted, *(topology.get("matchExpressions") or ())]
+    return []
+
+
 def best(volumes: Iterable[Obj], claim: Obj, node: Obj | None) -> Obj | None:
     """The volume that a claim takes: one that is meant for it, else the smallest that suits."""
     found = [each for each in volumes if suits(each, claim, node)]

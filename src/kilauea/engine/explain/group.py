@@ -51,7 +51,7 @@ RULES = {
     "QueueFault": "the parents of a queue exist and lead to the root queue",
     "QueueNotLeaf": "jobs run in queues without children",
     "QueueClosed": "a queue takes jobs only while it is Open",
-    "QueueQuotaInsufficient": "minResources + allocated + inqueue - elastic of a queue stay within what it may use",
+    "QueueQuotaInsufficient": "a gang's minResources fit into its queue beside those of the gangs that it has admitted",
     "ClusterOvercommitted": "the minimum of all admitted groups stays within overcommit-factor times the cluster",
     "QueueQuotaExceeded": "a queue holds at most what it may use; with proportion, at most what it deserves",
     "GetTaskRequestResourceFailed": "the card of a pod exists on some node, and the pod requests its resource",

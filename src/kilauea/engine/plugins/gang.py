@@ -3,6 +3,7 @@
 What:
     A job is ready when `minMember` of its tasks are placed, and every role its own minimum. Until then its placements
     are tentative and are undone together. Jobs that are not ready go first. Evictions leave a running gang its minimum.
+    A pod that requests nothing counts as placed while it waits, so its gang does not wait for it.
 
 Why:
     Half a training job holds accelerators and computes nothing; two halves block each other for ever.

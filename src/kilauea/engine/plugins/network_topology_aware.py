@@ -4,7 +4,8 @@ What:
     A pod group with `networkTopology` is placed in the closest network domain (HyperNode) that holds it whole: with
     mode `hard` no farther than the tier that it allows, with mode `soft` as close as there is room. Sub-groups have
     wishes of their own. Among domains of one tier the fullest that fits is taken, and in it nodes near the gang's
-    other tasks. Other pods are packed into domains that are in use.
+    other tasks. Other pods are packed into domains that are in use. With mode `hard`, a domain needs room for all pods
+    of the group that wait, not just for its minimum.
 
 Why:
     Workers that exchange gradients all the time are as fast as the slowest link between them.

@@ -116,4 +116,4 @@ async def connect(arguments: Sequence[str], *, folder: Path, stdin: bool, tty: b
         raise
     finally:
         pipes.close_theirs()
-    return StreamProcess(pipes.outputs, pipes.stdin, pipes.terminal, CommandLink(process))
+    return pipes.process(CommandLink(process))

@@ -221,6 +221,10 @@ class Pipes(NamedTuple):
         for descriptor in ends:
             os.close(descriptor)
 
+    def process(self, link: Link) -> StreamProcess:
+        """The process that has the other ends, run by what is at a link."""
+        return StreamProcess(self.outputs, self.stdin, self.terminal, link)
+
     def close_theirs(self) -> None:
         """Close its ends, which it has got itself."""
         for descriptor in self.theirs:
@@ -252,7 +256,7 @@ async def open_exec(link: socket.socket, id: str, argv: Sequence[str], *, stdin:
     except BaseException:
         pipes.close_ours()
         raise
-    return StreamProcess(pipes.outputs, pipes.stdin, pipes.terminal, SupervisorLink(reader, writer))
+    return pipes.process(SupervisorLink(reader, writer))
 
 
 async def open_attach(link: socket.socket, id: str, *, stdin: bool) -> StreamProcess:

@@ -30,7 +30,7 @@ from kilauea.apiserver.request import (
     make_request,
 )
 from kilauea.client.rest import SHORTEST_WATCH, Client, collection_path
-from kilauea.client.transport import Answer, refusal, refusal_of, unreachable
+from kilauea.client.transport import Answer, header_map, refusal, refusal_of, unreachable
 
 BEHIND = 100
 """Writes that a watch may be behind the server; from there on it goes on at once."""
@@ -202,4 +202,4 @@ def _seen(frame: Frame) -> Seen:
 def _complete(answer: ApiResponse) -> Answer:
     """An answer in one piece."""
     body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
-    return Answer(answer.status, {name.lower(): value for name, value in answer.headers}, body)
+    return Answer(answer.status, header_map(answer.headers), body)

@@ -1,7 +1,8 @@
 """Expands workloads into the groups and pods that a cluster would create for them.
 
 It uses the same functions as the cluster, so that a plan is about the same pods. `jobs.py` handles Volcano's jobs,
-`workloads.py` those of Kubernetes; `objects.py` shows the other objects to both.
+`workloads.py` those of Kubernetes; `objects.py` shows the other objects to both, and `unknown.py` finds fields that
+no kind has.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kilauea.runtime.inputs.expanding.creation import Creation
 from kilauea.runtime.inputs.expanding.jobs import MAKES_NO_PODS, expand_job, phase_of
 from kilauea.runtime.inputs.expanding.objects import Known, stored
 from kilauea.runtime.inputs.expanding.refusing import Refused
+from kilauea.runtime.inputs.expanding.unknown import fields_unknown_to_server
 from kilauea.runtime.inputs.expanding.workloads import expand_workload
 from kilauea.simulator.scenario import NotCreated
 
@@ -28,7 +30,7 @@ class Expansion:
         objects: new pod groups and pods.
         groups: pod group of each Volcano job (`namespace/name`).
         phases: phase of each Volcano job that has ended or is suspended.
-        warnings: messages about workloads that are left out.
+        warnings: messages about workloads that are left out, and about fields that they do not have.
         refused: the reason why a workload (`namespace/name`) is left out.
         not_created: pods that are not created, with the reason, by pod group (`namespace/name`).
     """
@@ -55,6 +57,7 @@ def expand(workloads: Sequence[Obj], objects: Sequence[Object], now: int) -> Exp
         workload = stored(written, now)
         metadata = workload["metadata"]
         name = f"{metadata['namespace']}/{metadata['name']}"
+        out.warnings += [f"{workload['kind']} {name}: {words}" for words in fields_unknown_to_server(written)]
         try:
             if written.get("apiVersion") != VC_JOBS.api_version:
                 group, made, missing = expand_workload(workload, known, creation)

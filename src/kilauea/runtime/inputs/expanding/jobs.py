@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -10,9 +11,9 @@ from kilauea.admission.registry import HOOKS, mutations
 from kilauea.admission.review import Denied, Review, Settings
 from kilauea.api.batch import Job
 from kilauea.api.errors import explain, path_text
-from kilauea.api.kinds import VC_JOBS
+from kilauea.api.kinds import QUEUES, VC_JOBS
 from kilauea.api.meta import Object
-from kilauea.api.ports import Create, Obj
+from kilauea.api.ports import Create, Key, Obj
 from kilauea.api.storage import PersistentVolumeClaim
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.apiserver.patch.values import copied
@@ -93,8 +94,17 @@ def _admitted(job: dict[str, Any], known: Known) -> dict[str, Any]:
             if hook.validate is not None:
                 hook.validate(review, known, settings)
         except Denied as denied:
-            raise Refused(f"admission refuses it: {denied.message.rstrip(';')}") from denied
+            words = denied.message.rstrip(";")
+            raise Refused(f"admission refuses it: {words}{_missing_queue(job, known)}") from denied
     return job
+
+
+def _missing_queue(job: Obj, known: Known) -> str:
+    """Advice to create the queue of a job; empty if it is there."""
+    queue = job["spec"]["queue"]
+    if not isinstance(queue, str) or known.get(QUEUES, Key("", queue)) is not None:
+        return ""
+    return f"; create it with `vcctl queue create -n {quote(queue)}`, or add a Queue to the files"
 
 
 def _made(job: Obj, known: Known, creation: Creation) -> tuple[list[Object], NotCreated | None]:

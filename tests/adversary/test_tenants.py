@@ -9,10 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 
 from apiserver.test_transport import Process, connected
 from support.attacks import watched_by_a_bystander
 
+INSTALL = Path(__file__).resolve().parents[2] / "deploy/install.yaml"
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
 CORE, RBAC = "/api/v1/namespaces", "/apis/rbac.authorization.k8s.io/v1/namespaces"
 ACCOUNTS = ("admin", "helper", "guest")
 """Service accounts of the namespace `team`: the first two administer it, the last may do nothing."""
@@ -103,3 +106,26 @@ def test_requests_that_do_not_end_lock_no_client_out(tmp_path: Path) -> None:
         assert server.ask("GET", f"{CORE}/default/configmaps/bystander")[0] == 200
         server.process.kill()
         server.process.communicate()
+
+
+def test_the_policy_of_the_chart_refuses_commands_to_queues_of_others(server: Tenants) -> None:
+    plurals = {
+        "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    }
+    for each in yaml.load_all(INSTALL.read_text(), yaml.CSafeLoader):
+        if each["kind"] in plurals:
+            server.post(f"{POLICIES}/{plurals[each['kind']]}", each)
+    commands = "/apis/bus.volcano.sh/v1alpha1/namespaces/team/commands"
+
+    def command(kind: str, version: str) -> dict[str, object]:
+        target = {"apiVersion": version, "kind": kind, "name": "default", "uid": "u"}
+        return {"metadata": {"generateName": "c-"}, "action": "CloseQueue", "target": target}
+
+    to_queue = command("Queue", "scheduling.volcano.sh/v1beta1")
+    refused = server.post(commands, to_queue, 403, "admin")
+    user = 'user "system:serviceaccount:team:admin" may not update the queue "default", which the command is for'
+    denied = "ValidatingAdmissionPolicy 'volcano-queue-commands' with binding 'volcano-queue-commands' denied request"
+    assert f"{denied}: {user}" in str(refused["message"])
+    server.post(commands, to_queue)
+    server.post(commands, command("Job", "batch.volcano.sh/v1alpha1"), account="admin")

@@ -11,7 +11,7 @@ from kilauea.apiserver import status
 REFUSAL = "too many requests, please try again later"
 RETRY_SECONDS = 1
 _RESERVED = 8
-"""Which part of the seats is reserved: an eighth. Levels with fewer seats have no reserve."""
+"""Divisor of the seats that gives the reserve: an eighth. Levels with fewer seats have none."""
 
 
 class Seats:

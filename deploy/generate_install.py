@@ -23,7 +23,7 @@ NAMESPACE = "volcano-system"
 RELEASE = "volcano"
 """With this name, objects have the names that Volcano gives them."""
 KUBERNETES = "1.36.0"
-"""The version to render for; the chart renders the same for all that it supports."""
+"""The version to render for; the chart renders the same for all, without policies for 1.29."""
 HEAD = """\
 # Kilauea for one `kubectl apply -f`. Made by deploy/generate_install.py from the chart; do not edit.
 apiVersion: v1

@@ -97,6 +97,18 @@ def test_objects_have_the_names_that_volcano_gives_them(helm: Path) -> None:
     assert {each["metadata"].get("namespace", NAMESPACE) for each in objects} == {NAMESPACE}
 
 
+def test_clusters_without_admission_policies_are_installed_without_them(helm: Path) -> None:
+    def policies(version: str) -> list[str]:
+        words = ["--set", NO_CRDS, "--kube-version", version]  # the last version counts
+        found = loaded(INSTALL["rendered"](helm, words))
+        return [each["metadata"]["name"] for each in found if each["kind"].startswith("ValidatingAdmissionPolicy")]
+
+    assert policies("1.29.9") == []
+    assert policies("1.30.0") == ["volcano-queue-commands"] * 2
+    other = rendered(helm, "custom.controller_enable=false")  # a further scheduler
+    assert of_kind(other, "ValidatingAdmissionPolicy") == {}
+
+
 def test_selectors_are_those_of_volcano_because_they_cannot_be_changed(helm: Path) -> None:
     found = of_kind(rendered(helm), "Deployment")
     selectors = {name: each["spec"]["selector"]["matchLabels"] for name, each in found.items()}

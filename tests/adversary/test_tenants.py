@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 
 from apiserver.test_transport import Process, connected
 from support.attacks import watched_by_a_bystander
 
+INSTALL = Path(__file__).resolve().parents[2] / "deploy/install.yaml"
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
 CORE, RBAC = "/api/v1/namespaces", "/apis/rbac.authorization.k8s.io/v1/namespaces"
 ACCOUNTS = ("admin", "helper", "guest")
 """Service accounts of the namespace `team`: the first two administer it, the last may do nothing."""
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+HOOK_SECONDS = 20
 
 
 class Tenants(Process):
@@ -27,16 +33,21 @@ class Tenants(Process):
         """Make the namespace, its accounts, and what a bystander reads."""
         self.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
         self.post(f"{CORE}/default/configmaps", {"metadata": {"name": "bystander"}})
-        self.tokens = {name: self._account(name) for name in ACCOUNTS}
+        self.tokens = {name: self._account("team", name) for name in ACCOUNTS}
 
-    def _account(self, name: str) -> str:
-        self.post(f"{CORE}/team/serviceaccounts", {"metadata": {"name": name}})
+    def account_of(self, namespace: str) -> str:
+        """Make another namespace; returns the token of an account that administers it."""
+        self.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        return self._account(namespace, "admin")
+
+    def _account(self, namespace: str, name: str) -> str:
+        self.post(f"{CORE}/{namespace}/serviceaccounts", {"metadata": {"name": name}})
         if name != "guest":
             role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}
-            subject = {"kind": "ServiceAccount", "namespace": "team", "name": name}
+            subject = {"kind": "ServiceAccount", "namespace": namespace, "name": name}
             body = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
-            self.post(f"{RBAC}/team/rolebindings", body)
-        token: str = self.post(f"{CORE}/team/serviceaccounts/{name}/token", {})["status"]["token"]
+            self.post(f"{RBAC}/{namespace}/rolebindings", body)
+        token: str = self.post(f"{CORE}/{namespace}/serviceaccounts/{name}/token", {})["status"]["token"]
         return token
 
     def post(self, path: str, body: object, code: int = 201, account: str = "") -> dict[str, dict[str, str]]:
@@ -103,3 +114,51 @@ def test_requests_that_do_not_end_lock_no_client_out(tmp_path: Path) -> None:
         assert server.ask("GET", f"{CORE}/default/configmaps/bystander")[0] == 200
         server.process.kill()
         server.process.communicate()
+
+
+def test_the_policy_of_the_chart_refuses_commands_to_queues_of_others(server: Tenants) -> None:
+    plurals = {
+        "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    }
+    for each in yaml.load_all(INSTALL.read_text(), yaml.CSafeLoader):
+        if each["kind"] in plurals:
+            server.post(f"{POLICIES}/{plurals[each['kind']]}", each)
+    commands = "/apis/bus.volcano.sh/v1alpha1/namespaces/team/commands"
+
+    def command(kind: str, version: str) -> dict[str, object]:
+        target = {"apiVersion": version, "kind": kind, "name": "default", "uid": "u"}
+        return {"metadata": {"generateName": "c-"}, "action": "CloseQueue", "target": target}
+
+    to_queue = command("Queue", "scheduling.volcano.sh/v1beta1")
+    refused = server.post(commands, to_queue, 403, "admin")
+    user = 'user "system:serviceaccount:team:admin" may not update the queue "default", which the command is for'
+    denied = "ValidatingAdmissionPolicy 'volcano-queue-commands' with binding 'volcano-queue-commands' denied request"
+    assert f"{denied}: {user}" in str(refused["message"])
+    server.post(commands, to_queue)
+    server.post(commands, command("Job", "batch.volcano.sh/v1alpha1"), account="admin")
+
+
+def test_requests_that_wait_for_a_slow_webhook_keep_no_other_account_waiting(server: Tenants) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}
+    body = b'{"metadata":{"generateName":"slow-"}}'
+    head = f"POST {CORE}/team/secrets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['admin']}\r\n"
+    other = server.account_of("other")
+    with socket.create_server(("127.0.0.1", 0), backlog=1000) as silent, ExitStack() as opened:
+        hook = {
+            "name": "slow.example.com",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",  # the server logs failures that it lets pass, and no one reads its log here
+            "timeoutSeconds": HOOK_SECONDS,
+            "clientConfig": {"url": f"https://127.0.0.1:{silent.getsockname()[1]}/"},
+            "rules": [rule],
+        }
+        server.post(HOOKS, {"metadata": {"name": "slow"}, "webhooks": [hook]})
+        for _ in range(300):  # the level of service accounts has 245 seats
+            client = opened.enter_context(connected(server))
+            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        start = time.monotonic()
+        assert server.ask("GET", f"{CORE}/other/configmaps", authorization=f"Bearer {other}")[0] == 200
+        assert time.monotonic() - start < HOOK_SECONDS / 2
+    assert server.ask("DELETE", f"{HOOKS}/slow")[0] == 200

@@ -272,3 +272,48 @@ def test_more_seats_let_those_that_wait_in_and_fewer_take_effect_with_time() -> 
         assert seats.taken == 1
 
     asyncio.run(play())
+
+
+def test_no_tenant_takes_all_seats_and_one_that_comes_later_finds_some() -> None:
+    async def test() -> None:
+        seats = Seats()
+        seats.allow(80, 100)
+
+        async def take(flow: str, tenant: str) -> None:
+            await seats.take(flow, tenant)
+
+        waiting = [asyncio.create_task(take(f"account {number % 9}", "greedy")) for number in range(100)]
+        await asyncio.sleep(0)
+        assert (seats.taken, seats.waiting) == (70, 30)
+        for tenant in ("second", "third", "fourth"):
+            for _ in range(20):
+                waiting.append(asyncio.create_task(take(tenant, tenant)))
+            await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await take("fifth", "fifth")
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert seats.waiting == 0
+
+    asyncio.run(test())
+
+
+def test_a_tenant_alone_gets_the_seats_that_it_gives_back() -> None:
+    async def test() -> None:
+        seats, done = Seats(), 0
+        seats.allow(16, 1000)
+
+        async def work() -> None:
+            nonlocal done
+            await seats.take("flow", "tenant")
+            await asyncio.sleep(0)
+            done += 1
+            seats.give("tenant")
+
+        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+            for _ in range(500):
+                group.create_task(work())
+        assert (done, seats.taken, seats.waiting) == (500, 0, 0)
+
+    asyncio.run(test())

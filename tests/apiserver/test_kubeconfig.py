@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import os
 from pathlib import Path
 
 import pytest
 import yaml
 
-from kilauea.apiserver.http.credentials import Credentials, load_credentials
+from kilauea.apiserver.http.credentials import Credentials, load_credentials, write_private
 from kilauea.apiserver.http.kubeconfig import write_kubeconfig
 
 URL = "https://127.0.0.1:1"
@@ -52,3 +53,13 @@ def test_a_file_that_is_not_a_kubeconfig_is_not_written_over(
     with pytest.raises(OSError, match="not a kubeconfig"):
         write_kubeconfig(file, URL, credentials)
     assert file.read_text() == text
+
+
+def test_a_link_in_a_folder_of_others_is_not_followed(tmp_path: Path) -> None:
+    precious, file = tmp_path / "precious", tmp_path / "config"
+    precious.write_text("kept")
+    (tmp_path / f".config.{os.getpid()}").symlink_to(precious)
+    file.symlink_to(precious)
+    write_private(file, b"token")
+    assert (precious.read_text(), file.read_text(), file.is_symlink()) == ("kept", "token", False)
+    assert file.stat().st_mode & 0o777 == 0o600

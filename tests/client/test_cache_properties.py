@@ -78,6 +78,9 @@ def check_indexes(cache: Cache, objects: Sequence[Obj]) -> None:
         ]
         assert list(cache.owned(MAPS, uid)) == owned
         assert list(cache.indexed(MAPS, "owner", uid)) == owned
+        for namespace in NAMESPACES:
+            there = [each for each in owned if each["metadata"]["namespace"] == namespace]
+            assert list(cache.owned(MAPS, uid, namespace)) == there
 
 
 @given(

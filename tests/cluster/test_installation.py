@@ -123,6 +123,27 @@ def test_one_kubectl_apply_starts_three_programs_that_run_a_job(installed: Site)
     assert 'unable to find job queue: queue.scheduling.volcano.sh "none" not found' in refused.stderr
 
 
+def test_rights_in_a_namespace_close_no_queue(installed: Site) -> None:
+    """The policy of the chart: the controllers would carry out the Command with their own rights."""
+
+    def refusal(queue: str) -> str:
+        target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": queue, "uid": "u"}
+        kind = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command"}
+        command = {**kind, "metadata": {"generateName": "c-"}, "action": "OpenQueue", "target": target}
+        done = installed.run("kubectl", "create", "--as=tenant", "-f", "-", given=yaml.safe_dump(command))
+        return done.stderr if done.returncode else ""
+
+    installed.kubectl("create", "role", "commands", "--verb=create", "--resource=commands.bus.volcano.sh")
+    installed.kubectl("create", "rolebinding", "tenant", "--role=commands", "--user=tenant")
+    words = 'user "tenant" may not update the queue "default", which the command is for'
+    until(lambda: words in refusal("default"), "a refusal by the policy")
+    update = ("--verb=update", "--resource=queues.scheduling.volcano.sh", "--resource-name=mine")
+    installed.kubectl("create", "clusterrole", "mine", *update)
+    installed.kubectl("create", "clusterrolebinding", "mine", "--clusterrole=mine", "--user=tenant")
+    until(lambda: refusal("mine") == "", "the command to be accepted")
+    assert words in refusal("default")
+
+
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_admission_goes_on_when_one_of_two_webhooks_fails(installed: Site, fault: signal.Signals) -> None:
     first, second = installed.pods[f"{WEBHOOKS}-0"], installed.start(WEBHOOKS, 1)

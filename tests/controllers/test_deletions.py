@@ -476,7 +476,7 @@ def test_one_dependent_tells_that_the_owner_of_thousands_is_there() -> None:
         def get(self, resource: Resource, key: Key) -> Obj | None:
             return owner if (resource, key) == (CONFIG_MAPS, Key("default", "owner")) else None
 
-        def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+        def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
             return pods if resource == PODS_KIND else ()
 
         def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:

@@ -70,11 +70,11 @@ class JobWorld:
         found = sorted(self._objects.get(resource, {}).items())
         return [obj for key, obj in found if not namespace or key.namespace == namespace]
 
-    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
         def is_owned(obj: Obj) -> bool:
             return any(each["uid"] == uid for each in obj["metadata"].get("ownerReferences") or ())
 
-        return [obj for obj in self.list(resource) if is_owned(obj)]
+        return [obj for obj in self.list(resource, namespace) if is_owned(obj)]
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
         raise NotImplementedError

@@ -54,7 +54,7 @@ class World:
         found = sorted(self._objects.get(resource, {}).items())
         return [obj for key, obj in found if not namespace or key.namespace == namespace]
 
-    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
         raise NotImplementedError
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:

@@ -61,6 +61,12 @@ def there(resource: Resource, name: str, uid: str = "u", **more: Any) -> tuple[R
     return resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **more}
 
 
+def of_the_job(uid: str = UID) -> dict[str, Any]:
+    """Metadata of what was made for the job `m`, or for an earlier one with another uid."""
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "m", "uid": uid, "controller": True}
+    return {"ownerReferences": [owner]}
+
+
 def pod_of(made: Mapping[str, Any], name: str = "", index: int = 0) -> dict[str, Any]:
     """A pod of a job after all its plugins; of the first task unless one is named."""
     tasks = made["spec"]["tasks"]

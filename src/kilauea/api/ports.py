@@ -222,8 +222,14 @@ class View(Protocol):
         """All objects of a kind, or those of a namespace, in order of their keys."""
         ...
 
-    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
-        """Objects of a kind of which the one with this uid is an owner, in order of their keys."""
+    def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
+        """Objects of a kind of which the one with this uid is an owner, in order of their keys.
+
+        Args:
+            resource: the kind.
+            uid: of the owner.
+            namespace: of the owner, as objects of other namespaces cannot have it, whatever they say; empty for all.
+        """
         ...
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:

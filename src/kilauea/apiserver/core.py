@@ -190,11 +190,12 @@ class ApiServer:
             flow = request.flow = self._flows.flow_of(request.user or ANONYMOUS, request.method, request.path, info)
             if flow is None or flow.seats is None:
                 return await self._answer_now(request, info)
-            await flow.seats.take(flow.name)
+            tenant = (request.user or ANONYMOUS).tenant
+            await flow.seats.take(flow.name, tenant)
             try:
                 return await self._answer_now(request, info)
             finally:
-                flow.seats.give()
+                flow.seats.give(tenant)
         except ApiFault as fault:
             return _in_form(request, fault_response(fault))
         except TooHeavy as fault:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kilauea.api.meta import Object
-    from kilauea.engine.explain.group import Explanation
+    from kilauea.engine.explain.group import Change, Explanation
 
 NO_CHANGE = "no single change of a queue, a quota, its pods, its minimum, another job or nodes admits it"
+FEWER_OF_OTHERS = "one job fewer in another namespace; `kilauea explain` names it to those who may list all jobs"
 NOMINATED = "nothing has to change: it starts when the resources nominated to it are free"
 
 
@@ -27,5 +28,13 @@ def remedy(explanation: Explanation, objects: Sequence[Object]) -> str:
 
 def advice(explanation: Explanation, objects: Sequence[Object]) -> str:
     """The text for the event of a group that waits; empty if there is no advice."""
-    found = remedy(explanation, objects)
-    return f"Smallest change that admits it: {found}" if explanation.change is not None else found
+    change = explanation.change
+    if change is None:
+        return remedy(explanation, objects)
+    found = FEWER_OF_OTHERS if _names_others(change, explanation.group) else remedy(explanation, objects)
+    return f"Smallest change that admits it: {found}"
+
+
+def _names_others(change: Change, group: str) -> bool:
+    """Return True if a change names a job of another namespace: who reads events of this one may not know of it."""
+    return change.what == "job" and change.object.partition("/")[0] != group.partition("/")[0]

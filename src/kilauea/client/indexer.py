@@ -62,9 +62,10 @@ class Indexer:
             keys = keys[bisect_left(keys, (namespace, "")) : bisect_left(keys, (namespace + "\0", ""))]
         return self._at(keys)
 
-    def owned(self, uid: str) -> Sequence[Obj]:
-        """Objects of which the one with this uid is an owner, in order of their keys."""
-        return self._at(self._indexes[_OWNERS].find(uid))
+    def owned(self, uid: str, namespace: str = "") -> Sequence[Obj]:
+        """Objects with this uid as an owner, or those of them in a namespace, in order of their keys."""
+        keys = self._indexes[_OWNERS].find(uid)
+        return self._at([key for key in keys if key.namespace == namespace] if namespace else keys)
 
     def labelled(self, label: str, value: str) -> Sequence[Obj]:
         """Objects with a label, in order of their keys.

@@ -152,9 +152,9 @@ class Cache:
         """The number of objects of a kind, none of which is decoded for that."""
         return len(self._indexers[resource])
 
-    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str = "") -> Sequence[Obj]:
         """Objects of a kind of which the one with this uid is an owner, in order of their keys."""
-        return self._indexers[resource].owned(uid)
+        return self._indexers[resource].owned(uid, namespace)
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
         """Objects of a kind with a label that is indexed, in order of their keys."""

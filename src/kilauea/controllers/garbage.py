@@ -123,7 +123,7 @@ class GarbageCollector:
         uid = key.name
         found = [Found(each, obj) for each in kinds for obj in view.indexed(each, UID, uid)]
         owner = next((each for each in found if _may_have_dependents_that_go(None, each.obj)), None)
-        owned = [(each, view.owned(each, uid)) for each in kinds]
+        owned = [(each, view.owned(each, uid, "")) for each in kinds]
         if owner is None:
             many = [each for each in found if len(_owners(each.obj)) > FEW_OWNERS]
             itself = _collected(view, kinds, "", many) if many else ()

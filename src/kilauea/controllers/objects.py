@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -96,6 +96,11 @@ def controller_of(obj: Obj) -> Mapping[str, Any] | None:
             found: Mapping[str, Any] = each
             return found
     return None
+
+
+def owned_by(view: View, resource: Resource, owner: Obj) -> Sequence[Obj]:
+    """The objects of a kind that an object owns, in order of their keys; those of other namespaces are not its own."""
+    return view.owned(resource, uid_of(owner), owner["metadata"].get("namespace", ""))
 
 
 def object_reference(resource: Resource, obj: Obj) -> dict[str, str]:

@@ -18,6 +18,7 @@ from kilauea.controllers.objects import (
     labels_of,
     matcher,
     name_of,
+    owned_by,
     owner_reference,
     release,
     spec_of,
@@ -84,7 +85,7 @@ def claim(view: View, resource: Resource, owner: Obj) -> tuple[list[Obj], list[O
     selected = matcher(spec_of(owner).get("selector"))
     mine: list[Obj] = []
     operations: list[Operation] = []
-    for pod in view.owned(PODS, uid_of(owner)):
+    for pod in owned_by(view, PODS, owner):
         if selected(labels_of(pod)):
             mine.append(pod)
         elif not is_going(pod):

@@ -35,6 +35,7 @@ from kilauea.controllers.objects import (
     controller_of,
     is_going,
     name_of,
+    owned_by,
     owner_reference,
     retry_delay,
     spec_of,
@@ -141,7 +142,7 @@ class ResourceClaimController:
 
     def _found(self, view: View, pod: Obj, name: str) -> Obj | None:
         """The claim that was made for a pod before, though the pod's status does not say so yet."""
-        claims = view.owned(RESOURCE_CLAIMS, uid_of(pod))
+        claims = owned_by(view, RESOURCE_CLAIMS, pod)
         return next((claim for claim in claims if annotations_of(claim).get(CLAIM_OF_POD) == name), None)
 
     # --- claims that are not used

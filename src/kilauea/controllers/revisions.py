@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 from kilauea.api.kinds import DAEMON_SETS, REVISIONS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Resource, View, key_of
 from kilauea.controllers.hashes import template_hash
-from kilauea.controllers.objects import annotations_of, labels_of, name_of, owner_reference, spec_of, status_of, uid_of
+from kilauea.controllers.objects import (
+    annotations_of,
+    labels_of,
+    name_of,
+    owned_by,
+    owner_reference,
+    spec_of,
+    status_of,
+    uid_of,
+)
 
 HASH = "controller.kubernetes.io/hash"
 REVISION_LABEL = "controller-revision-hash"
@@ -43,7 +52,7 @@ def digest_of(name: str) -> str:
 
 def history(view: View, resource: Resource, owner: Obj) -> History:
     """Find or make the revision of the template that a workload has."""
-    owned = sorted(view.owned(REVISIONS, uid_of(owner)), key=lambda each: (each.get("revision", 0), name_of(each)))
+    owned = sorted(owned_by(view, REVISIONS, owner), key=lambda each: (each.get("revision", 0), name_of(each)))
     data = _in_order({"spec": {"template": {**spec_of(owner)["template"], "$patch": "replace"}}})
     collisions = int(status_of(owner).get("collisionCount") or 0)
     highest = max((each.get("revision", 0) for each in owned), default=0)

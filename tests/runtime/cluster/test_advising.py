@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from kilauea.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
+from kilauea.api.kinds import NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES
 from kilauea.cli.remedy import advice
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.advising import Advisor
 from support.controlled import Cluster
 
 WAITS = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "no room"}
-CHANGE = "Smallest change that admits it: add a node like n, with 9 cpu"
+ADMITS = "Smallest change that admits it: "
+CHANGE = f"{ADMITS}add a node like n, with 9 cpu"
 
 
 class World:
@@ -40,6 +41,15 @@ class World:
         group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "default"}, "status": status}
         self.cluster.create(POD_GROUPS, group)
         self.cluster.create(PODS, {"metadata": {"name": "p", "annotations": annotations}, "spec": spec})
+
+    def running(self, namespace: str, name: str, cpu: str) -> None:
+        annotations = {"scheduling.k8s.io/group-name": name}
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        spec = {"schedulerName": "volcano", "nodeName": "n", "containers": [container]}
+        group = {"metadata": {"name": name}, "spec": {"minMember": 1, "queue": "default"}}
+        self.cluster.create(POD_GROUPS, group | {"status": {"phase": "Running"}}, namespace)
+        made = {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+        self.cluster.create(PODS, made | {"status": {"phase": "Running"}}, namespace)
 
     def look(self) -> None:
         self.cluster.refresh()
@@ -68,6 +78,23 @@ def test_a_change_that_became_another_one_is_told_again(world: World) -> None:
     world.cluster.patch(NODES, "n", {"status": {"capacity": {"cpu": "16"}, "allocatable": {"cpu": "16"}}}, "status")
     world.look()
     assert world.told[-1] == ("p", "SmallestChange", "Smallest change that admits it: uncordon node n")
+
+
+def test_a_job_of_another_namespace_is_not_named(world: World) -> None:
+    world.cluster.create(NAMESPACES, {"metadata": {"name": "other"}})
+    world.running("other", "secret-merger", "6")
+    world.waiting("7")
+    world.look()
+    said = {message for _, _, message in world.told}
+    assert len(said) == 1
+    assert "one job fewer in another namespace" in said.pop()
+
+
+def test_a_job_of_the_same_namespace_is_named(world: World) -> None:
+    world.running("default", "mine", "6")
+    world.waiting("7")
+    world.look()
+    assert {message for _, _, message in world.told} == {f"{ADMITS}delete pod group default/mine and its pods"}
 
 
 def test_nothing_is_told_of_a_group_that_starts(world: World) -> None:

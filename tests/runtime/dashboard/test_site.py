@@ -210,6 +210,41 @@ def test_work_is_not_done_for_pages_of_other_ports(headers: dict[str, str]) -> N
     run(test)
 
 
+@pytest.mark.parametrize("fetched", [("no-cors", "image"), ("cors", "empty"), ("navigate", "iframe")])
+@pytest.mark.parametrize("path", ["/", "/live/jobs", "/jobs/Job/default/train/explain", "/static/dashboard.js"])
+def test_pages_of_other_ports_can_only_link_to_the_site(path: str, fetched: tuple[str, str]) -> None:
+    headers = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": fetched[0], "Sec-Fetch-Dest": fetched[1]}
+
+    async def test(at: Running) -> None:
+        await at.log_in()
+        async with at.browser.get(f"{at.base}{path}", headers=headers) as answer:
+            assert answer.status == 403
+        visit = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        async with at.browser.get(f"{at.base}/", headers=visit) as answer:
+            assert answer.status == 200
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("multipart/form-data; boundary=x", b"no part"),
+        ("multipart/form-data", b"no boundary"),
+        ("multipart/form-data; boundary=x", b"--x\r\nContent-Type: text/plain\r\n\r\na\r\n--x--\r\n"),
+        ("application/x-www-form-urlencoded; charset=nonsense", b"token=a"),
+        ("application/x-www-form-urlencoded; charset=utf-16", b"t"),
+    ],
+)
+def test_a_broken_form_of_who_has_not_logged_in_is_refused(kind: str, body: bytes) -> None:
+    async def test(at: Running) -> None:
+        async with at.browser.post(f"{at.base}/login", data=body, headers={"Content-Type": kind}) as answer:
+            assert answer.status in (400, 403)
+            assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+
+    run(test)
+
+
 def test_a_change_comes_over_the_stream_as_the_part_of_the_page_that_shows_it() -> None:
     async def test(at: Running) -> None:
         await at.log_in()

@@ -11,6 +11,7 @@ import ipaddress
 import os
 import secrets
 import ssl
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,12 +58,17 @@ class Credentials:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """Write a file that only its owner can read, whole or not at all.
+
+    The draft is a new file of a random name: others may write in the folder, and put a link where it would be.
+    """
+    try:
+        descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    temporary = Path(draft)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -19,6 +19,7 @@ from kilauea.controllers.objects import (
     name_of,
     object_reference,
     own_key,
+    owned_by,
     owner_reference,
     spec_of,
     status_of,
@@ -42,7 +43,7 @@ class CronJobController:
         cron = view.get(CRON_JOBS, key)
         if cron is None or is_going(cron):
             return NOTHING
-        jobs = view.owned(JOBS, uid_of(cron))
+        jobs = owned_by(view, JOBS, cron)
         status, operations = _running(cron, jobs)
         operations += _forgotten(cron, jobs)
         again: float | None = None

@@ -29,10 +29,10 @@ from kilauea.controllers.objects import (
     labels_of,
     name_of,
     own_key,
+    owned_by,
     spec_of,
     status_of,
     status_patch,
-    uid_of,
 )
 from kilauea.controllers.pods import is_finished
 
@@ -163,7 +163,7 @@ class Rollout:
 
     def _old_pods(self) -> bool:
         """True if pods of old templates may still run."""
-        return any(not is_finished(pod) for each in self._old for pod in self._view.owned(PODS, uid_of(each)))
+        return any(not is_finished(pod) for each in self._old for pod in owned_by(self._view, PODS, each))
 
     def _tidy(self) -> list[Operation]:
         """Forget old revisions once a rollout is complete."""

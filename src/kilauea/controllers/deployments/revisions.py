@@ -17,6 +17,7 @@ from kilauea.controllers.objects import (
     labels_of,
     matcher,
     name_of,
+    owned_by,
     owner_reference,
     release,
     spec_of,
@@ -60,7 +61,7 @@ def claim(view: View, deployment: Obj) -> tuple[list[Obj], list[Operation]]:
     """The replica sets of a deployment, the oldest first, and what makes them so."""
     selected = matcher(spec_of(deployment).get("selector"))
     mine, operations = [], list[Operation]()
-    for each in view.owned(REPLICA_SETS, uid_of(deployment)):
+    for each in owned_by(view, REPLICA_SETS, deployment):
         if selected(labels_of(each)):
             mine.append(each)
         elif not is_going(each):

@@ -31,6 +31,7 @@ from kilauea.controllers.objects import (
     merge_patch,
     name_of,
     own_key,
+    owned_by,
     owner_reference,
     retry_delay,
     spec_of,
@@ -58,7 +59,7 @@ class JobFlowController:
         flow = view.get(JOB_FLOWS, key)
         if flow is None or is_going(flow):
             return NOTHING
-        jobs = view.owned(VC_JOBS, uid_of(flow))
+        jobs = owned_by(view, VC_JOBS, flow)
         status = wanted_status(flow, jobs)
         operations = _status_patch(flow, status)
         if status["state"]["phase"] in ("Pending", "Running"):

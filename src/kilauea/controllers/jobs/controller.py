@@ -38,6 +38,7 @@ from kilauea.controllers.objects import (
     is_true,
     orphans_of,
     own_key,
+    owned_by,
     spec_of,
     status_of,
     status_patch,
@@ -87,7 +88,7 @@ def _belongs(pod: Obj, job: Obj | None) -> bool:
 
 def _after_the_end(view: View, job: Obj, operations: list[Operation], now: int) -> Outcome:
     """Let pods go that came late, and the job itself when its time is over."""
-    operations += [untracked(pod) for pod in view.owned(PODS, uid_of(job)) if is_tracked(pod)]
+    operations += [untracked(pod) for pod in owned_by(view, PODS, job) if is_tracked(pod)]
     left = expiry_in(job, now)
     if left == 0:
         key = Key(job["metadata"]["namespace"], job["metadata"]["name"])

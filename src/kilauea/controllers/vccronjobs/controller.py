@@ -16,6 +16,7 @@ from kilauea.controllers.objects import (
     is_going,
     name_of,
     own_key,
+    owned_by,
     owner_reference,
     spec_of,
     status_patch,
@@ -37,7 +38,7 @@ class VcCronJobController:
         cron = view.get(VC_CRON_JOBS, key)
         if cron is None or is_going(cron):
             return NOTHING
-        jobs = view.owned(VC_JOBS, uid_of(cron))
+        jobs = owned_by(view, VC_JOBS, cron)
         status, operations = noted(cron, jobs)
         operations += forgotten(cron, jobs)
         again: float | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kilauea.api.kinds import PODS, VC_JOBS
 from kilauea.api.ports import Key, Obj, View
 from kilauea.api.wellknown import TASK_ROLE
-from kilauea.controllers.objects import annotations_of, controller_of
+from kilauea.controllers.objects import annotations_of, controller_of, owned_by
 from kilauea.controllers.vcjobs.names import JOB_NAME, JOB_VERSION
 from kilauea.controllers.vcjobs.work import MOST_PODS, Task, Work
 
@@ -68,7 +68,7 @@ class Members:
     def __init__(self, work: Work, view: View) -> None:
         self._work = work
         self.by_task: dict[str, dict[str, Member]] = {}
-        for pod in view.owned(PODS, work.uid):
+        for pod in owned_by(view, PODS, work.obj):
             member = _member(pod, work.uid)
             if member is not None:
                 self.by_task.setdefault(member.task, {})[member.name] = member

@@ -151,11 +151,11 @@ class Sync:
             self._change_job({"metadata": {"annotations": {FORWARDING: "true"}, "uid": work.uid}})
         try:
             plugins = active(work.obj)
+            for plugin in plugins:
+                self.operations += plugin.objects(view)
         except PluginFault as fault:
             self._fault(PLUGIN_ERROR, f"Execute plugin when job add failed, err: {fault.why}")
             return None
-        for plugin in plugins:
-            self.operations += plugin.objects(view)
         controlled = (plugin.controlled for plugin in plugins)
         self._controlled = dict(each for each in controlled if each is not None)
         return plugins if self._volumes() else None

@@ -62,9 +62,9 @@ class StoreView:
         queues.update({name: writes[-1].queue for name, writes in self._ahead.items()})
         return [queue for name in sorted(queues) if (queue := queues[name]) is not None]
 
-    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str = "") -> Sequence[Obj]:
         """Objects of a kind that the object with this uid owns."""
-        return [obj for obj in self.list(resource) if any(each.get("uid") == uid for each in _owners(obj))]
+        return [obj for obj in self.list(resource, namespace) if any(each.get("uid") == uid for each in _owners(obj))]
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
         """Objects of a kind with a label."""

@@ -2,7 +2,8 @@
 
 The site listens at a loopback address, which any program and any web page of this machine can reach. So a request needs
 the cookie of a session, names the site as its own host (a page of another name that resolves to this machine does not),
-and, if it asks for work, comes from the site itself.
+and comes from the site itself unless it opens a page. To browsers, all its ports are one site: they send the
+cookie also with what pages of other ports ask for.
 """
 
 from __future__ import annotations
@@ -86,3 +87,8 @@ def is_from_site(headers: Mapping[str, str]) -> bool:
     if origin is not None:
         return origin == f"http://{headers.get('Host', '')}"
     return headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")
+
+
+def is_visit(headers: Mapping[str, str]) -> bool:
+    """True if a browser opens a page of the site by a link, not in a frame or as a part of another page."""
+    return headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest", "document") == "document"

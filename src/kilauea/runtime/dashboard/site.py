@@ -27,7 +27,7 @@ from kilauea.dashboard.rendering import Renderer
 from kilauea.dashboard.rows import READ_EVENT, Event
 from kilauea.runtime.dashboard.commands import Commands
 from kilauea.runtime.dashboard.past import Past, Unavailable
-from kilauea.runtime.dashboard.sessions import IDLE_SECONDS, Sessions, is_from_site, is_own_host
+from kilauea.runtime.dashboard.sessions import IDLE_SECONDS, Sessions, is_from_site, is_own_host, is_visit
 from kilauea.runtime.dashboard.streams import MOST_VIEWERS, PATIENCE_SECONDS, Pages, stream
 from kilauea.runtime.dashboard.watching import Watching
 
@@ -169,7 +169,7 @@ class Site:
     ) -> web.StreamResponse:
         if not is_own_host(request.headers.get("Host", ""), self._port):
             raise web.HTTPMisdirectedRequest(text="This site answers only to 127.0.0.1, localhost and [::1].\n")
-        if request.method != "GET" and not is_from_site(request.headers):
+        if not (is_from_site(request.headers) or (request.method == "GET" and is_visit(request.headers))):
             raise web.HTTPForbidden(text="Requests that ask for work must come from the site itself.\n")
         if not request.path.startswith(OPEN):
             if not self._sessions.knows(request.cookies.get(self._cookie, "")):
@@ -186,7 +186,7 @@ class Site:
         return self._enter(request, token) if token else self._ask("")
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
-        return self._enter(request, str((await request.post()).get("token", "")).strip())
+        return self._enter(request, str((await _form(request)).get("token", "")).strip())
 
     def _enter(self, request: web.Request, token: str) -> web.StreamResponse:
         secret = self._sessions.enter(token)
@@ -257,7 +257,7 @@ class Site:
         return _html(self._renderer.page(plan_page("", None, self._narrow)))
 
     async def _plan(self, request: web.Request) -> web.StreamResponse:
-        manifest = str((await request.post()).get("manifest", ""))
+        manifest = str((await _form(request)).get("manifest", ""))
         given = manifest.encode()
         if len(given) > MOST_MANIFEST:
             model = outcome(None, "", f"the objects have {len(given)} bytes: give at most {MOST_MANIFEST}")
@@ -387,6 +387,19 @@ def _concerns(event: Event, entry: Entry, uids: set[str]) -> bool:
     """True if an event is about a job, its pod group, or one of its pods."""
     kind, key, uid = event.about
     return uid in uids if kind == "Pod" else key == (entry.key if kind == entry.kind else entry.group)
+
+
+async def _form(request: web.Request) -> Mapping[str, object]:
+    """The fields of a form.
+
+    Raises:
+        HTTPBadRequest: the body is none.
+    """
+    try:
+        return await request.post()
+    except (ValueError, LookupError, RuntimeError, AssertionError) as error:
+        # The library raises the last three for an unknown encoding, and for parts that are not as they should be.
+        raise web.HTTPBadRequest(text="The form cannot be read.\n") from error
 
 
 def _query(request: web.Request) -> Mapping[str, str]:

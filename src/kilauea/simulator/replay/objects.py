@@ -144,10 +144,11 @@ class Objects:
         known = self._kinds.get(resource, {})
         return [known[key] for key in sorted(known) if not namespace or key.namespace == namespace]
 
-    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str = "") -> Sequence[Obj]:
         """Objects of a kind with this owner, in order of their keys."""
         known = self._kinds.get(resource, {})
-        return [known[key] for key in self._owned.get((resource, uid), ())]
+        keys = self._owned.get((resource, uid), ())
+        return [known[key] for key in keys if not namespace or key.namespace == namespace]
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
         """Objects of a kind with a label, in order of their keys."""

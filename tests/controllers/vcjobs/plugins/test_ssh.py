@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 
 from kilauea.api.kinds import SECRETS
 from kilauea.api.ports import Create, Key, Patch
-from support.vcjob_parts import job, kept, pod_of, task, there
+from kilauea.controllers.vcjobs.plugins import PluginFault
+from support.vcjob_parts import job, kept, of_the_job, pod_of, task, there
 
 CONFIG = """\
 StrictHostKeyChecking no
@@ -104,9 +105,16 @@ def test_a_key_is_made_only_once() -> None:
     assert kept(with_ssh(), there(SECRETS, "m-ssh", data=data)) == []
 
 
+def test_a_secret_of_others_is_not_written_to() -> None:
+    keys = {"id_rsa": "x", "id_rsa.pub": "y", "authorized_keys": "y"}
+    assert kept(with_ssh(), there(SECRETS, "m-ssh", data=keys | {"config": encoded("Host *")})) == []
+    with pytest.raises(PluginFault, match="Secret m-ssh is not of this job and lacks config"):
+        kept(with_ssh(), there(SECRETS, "m-ssh", data=keys))
+
+
 def test_after_scaling_the_keys_stay_and_the_configuration_has_the_new_hosts() -> None:
     data = {"id_rsa": "x", "config": encoded(CONFIG)}
-    (patch,) = kept(with_ssh(replicas=1), there(SECRETS, "m-ssh", data=data))
+    (patch,) = kept(with_ssh(replicas=1), there(SECRETS, "m-ssh", data=data, metadata=of_the_job()))
     assert isinstance(patch, Patch)
     assert patch.key == Key("ns", "m-ssh")
     assert patch.patch == {"data": {"config": encoded(CONFIG.partition("Host m-a-1")[0])}}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kilauea.api.kinds import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from kilauea.api.ports import Create, Delete, Key, Patch
-from kilauea.controllers.vcjobs.plugins import active
-from support.vcjob_parts import UID, job, kept, pod_of, task, there, variables, view_of
+from kilauea.controllers.vcjobs.plugins import PluginFault, active
+from support.vcjob_parts import UID, job, kept, of_the_job, pod_of, task, there, variables, view_of
 
 SELECTOR = {"volcano.sh/job-name": "m", "volcano.sh/job-namespace": "ns"}
 HOSTS = {
@@ -18,10 +20,6 @@ HOSTS = {
     "VC_WORKER_HOSTS": "m-worker-0.m,m-worker-1.m",
     "VC_WORKER_NUM": "2",
 }
-
-
-def owned(uid: str) -> dict[str, Any]:
-    return {"ownerReferences": [{"apiVersion": "v", "kind": "Job", "name": "m", "uid": uid, "controller": True}]}
 
 
 def with_svc(*arguments: str, workers: int = 2, **worker: Any) -> dict[str, Any]:
@@ -101,8 +99,8 @@ def test_where_all_is_there_nothing_is_done() -> None:
 
 def test_after_scaling_the_lists_are_refreshed() -> None:
     old = HOSTS | {"VC_GONE_NUM": "1"}
-    objects = (there(CONFIG_MAPS, "m-svc", data=old), there(SERVICES, "m"), there(NETWORK_POLICIES, "m"))
-    (patch,) = kept(with_svc(workers=1), *objects)
+    mine = there(CONFIG_MAPS, "m-svc", data=old, metadata=of_the_job())
+    (patch,) = kept(with_svc(workers=1), mine, there(SERVICES, "m"), there(NETWORK_POLICIES, "m"))
     assert patch == Patch(
         CONFIG_MAPS,
         Key("ns", "m-svc"),
@@ -117,11 +115,26 @@ def test_after_scaling_the_lists_are_refreshed() -> None:
     )
 
 
+OTHER_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "m", "uid": "o", "controller": True}
+
+
+@pytest.mark.parametrize("metadata", [{}, {"ownerReferences": [OTHER_JOB]}])
+def test_a_config_map_of_others_is_not_written_to(metadata: dict[str, Any]) -> None:
+    others = there(CONFIG_MAPS, "m-svc", data={"database": "production"}, metadata=metadata)
+    with pytest.raises(PluginFault, match=r"ConfigMap m-svc is not of this job and lacks VC_PS_0_HOSTS, "):
+        kept(with_svc(), others, there(SERVICES, "m"), there(NETWORK_POLICIES, "m"))
+
+
+def test_a_config_map_that_users_prepared_is_taken_as_it_is() -> None:
+    prepared = there(CONFIG_MAPS, "m-svc", data=HOSTS | {"VC_WORKER_HOSTS": "other", "more": "x"})
+    assert kept(with_svc(), prepared, there(SERVICES, "m"), there(NETWORK_POLICIES, "m")) == []
+
+
 def test_what_is_the_jobs_is_removed_and_nothing_else() -> None:
     (plugin,) = active(with_svc())
-    mine = there(CONFIG_MAPS, "m-svc", metadata=owned(UID))
+    mine = there(CONFIG_MAPS, "m-svc", metadata=of_the_job())
     nobodys = there(SERVICES, "m")
-    of_an_earlier_job = there(NETWORK_POLICIES, "m", metadata=owned("other"))
+    of_an_earlier_job = there(NETWORK_POLICIES, "m", metadata=of_the_job("other"))
     found = plugin.removal(view_of(mine, nobodys, of_an_earlier_job))
     assert found == [Delete(CONFIG_MAPS, Key("ns", "m-svc"), "u")]
 

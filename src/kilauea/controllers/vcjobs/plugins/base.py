@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from kilauea.api.job_plugins import PluginFault
 from kilauea.api.kinds import VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Resource, View, key_of
 from kilauea.controllers.objects import controller_of, name_of, owner_reference, spec_of, uid_of
@@ -67,7 +68,11 @@ class JobPlugin:
         return ()
 
     def objects(self, view: View) -> Sequence[Operation]:
-        """Operations that make all belongings exist as they should; nothing if they do."""
+        """Operations that make all belongings exist as they should; nothing if they do.
+
+        Raises:
+            PluginFault: an object of the name of one is not of the job, and lacks what pods need of it.
+        """
         return [*self._missing(view)]
 
     def _missing(self, view: View) -> Iterator[Operation]:
@@ -76,10 +81,31 @@ class JobPlugin:
             if found is None:
                 yield Create(each.resource, self._made(each), about=self.job)
                 continue
-            # Whose it is does not matter: users may prepare a Service or a Secret of their own.
             patch = each.refresh(found)
-            if patch is not None:
+            if patch is None:
+                continue
+            if self._is_of_the_job(found):
                 yield Patch(each.resource, key_of(found), patch)
+            else:
+                self._accept(each, found, patch)
+
+    def _is_of_the_job(self, found: Obj) -> bool:
+        """Return True if an object was made for this job, or for an earlier one of its name."""
+        owner = controller_of(found)
+        kind = (VC_JOBS.api_version, VC_JOBS.kind, name_of(self.job))
+        return owner is not None and (owner["apiVersion"], owner["kind"], owner["name"]) == kind
+
+    def _accept(self, belonging: Belonging, found: Obj, patch: Mapping[str, Any]) -> None:
+        """Accept an object of others as it is, such as a Secret with their own keys.
+
+        It is not changed: who may create jobs may not for that write to any ConfigMap or Secret with a fitting name.
+        """
+        data = found.get("data") or {}
+        lacking = sorted(name for name, value in patch["data"].items() if value is not None and name not in data)
+        if lacking:
+            what = f"{belonging.resource.kind} {belonging.name}"
+            why = f"{what} is not of this job and lacks {', '.join(lacking)}: give the job another name, or delete it"
+            raise PluginFault(self.name, why)
 
     def removal(self, view: View) -> Sequence[Operation]:
         """Operations that remove all belongings of the job."""

@@ -114,7 +114,7 @@ class Known:
         """All queues."""
         return [self._queues[name] for name in sorted(self._queues)] if resource == QUEUES else []
 
-    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
         """None: queues have no owners."""
         return []
 

@@ -115,7 +115,7 @@ class _One:
         """The owner or the pod, alone."""
         return [self._objects[resource]] if resource in self._objects else []
 
-    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
         """The pod, of its owner."""
         return self.list(resource) if resource == PODS else []
 

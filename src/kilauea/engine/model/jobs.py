@@ -221,7 +221,8 @@ class Job(TaskCounts):
         """Take all tasks out of their sub-gangs."""
         self.sub_jobs = {}
         for task in self.tasks.values():
-            task.sub_job = ""
+            if task.sub_job:
+                task.detail(task.details._replace(sub_job=""))
 
     def _join(self, task: Task, labels: Mapping[str, str]) -> None:
         """Assign a task to its sub-gang."""
@@ -229,7 +230,7 @@ class Job(TaskCounts):
         sub_job = self.sub_jobs.get(key)
         if sub_job is None:
             sub_job = self.sub_jobs[key] = SubJob(key, group, values, self.topology)
-        task.sub_job = key
+        task.detail(task.details._replace(sub_job=key))
         sub_job.tasks[task.key] = task
 
     def remove_task(self, task: Task) -> None:

@@ -54,7 +54,7 @@ class TaskTemplate(NamedTuple):
 
 
 class TaskDetails(NamedTuple):
-    """What few tasks have; all others share one without any, so that they are small. The fields are those of `Task`."""
+    """Fields that few tasks have. All others share one without any, so that they are small; see `Task`."""
 
     claims: tuple[ClaimRef, ...] = ()
     nominated: str = ""
@@ -233,7 +233,7 @@ class Task:
 
     @property
     def stage(self) -> Stage:
-        """How far it is."""
+        """The stage of its life."""
         details = self.details
         return Stage(self.node, self.status, details.nominated, details.scheduled, details.ends, self.started)
 

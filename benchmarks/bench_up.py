@@ -97,7 +97,16 @@ def measure(kubeconfig: Path, pid: int, gangs: int, size: int, idle: float) -> N
     before = cpu_seconds(pid)
     time.sleep(idle)
     print(f"idle with them: {(cpu_seconds(pid) - before) / idle:.1%} of a core over {idle:.0f} s")
-    print(f"memory: {resident(pid) / 1e6:.0f} MB")
+    processes = [pid, *descendants(pid)]
+    print(f"memory: {sum(map(resident, processes)) / 1e6:.0f} MB in {len(processes)} processes")
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """The processes that a process has started, and those that they have started."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (thread / "children").read_text().split()):
+            yield child
+            yield from descendants(child)
 
 
 def requests(server: Server, gang: int, size: int) -> list[bytes]:

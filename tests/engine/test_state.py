@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -344,3 +345,10 @@ def test_a_node_without_allocatable_offers_its_capacity() -> None:
     bare: Any = node("n1")
     bare.status.capacity, bare.status.allocatable = bare.status.allocatable, None
     assert binds(plan_in(state_of(bare, gang("g", 1)), ALLOCATE)) == {"g-w-0": "n1"}
+
+
+def test_an_ordinary_task_is_small_and_shares_what_others_have_too() -> None:
+    state = after(*(Changed(pod(f"p-{number}")) for number in range(3)))
+    one, *others = state.tasks.values()
+    assert all(task.template is one.template and task.details is one.details for task in others)
+    assert sys.getsizeof(one) <= 160

@@ -237,7 +237,7 @@ class ClusterState:
             return
         task.version = max(version, task.version)
         if task.spec.device_source is not None:
-            task.record = record_of(pod.annotations)
+            task.detail(task.details._replace(record=record_of(pod.annotations)))
             self.share_version += 1
         self._move(task, stage_of(pod, task.cooldown))
 
@@ -316,7 +316,8 @@ class ClusterState:
         ours = (pod.spec.scheduler_name or wellknown.SCHEDULER_NAMES[0]) in self.scheduler_names
         if not ours and not task.node:
             return
-        task.foreign = not ours
+        if not ours:
+            task.detail(task.details._replace(foreign=True))
         if not ours and object_key(task.group):
             task.group = ""  # its own scheduler counts the pods of that group
         service = ours and not task.group and pod.spec.scheduler_name == wellknown.DEFAULT_SCHEDULER
@@ -384,7 +385,7 @@ class ClusterState:
 
     def _move(self, task: Task, stage: Stage) -> None:
         """A task is as far as this now."""
-        if stage == (task.node, task.status, task.nominated, task.scheduled, task.ends, task.started):
+        if stage == task.stage:
             return
         holds = task.status in status.HOLDING and stage.status in status.HOLDING
         stays = holds and stage.node == task.node
@@ -394,7 +395,7 @@ class ClusterState:
             job = self.jobs[task.group]
             job.move(task, stage.status)
             self._dirty.add(job.row)
-        task.node, task.status, task.nominated, task.scheduled, task.ends, task.started = stage
+        task.stage = stage
         self.placements.started[task.row] = task.started
         if not stays:
             self._put_on_node(task)

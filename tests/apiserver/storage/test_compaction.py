@@ -121,3 +121,15 @@ def test_history_never_takes_more_memory_than_it_may() -> None:
         assert len(await anext(store.watch(PODS, 490))) == 10
 
     run(None, scenario, Retention(seconds=1e9, revisions=1000, size=1_000_000))
+
+
+def test_the_log_keeps_no_values_in_memory(tmp_path: Path) -> None:
+    """However many come at once: statements of all lengths are made, each with megabytes of values over time."""
+
+    async def scenario(store: Store) -> None:
+        before, _ = apsw.status(apsw.SQLITE_STATUS_MEMORY_USED)
+        for count in range(1, 61):
+            await asyncio.gather(*[store.write(f"{PODS}x/{i}", None, lambda _: bytes(3000)) for i in range(count)])
+        assert apsw.status(apsw.SQLITE_STATUS_MEMORY_USED)[0] - before < 2e6  # 9 MB if they are kept
+
+    run(tmp_path, scenario)

@@ -17,6 +17,20 @@ from kilauea.runtime.cluster.workers import Workers
 LONG = b"- a\n" * 400_000
 
 
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]:
+    """The workers that are started during the test."""
+    found: list[asyncio.subprocess.Process] = []
+    start = workers_module._start
+
+    async def noted() -> asyncio.subprocess.Process:
+        found.append(await start())
+        return found[-1]
+
+    monkeypatch.setattr(workers_module, "_start", noted)
+    return found
+
+
 def test_the_loop_goes_on_while_a_large_text_is_read() -> None:
     async def run() -> tuple[float, int]:
         workers = Workers()
@@ -47,17 +61,9 @@ def test_a_task_that_takes_too_long_ends_and_the_next_one_is_done() -> None:
 
 
 def test_a_task_counts_its_processor_time_and_not_the_time_that_the_machine_has_for_it(
-    monkeypatch: pytest.MonkeyPatch,
+    started: list[asyncio.subprocess.Process],
 ) -> None:
-    started: list[asyncio.subprocess.Process] = []
-    start = workers_module._start
-
-    async def noted() -> asyncio.subprocess.Process:
-        started.append(await start())
-        return started[-1]
-
     async def run() -> bytes:
-        monkeypatch.setattr(workers_module, "_start", noted)
         workers = Workers(seconds=0.5)
         doing = asyncio.create_task(workers.run("write yaml", b'{"a":1}'))
         while not started:
@@ -70,6 +76,32 @@ def test_a_task_counts_its_processor_time_and_not_the_time_that_the_machine_has_
         return done
 
     assert asyncio.run(run()) == b"a: 1\n"
+
+
+def test_a_worker_without_work_ends_and_another_one_does_the_next_task(
+    started: list[asyncio.subprocess.Process],
+) -> None:
+    async def run() -> tuple[int, bytes]:
+        workers = Workers(idle_seconds=0.0)
+        await workers.run("write yaml", b'{"a":1}')
+        await started[0].wait()
+        done = await workers.run("write yaml", b'{"b":1}')
+        await workers.close()
+        return len(started), done
+
+    assert asyncio.run(run()) == (2, b"b: 1\n")
+
+
+def test_a_worker_takes_one_task_after_another(started: list[asyncio.subprocess.Process]) -> None:
+    async def run() -> list[int | None]:
+        workers = Workers(idle_seconds=3600.0)
+        for _ in range(3):
+            await workers.run("write yaml", b'{"a":1}')
+        before = [each.returncode for each in started]
+        await workers.close()
+        return before + [each.returncode for each in started]
+
+    assert asyncio.run(run()) == [None, -signal.SIGKILL]
 
 
 def test_only_so_many_tasks_of_a_user_wait() -> None:

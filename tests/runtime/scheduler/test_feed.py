@@ -18,6 +18,7 @@ from kilauea.api.ports import Seen
 from kilauea.engine.model import status
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.reading import decoded, kept, reduced
+from kilauea.runtime.scheduler import kept_groups
 from kilauea.runtime.scheduler.assumed import Assumed, Placed
 from kilauea.runtime.scheduler.feed import Feed
 from support.probes import fingerprint
@@ -358,3 +359,36 @@ def test_nodes_that_are_alike_share_their_status() -> None:
     other = {"kind": "Node", "metadata": {"name": "n2"}, "status": {"allocatable": OFFER | {"cpu": "9"}}}
     feed.put("Node", json.dumps(other).encode())
     assert [fields[-1].allocatable["cpu"] for fields in feed._nodes.values()] == ["8", "9"]
+
+
+def group(number: int, version: int, phase: str = "Pending") -> bytes:
+    metadata = {"name": f"g{number}", "namespace": "ns", "uid": f"u{number}", "resourceVersion": str(version)}
+    spec = {"minMember": 1, "minResources": {"cpu": "1"}}
+    return json.dumps({"kind": "PodGroup", "metadata": metadata, "spec": spec, "status": {"phase": phase}}).encode()
+
+
+def test_groups_are_the_same_whether_or_not_they_are_kept_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_groups, "DECODED", 3)
+    feed = feed_of(Assumed(), [])
+    texts = {number: group(number, number + 1) for number in range(10)}
+    feed.seen("PodGroup", [Seen("ADDED", text, "1") for text in texts.values()])
+    for number in (1, 7, 4):
+        texts[number] = group(number, 20 + number, "Running")
+        feed.seen("PodGroup", [Seen("MODIFIED", texts[number], "2", Held(texts[number]))])
+    feed.seen("PodGroup", [Seen("DELETED", texts.pop(7), "3")])
+    assert {key: feed.groups[key] for key in feed.groups if key not in ("ns/g", "ns/h")} == {
+        f"ns/g{number}": decoded("PodGroup", text) for number, text in texts.items()
+    }
+    assert "ns/g7" not in feed.groups
+    assert feed.groups.get("ns/g7") is None
+
+
+def test_a_group_is_kept_as_what_holds_it_in_the_process_unless_it_is_older() -> None:
+    feed = feed_of(Assumed(), [])
+    older, newer = group(1, 5), group(1, 6, "Running")
+    feed.put("PodGroup", newer)  # as an answer has shown it, before the watch
+    feed.seen("PodGroup", [Seen("MODIFIED", older, "5", Held(older))])
+    assert feed.groups["ns/g1"] == decoded("PodGroup", newer)
+    feed.seen("PodGroup", [Seen("MODIFIED", newer, "6", holder := Held(newer))])
+    assert feed.groups.text("ns/g1") is holder
+    assert feed.groups["ns/g1"] == decoded("PodGroup", newer)

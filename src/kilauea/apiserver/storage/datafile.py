@@ -34,6 +34,8 @@ CREATE TABLE log (
 CREATE TABLE compaction (revision INTEGER NOT NULL);  -- one row: up to here only what was current is left
 INSERT INTO compaction VALUES (0);
 """
+CACHE_KIB = 512
+"""Memory for pages of the file: rows are added at its end, and read once, at the start."""
 _CLOSED = 1
 """The value at byte 18 of a file: 1 for a file of its own, 2 for one with a write-ahead log."""
 log = logging.getLogger(__name__)
@@ -122,6 +124,7 @@ def connect(folder: Path, durability: Durability) -> apsw.Connection:
         connection.pragma("locking_mode", "exclusive")
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full" if durability == "full" else "normal")
+        connection.pragma("cache_size", -CACHE_KIB)
         connection.pragma("fullfsync", durability == "full")  # macOS: fsync alone does not reach the disk
         found = connection.pragma("quick_check", 1)
         if found == "ok" and connection.pragma("user_version") != FORMAT:

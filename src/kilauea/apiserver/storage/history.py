@@ -36,7 +36,7 @@ class Retention:
 
     seconds: float = 300.0
     revisions: int = 1000
-    size: int = 64 << 20
+    size: int = 32 << 20
 
 
 class Ring:

@@ -91,13 +91,15 @@ class RevisionLog:
     def append(self, rows: Sequence[Row]) -> None:
         """Commit these rows, all or none.
 
-        One statement is one transaction, and the interpreter's lock is given up once, not once for each row.
+        One statement is one transaction, and the interpreter's lock is given up once, not once for each row. Statements
+        of many rows are not kept: each length has its own, and keeps a copy of the last values that it wrote.
 
         Raises:
             apsw.Error: nothing was committed, for want of space for example.
         """
         slots = ",".join(["(?,?,?,?,?,?)"] * len(rows))
-        self._connection.execute(f"INSERT INTO log VALUES {slots}", [value for row in rows for value in row])
+        values = [value for row in rows for value in row]
+        self._connection.execute(f"INSERT INTO log VALUES {slots}", values, can_cache=len(rows) == 1)
         self._mark.write(rows[-1].revision)
 
     def check_complete(self, newest: int) -> None:

@@ -15,7 +15,7 @@ import lz4.block
 
 from kilauea.apiserver.storage.records import Form, Stored
 
-PLAIN_BYTES = 2 << 20
+PLAIN_BYTES = 1 << 20
 """Bytes of values of each resource that stay as they are: the newest."""
 LEAST = 256
 """Bytes of a value that is worth it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from sys import intern
 from types import MappingProxyType
 
 from kilauea.api import quantity, wellknown
@@ -71,7 +72,8 @@ class Job(TaskCounts):
     def __init__(self, key: str) -> None:
         super().__init__()
         self.key = key
-        self.namespace, _, self.name = key.partition("/")
+        namespace, _, self.name = key.partition("/")
+        self.namespace = intern(namespace)
         self.row = -1
         self.tasks: dict[str, Task] = {}
         self.sub_jobs: dict[str, SubJob] = {}
@@ -112,7 +114,7 @@ class Job(TaskCounts):
         self.budget = ("", "")
         """Number of pods that have to be available, or may be unavailable; numbers or percentages as written.
         """
-        self.role_minimum: dict[str, int] = {}
+        self.role_minimum: Mapping[str, int] = NOTHING
         self.role_minimum_total = 0
         self.role_counts = None
         self.priority_class = ""
@@ -124,7 +126,7 @@ class Job(TaskCounts):
         self.own_wishes = 0
         """Bits of what the group itself asks of plugins that may not be configured (`kilauea.engine.model.wishes`)."""
         self.sub_groups: tuple[SubGroup, ...] = ()
-        self.sub_group_minimum: dict[str, int] = {}
+        self.sub_group_minimum: Mapping[str, int] = NOTHING
         """By sub-group policy: how many of its sub-gangs have to be there."""
         self._dissolve()
         self.creation = 0
@@ -157,7 +159,7 @@ class Job(TaskCounts):
         self.group = True
         self.queue = spec.queue or default_queue
         self.min_available = within(spec.min_member, 0, MOST_PODS)
-        self.role_minimum = {r: within(m, 0, MOST_PODS) for r, m in (spec.min_task_member or {}).items()}
+        self.role_minimum = {r: within(m, 0, MOST_PODS) for r, m in (spec.min_task_member or {}).items()} or NOTHING
         self.role_minimum_total = sum(self.role_minimum.values())
         self.priority_class = spec.priority_class_name or ""
         text = obj.annotations.get(wellknown.PREEMPTABLE, obj.labels.get(wellknown.PREEMPTABLE))
@@ -175,7 +177,7 @@ class Job(TaskCounts):
             for task in self.tasks.values():
                 self._count_role(task, task.status, 1)
         self.sub_groups = tuple(map(sub_group_of, spec.sub_group_policy or ()))
-        self.sub_group_minimum = {g.name: g.minimum for g in self.sub_groups}
+        self.sub_group_minimum = {g.name: g.minimum for g in self.sub_groups} or NOTHING
         self._dissolve()
         if self.sub_groups:
             for task in self.tasks.values():
@@ -221,7 +223,8 @@ class Job(TaskCounts):
         """Take all tasks out of their sub-gangs."""
         self.sub_jobs = {}
         for task in self.tasks.values():
-            task.sub_job = ""
+            if task.sub_job:
+                task.detail(task.details._replace(sub_job=""))
 
     def _join(self, task: Task, labels: Mapping[str, str]) -> None:
         """Assign a task to its sub-gang."""
@@ -229,7 +232,7 @@ class Job(TaskCounts):
         sub_job = self.sub_jobs.get(key)
         if sub_job is None:
             sub_job = self.sub_jobs[key] = SubJob(key, group, values, self.topology)
-        task.sub_job = key
+        task.detail(task.details._replace(sub_job=key))
         sub_job.tasks[task.key] = task
 
     def remove_task(self, task: Task) -> None:

@@ -73,7 +73,8 @@ class ServedResources:
     def _claim(self, task: Task) -> None:
         """Give a task the claim for its extended resources, or take it away."""
         ref = self._table.claim_extended(task.key, task.uid, task.spec.extended, self._served, waits=not task.node)
-        task.claims = (*(each for each in task.claims if not each.special), *([ref] if ref is not None else []))
+        claims = (*(each for each in task.claims if not each.special), *([ref] if ref is not None else []))
+        task.detail(task.details._replace(claims=claims))
         self._with_claims.pop(task.key, None)
         if task.claims:
             self._with_claims[task.key] = task

@@ -50,6 +50,24 @@ class TaskTemplate(NamedTuple):
     numa: bool
     containers: tuple[str, ...]
     queue: str
+    preemptable: bool | None
+
+
+class TaskDetails(NamedTuple):
+    """Fields that few tasks have. All others share one without any, so that they are small; see `Task`."""
+
+    claims: tuple[ClaimRef, ...] = ()
+    nominated: str = ""
+    scheduled: int = 0
+    ends: int = 0
+    record: Record = ()
+    numa_cpus: tuple[tuple[int, int], ...] = ()
+    sub_job: str = ""
+    foreign: bool = False
+
+
+NO_DETAILS = TaskDetails()
+"""Those of a task that has none of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,11 +83,6 @@ class Task:
     template: TaskTemplate
     """Fields that it shares with others of its template; each of them is also one of the task."""
     priority: int
-    preemptable: bool | None
-    """The pod's own annotation; None without one."""
-    claims: tuple[ClaimRef, ...]
-    """Resource claims, by which it asks for devices."""
-    nominated: str
     node: str
     status: int
     index: int
@@ -77,26 +90,20 @@ class Task:
     creation: int
     """Time at which the pod was created, in microseconds since 1970; 0 if unknown."""
     label_class: int = 0
-    sub_job: str = ""
-    """Key of the sub-gang, in a job with sub-group policies."""
     row: int = -1
     """Row in the placements."""
     shape: TaskShape | None = None
     """Set while a session looks at the task."""
-    scheduled: int = 0
-    """Time at which the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if unknown."""
-    ends: int = 0
-    """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
     started: int = 0
     """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or does not tell."""
-    record: Record = ()
-    """Parts of cards that the pod was given, as its annotations say."""
-    numa_cpus: tuple[tuple[int, int], ...] = ()
-    """NUMA nodes and numbers of processors that the scheduler gave the pod, by its annotation."""
-    foreign: bool = False
-    """Another scheduler's: it takes room, and is never evicted here."""
     version: int = -1
     """The newest version of the pod that was seen; -1 for one without a number."""
+    details: TaskDetails = NO_DETAILS
+    """Fields that few tasks have; each of them is also one of the task."""
+
+    def detail(self, details: TaskDetails) -> None:
+        """Take other details than before."""
+        self.details = details if details != NO_DETAILS else NO_DETAILS
 
     @property
     def name(self) -> str:
@@ -179,6 +186,63 @@ class Task:
         """The queue that it names for a PodGroup of Kubernetes."""
         return self.template.queue
 
+    @property
+    def preemptable(self) -> bool | None:
+        """The pod's own annotation; None without one."""
+        return self.template.preemptable
+
+    @property
+    def claims(self) -> tuple[ClaimRef, ...]:
+        """Resource claims, by which it asks for devices."""
+        return self.details.claims
+
+    @property
+    def nominated(self) -> str:
+        """The node that it is nominated to; empty for none."""
+        return self.details.nominated
+
+    @property
+    def scheduled(self) -> int:
+        """Time at which the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if unknown."""
+        return self.details.scheduled
+
+    @property
+    def ends(self) -> int:
+        """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
+        return self.details.ends
+
+    @property
+    def record(self) -> Record:
+        """Parts of cards that the pod was given, as its annotations say."""
+        return self.details.record
+
+    @property
+    def numa_cpus(self) -> tuple[tuple[int, int], ...]:
+        """NUMA nodes and numbers of processors that the scheduler gave the pod, by its annotation."""
+        return self.details.numa_cpus
+
+    @property
+    def sub_job(self) -> str:
+        """Key of the sub-gang, in a job with sub-group policies."""
+        return self.details.sub_job
+
+    @property
+    def foreign(self) -> bool:
+        """Another scheduler's: it takes room, and is never evicted here."""
+        return self.details.foreign
+
+    @property
+    def stage(self) -> Stage:
+        """The stage of its life."""
+        details = self.details
+        return Stage(self.node, self.status, details.nominated, details.scheduled, details.ends, self.started)
+
+    @stage.setter
+    def stage(self, stage: Stage) -> None:
+        self.node, self.status, nominated, scheduled, ends, self.started = stage
+        if self.details is not NO_DETAILS or nominated or scheduled or ends:
+            self.detail(self.details._replace(nominated=nominated, scheduled=scheduled, ends=ends))
+
 
 def task_of(pod: Pod, table: AskedTable) -> Task:
     """The task of a pod, not yet in any table.
@@ -209,27 +273,32 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
         wants_numa(annotations),
         _containers(pod.spec) if spec.extended else (),
         queue_in(annotations, pod.labels) if object_key(group) else "",
+        _preemptable(annotations, pod.labels),
     )
-    return Task(
+    task = Task(
         key=pod.key,
-        uid=meta.uid or pod.key,
+        uid=intern(meta.uid or pod.key),  # a history in this process holds the same text
         group=group,
         spec=spec,
         template=template,
         priority=_priority(pod),
-        preemptable=_preemptable(annotations, pod.labels),
-        claims=claims_of_pod(pod) if pod.spec.resource_claims else (),
-        nominated=stage.nominated,
         node=stage.node,
         status=stage.status,
         index=index_in_name(meta.name),
         creation=parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0,
-        scheduled=stage.scheduled,
-        ends=stage.ends,
         started=stage.started,
-        record=record_of(annotations) if spec.device_source is not None else (),
-        numa_cpus=tuple(sorted(parse_decision(annotations[DECISION]).items())) if DECISION in annotations else (),
     )
+    task.detail(
+        TaskDetails(
+            claims_of_pod(pod) if pod.spec.resource_claims else (),
+            stage.nominated,
+            stage.scheduled,
+            stage.ends,
+            record_of(annotations) if spec.device_source is not None else (),
+            tuple(sorted(parse_decision(annotations[DECISION]).items())) if DECISION in annotations else (),
+        )
+    )
+    return task
 
 
 _template = lru_cache(maxsize=4096)(TaskTemplate)

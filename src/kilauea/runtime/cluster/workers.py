@@ -1,8 +1,9 @@
 """Worker processes for what takes long: `kilauea.apiserver.heavy`, in processes that can be ended.
 
 A worker is started when there is work for it, and gets one task after another over a pipe. It ends with this process,
-when a task takes too much processor time, or when it takes too much memory. Processor time is what counts, so that a
-busy machine does not fail what is quick on its own. `python -m kilauea.runtime.cluster.workers` is one.
+when a task takes too much processor time or too much memory, and when there has been no work for a while. Processor
+time is what counts, so that a busy machine does not fail what is quick on its own. `python -m
+kilauea.runtime.cluster.workers` is one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from kilauea.apiserver.turns import CALLER, TooManyOfUser, Turns
 MOST_WORKERS = 2
 SECONDS = 10.0
 """The processor time that a task may take."""
+IDLE_SECONDS = 60.0
+"""Seconds without work after which a worker ends: it takes 30 MB, and half a second of processor time to start."""
 PATIENCE = 12
 """Factor by which a task may last longer than that, on a busy machine."""
 MOST_WAITING = 32
@@ -40,12 +43,27 @@ class Workers:
     """Worker processes that are started on demand.
 
     They go round the users, and one of them is always left for other users: no user takes all of them.
+
+    Args:
+        most: workers at a time.
+        seconds: the processor time that a task may take.
+        most_waiting: tasks of one user that may wait.
+        idle_seconds: seconds without work after which a worker ends.
     """
 
-    def __init__(self, most: int = MOST_WORKERS, seconds: float = SECONDS, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(
+        self,
+        most: int = MOST_WORKERS,
+        seconds: float = SECONDS,
+        most_waiting: int = MOST_WAITING,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
         self._seconds = seconds
+        self._idle_seconds = idle_seconds
         self._turns = Turns(most, max(most - 1, 1), most_waiting)
-        self._idle: list[asyncio.subprocess.Process] = []
+        self._idle: dict[asyncio.subprocess.Process, asyncio.TimerHandle] = {}
+        """Workers without work, and what will end them."""
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def run(self, task: Task, data: bytes) -> bytes:
         """Return the result of a task.
@@ -64,7 +82,7 @@ class Workers:
             self._turns.give_back(user)
 
     async def _run(self, task: Task, data: bytes) -> bytes:
-        worker = self._idle.pop() if self._idle else await _start()
+        worker = self._take_idle() or await _start()
         try:
             async with asyncio.timeout(self._seconds * PATIENCE):
                 result = await _ask(worker, task, data, self._seconds)
@@ -77,13 +95,29 @@ class Workers:
         except BaseException:
             await _end(worker)
             raise
-        self._idle.append(worker)
+        self._idle[worker] = asyncio.get_running_loop().call_later(self._idle_seconds, self._retire, worker)
         return result
+
+    def _take_idle(self) -> asyncio.subprocess.Process | None:
+        """The worker that has been without work for the shortest time; the others can end."""
+        if not self._idle:
+            return None
+        worker, timer = self._idle.popitem()
+        timer.cancel()
+        return worker
+
+    def _retire(self, worker: asyncio.subprocess.Process) -> None:
+        """End a worker that has had no work for long."""
+        del self._idle[worker]
+        ending = asyncio.ensure_future(_end(worker))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     async def close(self) -> None:
         """End all workers that have no work."""
-        while self._idle:
-            await _end(self._idle.pop())
+        while (worker := self._take_idle()) is not None:
+            await _end(worker)
+        await asyncio.gather(*self._ending)
 
 
 async def _start() -> asyncio.subprocess.Process:

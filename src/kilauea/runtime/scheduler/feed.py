@@ -48,6 +48,7 @@ from kilauea.runtime.inputs.reading import (
 from kilauea.runtime.inputs.resources import DYNAMIC_KINDS, head_of
 from kilauea.runtime.scheduler.assumed import Assumed, Placed
 from kilauea.runtime.scheduler.assumed_volumes import Place
+from kilauea.runtime.scheduler.kept_groups import KeptGroups
 from kilauea.runtime.tasks import collection_paused
 
 _encode = msgspec.json.Encoder().encode
@@ -119,7 +120,7 @@ class Feed:
         """Every pod as JSON, as far as scheduling reads it; in the process of a server, what keeps it there."""
         self._decoded: OrderedDict[str, Pod] = OrderedDict()
         """Of `pods`, those that changed last."""
-        self.groups: dict[str, PodGroup] = {}
+        self.groups = KeptGroups()
         """As stored in the API, without assumptions."""
         self.kubernetes_groups: dict[str, KubernetesPodGroup] = {}
         """As stored in the API, by the key of their job."""
@@ -319,6 +320,8 @@ class Feed:
                 self._put_node(key, obj)
             else:
                 self._put_other(kind, key, obj)
+            if isinstance(obj, PodGroup) and holder is not None:
+                self.groups.hold(key, obj, holder)
 
     def _remove(self, kind: str, key: str) -> None:
         task = self.state.tasks.get(key) if kind == "Pod" else None
@@ -544,7 +547,7 @@ class Feed:
 
     def _keys(self, kind: str) -> list[str]:
         """Return the keys of all stored objects of a kind."""
-        kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
+        kept: dict[str, Mapping[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
         if kind == KUBERNETES_GROUP:
             return [object_key(key) for key in self.kubernetes_groups]
         kept |= {"HyperNode": self.domains, "ResourceClaim": self.claims, "NodeShard": self.shards}

@@ -289,6 +289,23 @@ def test_a_gang_whose_pods_are_being_made_is_left_in_peace(live: Live) -> None:
     assert live.condition(PODS, "train-0", "PodScheduled")["reason"] == "NotEnoughTasks"
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]},
+        {"resourceClaims": [{"name": "card", "resourceClaimName": "missing"}]},
+    ],
+    ids=["volume claim", "resource claim"],
+)
+def test_a_pod_whose_claim_is_missing_is_unschedulable_as_kubernetes_has_it(live: Live, spec: dict[str, Any]) -> None:
+    live.start()
+    live.group("train", 1, pods=0)
+    live.pod("train-0", "train", **spec)
+    live.wait(3)
+    condition = live.condition(PODS, "train-0", "PodScheduled")
+    assert (condition["reason"], "missing" in condition["message"]) == ("Unschedulable", True)
+
+
 def test_a_closed_queue_is_no_reason_to_add_nodes(live: Live) -> None:
     live.queue("shut")
     live.patch(QUEUES, "shut", {"status": {"state": "Closed"}}, "status")

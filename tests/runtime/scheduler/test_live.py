@@ -112,6 +112,19 @@ def test_a_pod_that_others_have_put_on_its_node_is_never_evicted(tmp_path: Path,
         assert live.node_of("rec-0") == ""
 
 
+def test_events_of_pods_of_kubernetes_scheduler_are_told_in_its_name() -> None:
+    with live_world(names=("volcano", "default-scheduler")) as live:
+        live.node("n1")
+        live.start()
+        live.pod("web", cpu="1", scheduler="default-scheduler")
+        live.pod("large", cpu="900", scheduler="default-scheduler")
+        live.group("train", 1)
+        live.wait(3)
+        assert live.reporters["web", "Scheduled"] == "default-scheduler"
+        assert live.reporters["large", "FailedScheduling"] == "default-scheduler"
+        assert live.reporters["train-0", "Scheduled"] == "volcano"
+
+
 def test_a_pod_of_another_scheduler_is_left_alone(live: Live) -> None:
     live.start()
     live.pod("other", scheduler="another")

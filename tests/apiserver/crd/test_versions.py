@@ -105,6 +105,26 @@ def test_watches_see_objects_in_the_version_of_their_path(api: Api, server: Webh
     watch.close()
 
 
+def test_field_selectors_look_at_the_version_of_their_path(api: Api, server: WebhookServer) -> None:
+    v1 = version("v1", "hostPort", storage=True) | {"selectableFields": [{"jsonPath": ".spec.hostPort"}]}
+    v2 = version("v2", "host", "port") | {"selectableFields": [{"jsonPath": ".spec.host"}]}
+    serve(api, definition(v1, v2, **webhook(server)))
+    for name, address in (("x", "a:1"), ("y", "a:2"), ("z", "b:1")):
+        api.good("POST", V1, {"metadata": {"name": name}, "spec": {"hostPort": address}})
+    listed = api.good("GET", f"{V2}?fieldSelector=spec.host%3Da")
+    assert [(each["metadata"]["name"], each["spec"]["host"]) for each in listed["items"]] == [("x", "a"), ("y", "a")]
+    page = api.good("GET", f"{V2}?fieldSelector=spec.host%3Da&limit=1")
+    assert [each["metadata"]["name"] for each in page["items"]] == ["x"]
+    named = f"{V2}?fieldSelector=spec.host%3Da,metadata.name%3D"
+    assert len(api.good("GET", f"{named}y")["items"]) == 1
+    assert api.good("GET", f"{named}z")["items"] == []
+    assert [
+        each["metadata"]["name"] for each in api.good("GET", f"{V1}?fieldSelector=spec.hostPort%3Db:1")["items"]
+    ] == ["z"]
+    api.good("DELETE", f"{V2}?fieldSelector=spec.host%3Da")
+    assert [each["metadata"]["name"] for each in api.good("GET", V1)["items"]] == ["z"]
+
+
 def test_a_webhook_converts_what_is_read_and_written(api: Api, server: WebhookServer) -> None:
     serve(api, split(server))
     made = api.good("POST", V2, {"metadata": {"name": "x"}, "spec": {"host": "a", "port": "1"}})

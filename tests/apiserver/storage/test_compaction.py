@@ -113,6 +113,33 @@ def test_history_reaches_back_five_minutes_and_a_thousand_revisions_by_default(p
     asyncio.run(body())
 
 
+@pytest.mark.parametrize(("passed", "expires"), [(299.0, False), (301.0, True)])
+def test_a_list_as_of_an_earlier_revision_ends_five_minutes_after_that_was_changed(
+    passed: float, expires: bool
+) -> None:
+    now = 0.0
+
+    async def body() -> None:
+        nonlocal now
+        store = await Store.open(None, clock=lambda: now)
+        await update(store, 3, keys=3)
+        now += 1000.0
+        assert len(store.list(PODS, at_revision=3).items) == 3
+        await store.write("/core/nodes/n", None, lambda revision: b"{}")
+        now += passed
+        await store.write("/core/nodes/m", None, lambda revision: b"{}")
+        assert len(store.list(PODS, at_revision=4).items) == 3
+        if expires:
+            with pytest.raises(Expired):
+                store.list(PODS, at_revision=3)
+        else:
+            assert len(store.list(PODS, at_revision=3).items) == 3
+        assert store.watch(PODS, 3).revision == 3
+        await store.close()
+
+    asyncio.run(body())
+
+
 def test_history_never_takes_more_memory_than_it_may() -> None:
     async def scenario(store: Store) -> None:
         await update(store, 500, size=50_000)

@@ -121,6 +121,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.now = 0.0
         self.model = Model()
+        self.times: list[float] = []
+        """Of each write."""
         self.watchers: list[tuple[Watcher, int, list[tuple[str, str, bytes, bytes | None, int]]]] = []
         self.pages: list[tuple[str, int, str | None, list[Stored]]] = []
         # With small steps few writes come to the ends of batches, groups and steps of compaction.
@@ -252,7 +254,8 @@ class StoreMachine(RuleBasedStateMachine):
         try:
             page = self.store.list(prefix, limit=limit, after_key=after_key, at_revision=revision)
         except Expired:
-            assert self.store.revision - revision > RETENTION.revisions
+            changed = self.times[revision]
+            assert self.store.revision - revision > RETENTION.revisions or self.now - changed > RETENTION.seconds
             return
         items = items + page.items
         wanted = [(key, *found) for key, found in sorted(self.model.objects(revision).items()) if covers(prefix, key)]
@@ -265,6 +268,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def readers_see_what_was_written(self) -> None:
         assert self.store.revision == len(self.model.writes)
+        self.times += [self.now] * (self.store.revision - len(self.times))
         objects = self.model.objects(self.store.revision)
         for key in KEYS:
             stored = self.store.get(key)

@@ -112,6 +112,19 @@ def test_a_pod_that_others_have_put_on_its_node_is_never_evicted(tmp_path: Path,
         assert live.node_of("rec-0") == ""
 
 
+def test_events_of_pods_of_kubernetes_scheduler_are_told_in_its_name() -> None:
+    with live_world(names=("volcano", "default-scheduler")) as live:
+        live.node("n1")
+        live.start()
+        live.pod("web", cpu="1", scheduler="default-scheduler")
+        live.pod("large", cpu="900", scheduler="default-scheduler")
+        live.group("train", 1)
+        live.wait(3)
+        assert live.reporters["web", "Scheduled"] == "default-scheduler"
+        assert live.reporters["large", "FailedScheduling"] == "default-scheduler"
+        assert live.reporters["train-0", "Scheduled"] == "volcano"
+
+
 def test_a_pod_of_another_scheduler_is_left_alone(live: Live) -> None:
     live.start()
     live.pod("other", scheduler="another")
@@ -287,6 +300,23 @@ def test_a_gang_whose_pods_are_being_made_is_left_in_peace(live: Live) -> None:
     assert not any(live.reasons("Pod", f"train-{number}") for number in range(15))
     live.wait(3)
     assert live.condition(PODS, "train-0", "PodScheduled")["reason"] == "NotEnoughTasks"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]},
+        {"resourceClaims": [{"name": "card", "resourceClaimName": "missing"}]},
+    ],
+    ids=["volume claim", "resource claim"],
+)
+def test_a_pod_whose_claim_is_missing_is_unschedulable_as_kubernetes_has_it(live: Live, spec: dict[str, Any]) -> None:
+    live.start()
+    live.group("train", 1, pods=0)
+    live.pod("train-0", "train", **spec)
+    live.wait(3)
+    condition = live.condition(PODS, "train-0", "PodScheduled")
+    assert (condition["reason"], "missing" in condition["message"]) == ("Unschedulable", True)
 
 
 def test_a_closed_queue_is_no_reason_to_add_nodes(live: Live) -> None:

@@ -119,7 +119,7 @@ async def find(call: Call, options: ListOptions, selection: Selection) -> Found:
     prefix = call.resource.prefix(call.namespace)
     name = call.info.name or selection.only_name()
     if name and (call.namespace or not call.resource.namespaced):
-        return _single(call, name, selection)
+        return await _single(call, name, selection)
     if selection.is_everything:
         page = _page(call, options, prefix, options.after_key, options.limit)
         token = encode_token(page.revision, page.next_key, prefix) if page.next_key else ""
@@ -127,22 +127,29 @@ async def find(call: Call, options: ListOptions, selection: Selection) -> Found:
     return await _selected(call, options, selection, prefix)
 
 
-def _single(call: Call, name: str, selection: Selection) -> Found:
+async def _single(call: Call, name: str, selection: Selection) -> Found:
     """A list that can hold one name only."""
     revision = call.backend.store.revision
     stored = call.backend.store.get(call.resource.key(call.namespace, name))
-    if stored is None or not selection.matches(stored.key, stored.value):
+    if stored is None:
         return Found([], revision)
-    return Found([stored], revision)
+    seen = await _in_version_of_fields(call, selection, [stored])
+    return Found([each for each in seen if selection.matches(each.key, each.value)], revision)
+
+
+async def _in_version_of_fields(call: Call, selection: Selection, items: list[Stored]) -> list[Stored]:
+    """Objects as a selection sees them: a version that a webhook makes may have fields that the stored one lacks."""
+    return await served_items(call, items) if selection.fields else items
 
 
 async def _selected(call: Call, options: ListOptions, selection: Selection, prefix: str) -> Found:
     """Objects that pass a selection; reads on until there are enough."""
     page = _page(call, options, prefix, options.after_key, 0)
+    seen = await _in_version_of_fields(call, selection, page.items)
     items: list[Stored] = []
     loop = asyncio.get_running_loop()
     end = loop.time() + TURN
-    for stored in page.items:
+    for stored in seen:
         if loop.time() >= end:
             await asyncio.sleep(0)
             end = loop.time() + TURN

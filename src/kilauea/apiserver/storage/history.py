@@ -19,6 +19,7 @@ from kilauea.apiserver.storage.records import Event, Stored, covers, resource_of
 
 OVERHEAD = 400  # bytes of an event beside its key and values, about
 CHECK_EVERY = 256  # revisions; the age of events is not looked at more often
+APART = 1.0  # seconds; how exactly it is known when a revision was changed
 RENEWALS = 5000
 """Events of leases that are kept at most: each node renews one every few seconds, and old renewals tell nothing."""
 FEWER: Mapping[str, int] = {"/coordination.k8s.io/leases/": RENEWALS}
@@ -31,7 +32,8 @@ class Retention:
     """Limits of the history.
 
     Events younger than `seconds`, and the newest `revisions` of any age, but never more than `size` bytes; of some
-    resources fewer (`FEWER`).
+    resources fewer (`FEWER`). A watch may begin at any of them. A list is as of an earlier revision only until
+    `seconds` after that was changed, as where etcd compacts, so that no page undoes what a quiet cluster has kept.
     """
 
     seconds: float = 300.0
@@ -108,6 +110,10 @@ class History:
         """Of each batch, oldest first: its time, its bytes, its last revision."""
         self._size = 0
         self._next_check = floor + CHECK_EVERY
+        self._expired = -1
+        """The newest revision of which there are no more lists."""
+        self._outdated: deque[tuple[float, int]] = deque()
+        """Times, at least `APART` seconds from each other, and the newest revision that was not current any more."""
 
     def ring(self, prefix: str) -> Ring:
         """The ring of the resource of a key or prefix."""
@@ -119,6 +125,10 @@ class History:
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in a batch of events in order, at least one, and forget what is beyond the retention."""
+        now = self._clock()
+        if not self._outdated or now - self._outdated[-1][0] >= APART:
+            self._let_lists_expire()
+            self._outdated.append((now, self.revision))
         size = 0
         for event in events:
             key, before = event.now.key, event.before
@@ -128,7 +138,7 @@ class History:
             if ring.most is None:
                 size += OVERHEAD + len(key) + (0 if before is None else before.size)
         self.revision = events[-1].revision
-        self._batches.append((self._clock(), size, self.revision))
+        self._batches.append((now, size, self.revision))
         self._size += size
         if self._size > self._retention.size or self.revision >= self._next_check:
             self._forget()
@@ -137,13 +147,21 @@ class History:
         """Return the objects that differ from now at an earlier revision, as they were; None where there was none.
 
         Raises:
-            Expired: history does not reach back so far.
+            Expired: history does not reach back so far, or the revision is out of date for longer than it may be.
         """
+        self._let_lists_expire()
+        if revision <= self._expired:
+            raise Expired(revision, self._expired + 1)
         then: dict[str, Stored | None] = {}
         for event in self.ring(prefix).after(revision):
             if covers(prefix, event.key):
                 then.setdefault(event.key, event.before)
         return then
+
+    def _let_lists_expire(self) -> None:
+        before = self._clock() - self._retention.seconds
+        while self._outdated and self._outdated[0][0] < before:
+            self._expired = self._outdated.popleft()[1]
 
     def _forget(self) -> None:
         self._next_check = self.revision + CHECK_EVERY

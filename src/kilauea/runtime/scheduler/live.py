@@ -140,6 +140,14 @@ def deciding(
     return decide
 
 
+def _is_about_service(state: ClusterState, event: Record) -> bool:
+    """Return True if an event is about a pod of Kubernetes' own scheduler, under whose name clients look for it."""
+    metadata = event.about["metadata"]
+    task = state.tasks.get(f"{metadata.get('namespace', '')}/{metadata['name']}")
+    job = state.jobs.get(task.group) if task is not None and event.about["kind"] == "Pod" else None
+    return job is not None and job.service
+
+
 class LiveScheduler:
     """A scheduler without the process around it.
 
@@ -201,7 +209,7 @@ class LiveScheduler:
         component = options.component
 
         def tell(event: Record) -> None:
-            record(component, event)
+            record(wellknown.DEFAULT_SCHEDULER if _is_about_service(state, event) else component, event)
 
         self._loads = LoadReader(api, self.feed, conf, clock, tell, self._reflectors["Node"].complete.wait)
         self._device_configs = DeviceConfigReader(api, self.feed, conf, clock)

@@ -1,7 +1,9 @@
 """The status of a pending pod: the condition `PodScheduled`.
 
 The reason `Unschedulable` makes cluster autoscalers add nodes. So it is set only if more nodes would help; otherwise
-(a closed queue, a capability, a gang with too few pods) the reason is the engine's own.
+(a closed queue, a capability, a gang with too few pods) the reason is the engine's own. Claims are
+looked at by autoscalers themselves, and Kubernetes' clients wait for `Unschedulable` where one cannot be had, so it is
+set there.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from kilauea.engine.plan import Pending
 UNSCHEDULABLE = "Unschedulable"
 ABOUT_NODES = frozenset({"Unschedulable", "ClusterOvercommitted", "RoomKept"})
 """Codes of reasons about nodes."""
+ABOUT_CLAIMS = frozenset({"ResourceClaimsNotReady", "VolumesNotReady"})
+"""Codes of reasons about what a pod claims, which autoscalers know as well as the scheduler does."""
 ABOUT_SHARES = frozenset({"GangWaiting", "QueueQuotaExceeded", "QueueQuotaInsufficient", "QueueOverused"})
 """Codes of reasons about either a share of the cluster, which grows with it, or a fixed limit, which does not."""
 
@@ -50,7 +54,8 @@ def wanted(pending: Pending, uid: str, rooms: Iterable[Room]) -> Content | None:
     """
     if pending.code == "SchedulingGated":
         return None
-    reason = UNSCHEDULABLE if mended_by_nodes(pending, rooms) else pending.code
+    unschedulable = pending.code in ABOUT_CLAIMS or mended_by_nodes(pending, rooms)
+    reason = UNSCHEDULABLE if unschedulable else pending.code
     return Content(uid, reason, pending.message)
 
 

@@ -86,6 +86,8 @@ class Live:
         self.wire = Intercepted(transport or DirectTransport(world.server, "scheduler"))
         self.metrics = SchedulerMetrics()
         self.events: list[tuple[str, str, str, str]] = []
+        self.reporters: dict[tuple[str, str], set[str]] = {}
+        """Names of the components that told of an object, by its kind and name."""
         """Kind and name of the object, reason, message."""
         self.conf = conf
         self.tasks: list[asyncio.Task[None]] = []
@@ -107,7 +109,9 @@ class Live:
         )
 
     def _tell(self, component: str, event: Record) -> None:
-        self.events.append((event.about["kind"], event.about["metadata"]["name"], event.reason, event.message))
+        kind, name = event.about["kind"], event.about["metadata"]["name"]
+        self.events.append((kind, name, event.reason, event.message))
+        self.reporters.setdefault((kind, name), set()).add(component)
 
     def start(self) -> None:
         """Let the scheduler begin, and read everything."""

@@ -70,6 +70,19 @@ def test_a_pod_of_the_default_scheduler_is_placed_without_a_group_and_in_no_queu
     assert "cpu" not in live.get(QUEUES, "default").get("status", {}).get("allocated", {})
 
 
+def test_events_of_a_pod_are_of_the_scheduler_that_it_names(live: Live) -> None:
+    live.start()
+    names = {"web": "default-scheduler", "large": "default-scheduler", "batch-0": "volcano"}
+    live.pod("web")
+    live.pod("large", cpu="9")
+    live.group("batch", 1)
+    live.wait(5)
+    assert live.node_of("web") == live.node_of("batch-0") == "n1"
+    assert live.reasons("Pod", "large") == ["FailedScheduling"]
+    assert {name: live.reporters["Pod", name] for name in names} == {name: {each} for name, each in names.items()}
+    assert live.reporters["PodGroup", "batch"] == {"volcano"}
+
+
 FOREIGN = """
 actions: "allocate, backfill, gangreclaim, gangpreempt"
 tiers:

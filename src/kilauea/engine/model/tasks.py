@@ -50,6 +50,7 @@ class TaskTemplate(NamedTuple):
     numa: bool
     containers: tuple[str, ...]
     queue: str
+    scheduler: str
 
 
 @dataclass(slots=True, eq=False)
@@ -179,6 +180,11 @@ class Task:
         """The queue that it names for a PodGroup of Kubernetes."""
         return self.template.queue
 
+    @property
+    def scheduler(self) -> str:
+        """Name of the scheduler that the pod is for."""
+        return self.template.scheduler
+
 
 def task_of(pod: Pod, table: AskedTable) -> Task:
     """The task of a pod, not yet in any table.
@@ -209,6 +215,7 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
         wants_numa(annotations),
         _containers(pod.spec) if spec.extended else (),
         queue_in(annotations, pod.labels) if object_key(group) else "",
+        pod.spec.scheduler_name or wellknown.SCHEDULER_NAMES[0],
     )
     return Task(
         key=pod.key,

@@ -140,6 +140,14 @@ def deciding(
     return decide
 
 
+def _told_by(state: ClusterState, event: Record) -> str:
+    """Return the name of the scheduler that a pod is for, which tells of it; empty for what is not a pod of ours."""
+    metadata = event.about["metadata"]
+    key = f"{metadata.get('namespace', '')}/{metadata['name']}"
+    task = state.tasks.get(key) if event.about.get("kind") == "Pod" else None
+    return "" if task is None or task.foreign else task.scheduler
+
+
 class LiveScheduler:
     """A scheduler without the process around it.
 
@@ -201,7 +209,7 @@ class LiveScheduler:
         component = options.component
 
         def tell(event: Record) -> None:
-            record(component, event)
+            record(_told_by(state, event) or component, event)
 
         self._loads = LoadReader(api, self.feed, conf, clock, tell, self._reflectors["Node"].complete.wait)
         self._device_configs = DeviceConfigReader(api, self.feed, conf, clock)

@@ -1,4 +1,4 @@
-"""How much of a capacity of a device a request may ask for: one of some values, or steps in a range."""
+"""The amounts of a capacity of a device that a request may ask for: some values, or steps in a range."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _check_single(spec: Object) -> Iterator[Cause]:
 
 
 def _check_configured(spec: Object) -> Iterator[Cause]:
-    """What the cluster does not have."""
+    """Families that the cluster does not have."""
     if spec.get("ipFamilyPolicy") == "RequireDualStack":
         message = "this cluster is not configured for dual-stack services"
         yield invalid_value("spec.ipFamilyPolicy", "RequireDualStack", message)

@@ -13,6 +13,7 @@ from support.api_core import Api
 
 GROUP = "scheduling.k8s.io/v1alpha2"
 PATH = f"/apis/{GROUP}/namespaces/default"
+MERGE = "application/merge-patch+json"
 GANG = {"gang": {"minCount": 3}}
 
 
@@ -89,3 +90,37 @@ def test_a_pod_names_its_group_as_a_name(api: Api) -> None:
     answer = api.ask("POST", "/api/v1/namespaces/default/pods", pod)
     assert answer.code == 422
     assert "spec.schedulingGroup.podGroupName: Invalid value" in answer.body["message"]
+
+
+def test_claims_of_groups_are_dropped_as_with_the_gate_that_is_off(api: Api) -> None:
+    claims = [{"name": "a", "resourceClaimName": "b"}]
+    assert "resourceClaims" not in api.good("POST", f"{PATH}/podgroups", group(resourceClaims=claims))["spec"]
+    changed = api.good("PATCH", f"{PATH}/podgroups/train", {"spec": {"resourceClaims": claims}}, content_type=MERGE)
+    assert "resourceClaims" not in changed["spec"]
+    templates = [{"name": "workers", "schedulingPolicy": GANG, "resourceClaims": claims}]
+    made = api.good("POST", f"{PATH}/workloads", workload(podGroupTemplates=templates))
+    assert "resourceClaims" not in made["spec"]["podGroupTemplates"][0]
+
+
+def test_each_type_of_condition_is_there_once_and_has_a_name(api: Api) -> None:
+    api.good("POST", f"{PATH}/podgroups", group())
+    well = {"status": "True", "reason": "B", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    conditions = [{"type": "", **well}, {"type": "A", **well}, {"type": "A", **well}]
+    body = {"status": {"conditions": conditions}}
+    answer = api.ask("PATCH", f"{PATH}/podgroups/train/status", body, content_type=MERGE)
+    assert answer.code == 422
+    causes = [(each["field"], each["message"].partition(",")[0]) for each in answer.body["details"]["causes"]]
+    assert causes == [
+        ("status.conditions[0].type", 'Invalid value: "": name part must be non-empty'),
+        ("status.conditions[0].type", 'Invalid value: "": name part must consist of alphanumeric characters'),
+        ("status.conditions[2].type", 'Duplicate value: "A"'),
+    ]
+
+
+def test_names_that_are_there_twice_are_told_before_what_is_in_templates(api: Api) -> None:
+    templates = [{"name": "a", "schedulingPolicy": {"gang": {}}}, {"name": "a", "schedulingPolicy": GANG}]
+    answer = api.ask("POST", f"{PATH}/workloads", workload(podGroupTemplates=templates))
+    assert [each["field"] for each in answer.body["details"]["causes"]] == [
+        "spec.podGroupTemplates[1]",
+        "spec.podGroupTemplates[0].schedulingPolicy.gang.minCount",
+    ]

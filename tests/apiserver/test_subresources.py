@@ -417,3 +417,31 @@ def test_a_node_answers_for_its_kubelet(api: Api) -> None:
 
 def test_a_kind_without_connections_has_no_proxy(api: Api) -> None:
     assert api.ask("GET", f"{MAPS}/a/proxy").code == 404
+
+
+def test_a_review_has_no_metadata_of_its_own(api: Api) -> None:
+    group = "/apis/authorization.k8s.io/v1"
+    spec = {"user": "a", "resourceAttributes": {"verb": "get", "namespace": "default"}}
+    for path, message in (
+        (f"{group}/subjectaccessreviews", "must be empty"),
+        (f"{group}/namespaces/default/localsubjectaccessreviews", "must be empty except for namespace"),
+    ):
+        answer = api.ask("POST", path, {"metadata": {"labels": {"a": "b"}, "name": "n"}, "spec": spec})
+        (cause,) = answer.body["details"]["causes"]
+        assert (answer.code, cause["field"]) == (422, "metadata")
+        assert cause["message"].startswith('Invalid value: {"name":"n",')
+        assert cause["message"].endswith(f": {message}")
+
+
+def test_answers_about_rules_and_tokens_have_only_what_was_found(api: Api) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    assert api.good("POST", path, {"spec": {"namespace": "default"}})["spec"] == {}
+    refused = api.good("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "none"}})
+    assert refused["status"] == {"user": {}, "error": "invalid bearer token"}
+
+
+def test_a_limit_range_without_a_name_gets_one(api: Api) -> None:
+    path = "/api/v1/namespaces/default/limitranges"
+    names = {api.good("POST", path, {"spec": {"limits": []}})["metadata"]["name"] for _ in range(2)}
+    assert len(names) == 2
+    assert all(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", name) for name in names)

@@ -210,10 +210,14 @@ def test_a_claim_is_the_folder_of_its_volume(machine: Machine) -> None:
         ({"secret": {"secretName": "none"}}, 'secret "none" not found'),
         (
             {"configMap": {"name": "settings", "items": [{"key": "z", "path": "z"}]}},
-            "references non-existent config key: z",
+            "configmap references non-existent config key: z",
+        ),
+        (
+            {"secret": {"secretName": "keys", "items": [{"key": "z", "path": "z"}]}},
+            "references non-existent secret key: z",
         ),
         ({"configMap": {"name": "settings", "items": [{"key": "a", "path": "../a"}]}}, 'invalid path "../a"'),
-        ({"persistentVolumeClaim": {"claimName": "none"}}, 'persistentvolumeclaim "none" not found'),
+        ({"persistentVolumeClaim": {"claimName": "none"}}, 'persistentvolumeclaims "none" not found'),
         ({"nfs": {"server": "s", "path": "/"}}, "volumes of kind nfs are not supported by pods that run as processes"),
         (
             {"projected": {"sources": [{"clusterTrustBundle": {}}]}},

@@ -87,8 +87,8 @@ class Live:
         self.metrics = SchedulerMetrics()
         self.events: list[tuple[str, str, str, str]] = []
         """Kind and name of the object, reason, message."""
-        self.reporters: dict[tuple[str, str], str] = {}
-        """The component that told of an object last, by the object's name and the reason."""
+        self.reporters: dict[tuple[str, str], set[str]] = {}
+        """Names of the components that told of an object, by its kind and name."""
         self.conf = conf
         self.tasks: list[asyncio.Task[None]] = []
         self.tracer = UNTRACED
@@ -109,9 +109,9 @@ class Live:
         )
 
     def _tell(self, component: str, event: Record) -> None:
-        name = event.about["metadata"]["name"]
-        self.events.append((event.about["kind"], name, event.reason, event.message))
-        self.reporters[name, event.reason] = component
+        kind, name = event.about["kind"], event.about["metadata"]["name"]
+        self.events.append((kind, name, event.reason, event.message))
+        self.reporters.setdefault((kind, name), set()).add(component)
 
     def start(self) -> None:
         """Let the scheduler begin, and read everything."""

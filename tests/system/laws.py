@@ -104,16 +104,20 @@ class Laws:
     def floor(self, state: ClusterState, plan: Plan) -> None:
         """Reclaim takes from a queue while it holds more than it deserves, with what starts or is promised room then.
 
-        So one unit, a pod or a gang that goes whole, may take it below that.
+        So one unit, a pod or a gang that goes whole, may take it below that. Gangreclaim puts back what is not in the
+        way of such a gang, where the gang can spare just the rest: then less than one unit goes.
         """
         starts = {each.pod for each in placements(plan)}
         lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
         units: defaultdict[str, list[float]] = defaultdict(list)
+        split: set[str] = set()
         for eviction in plan.evictions:
             task = state.tasks[eviction.pod]
             if eviction.action in RECLAIM:
                 queue, cpu = state.jobs[task.group].queue, int(task.spec.requests.get("cpu", 0))
                 lost[queue][task.group] += cpu
+                if eviction.action == "gangreclaim" and state.jobs[task.group].min_available > 1:
+                    split.add(task.group)
                 units[queue].append(cpu)
         for queue, by_group in lost.items():
             held = sum(
@@ -124,7 +128,8 @@ class Laws:
                 if task.status in status.HOLDING or task.key in starts
             )
             deserved = (plan.queues[queue].deserved or {}).get("cpu", 0)
-            largest = max(*units[queue], *(by_group[key] for key in by_group if _goes_whole(state.jobs[key], plan)), 0)
+            gangs = [key for key in by_group if key in split or _goes_whole(state.jobs[key], plan)]
+            largest = max(*units[queue], *(by_group[key] for key in gangs), 0)
             amount = by_group.total()
             if held - amount + largest <= deserved:
                 self.broken.append(f"queue {queue}: held {held}, lost {amount} by reclaim, deserves {deserved}")

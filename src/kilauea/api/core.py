@@ -256,6 +256,14 @@ class PodClaimStatus(Wire):
     resource_claim_name: str | None = None
 
 
+class ContainerStatus(Wire):
+    """One entry of `status.containerStatuses`: what its node has granted a container, and what it has."""
+
+    name: str = ""
+    resources: Requirements | None = None
+    allocated_resources: ResourceMap | None = None
+
+
 class PodStatus(Wire):
     """`status` of a pod."""
 
@@ -264,6 +272,8 @@ class PodStatus(Wire):
     conditions: list[PodCondition] | None = None
     resource_claim_statuses: list[PodClaimStatus] | None = None
     start_time: str | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
 
 
 class Pod(Object):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.account_tokens import AUDIENCE
-from kilauea.apiserver.fields import invalid_value
+from kilauea.apiserver.fields import check_label_requirement, check_operator, invalid_value, required
 from kilauea.apiserver.rbac.authorizer import Action, Authorizer
 from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User
 from kilauea.apiserver.rest.body import read_object
@@ -18,6 +18,8 @@ from kilauea.apiserver.rest.objects import metadata_of, note_manager, settle_nam
 from kilauea.apiserver.status import Cause
 
 Review = Callable[[Call], Awaitable[ApiResponse]]
+_METADATA = ("name", "generateName", "namespace", "uid", "resourceVersion", "labels", "annotations", "ownerReferences")
+"""Fields of metadata in the order in which the real server shows them, before the others."""
 
 
 def _answer(obj: Object, outcome: dict[str, Any]) -> ApiResponse:
@@ -44,14 +46,14 @@ def _refuse(call: Call, causes: list[Cause]) -> None:
 async def self_subject_access_review(call: Call) -> ApiResponse:
     """May I do this?"""
     obj = _read(call)
-    _refuse(call, _check_action(obj))
+    _refuse(call, [*_check_action(obj), *_check_selectors(obj), *_check_metadata(obj)])
     return _answer(obj, _allowed(call, call.user, _action(obj)))
 
 
 async def subject_access_review(call: Call) -> ApiResponse:
     """Answer if another user may do this."""
     obj = _read(call)
-    _refuse(call, _check_subject(obj))
+    _refuse(call, [*_check_subject(obj), *_check_metadata(obj)])
     return _of_subject(call, obj)
 
 
@@ -60,7 +62,41 @@ def _check_subject(obj: Object) -> list[Cause]:
     spec, causes = obj.get("spec") or {}, _check_action(obj)
     if not spec.get("user") and not spec.get("groups"):
         causes.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
-    return causes
+    return [*causes, *_check_selectors(obj)]
+
+
+def _check_metadata(obj: Object, *but: str) -> list[Cause]:
+    """A review has no metadata, `but` such fields."""
+    metadata = obj.get("metadata") or {}
+    if not any(value for field, value in metadata.items() if field not in ("managedFields", *but)):
+        return []
+    order = [*_METADATA, *(field for field in metadata if field not in _METADATA)]
+    told = {field: metadata[field] for field in order if metadata.get(field)}
+    return [invalid_value("metadata", told, " ".join(("must be empty", *(f"except for {each}" for each in but))))]
+
+
+def _check_selectors(obj: Object) -> Iterator[Cause]:
+    """The selectors of the objects that a review is about; operators of newer clients pass."""
+    resource = (obj.get("spec") or {}).get("resourceAttributes") or {}
+    for field in ("fieldSelector", "labelSelector"):
+        selector, path = resource.get(field), f"spec.resourceAttributes.{field}"
+        if selector is None:
+            continue
+        raw, terms = selector.get("rawSelector") or "", selector.get("requirements") or []
+        if raw and terms:
+            message = "may not specified at the same time as requirements"
+            yield invalid_value(f"{path}.rawSelector", raw, message)
+        elif not raw and not terms:
+            message = f"when {path} is specified, requirements or rawSelector is required"
+            yield required(f"{path}.requirements", message)
+        for number, term in enumerate(terms):
+            where = f"{path}.requirements[{number}]"
+            if field == "labelSelector":
+                yield from check_label_requirement(where, term, any_operator=True)
+            else:
+                if not term.get("key"):
+                    yield required(f"{where}.key", "must be specified")
+                yield from check_operator(where, term, any_operator=True)
 
 
 def _of_subject(call: Call, obj: Object) -> ApiResponse:
@@ -75,6 +111,7 @@ async def local_subject_access_review(call: Call) -> ApiResponse:
     obj = _read(call)
     settle_namespace(call, obj)
     spec, causes = obj.get("spec") or {}, _check_subject(obj)
+    causes += _check_metadata(obj, "namespace")
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is not None and (resource.get("namespace") or "") != call.namespace:
         given = resource.get("namespace") or ""
@@ -126,6 +163,7 @@ async def self_subject_rules_review(call: Call) -> ApiResponse:
     namespace = (obj.get("spec") or {}).get("namespace")
     if not namespace:
         raise status.bad_request("no namespace on request")
+    obj["spec"] = {}  # the answer does not repeat the question
     resources: list[Object] = []
     paths: list[Object] = []
     for grant in Authorizer(call.backend.store).grants(call.user, namespace):
@@ -149,7 +187,7 @@ async def token_review(call: Call) -> ApiResponse:
     if user is None and token == call.request.headers.get("authorization", "").removeprefix("Bearer "):
         user = call.user
     if user is None:
-        return _answer(obj, {"authenticated": False, "user": {}, "error": "invalid bearer token"})
+        return _answer(obj, {"user": {}, "error": "invalid bearer token"})
     return _answer(obj, {"authenticated": True, "user": _user_info(user), "audiences": [audience]})
 
 

@@ -144,12 +144,23 @@ def check_label_selector(path: str, selector: dict[str, Any]) -> list[Cause]:
     """A `metav1.LabelSelector`."""
     causes = check_labels(f"{path}.matchLabels", selector.get("matchLabels") or {})
     for number, term in enumerate(selector.get("matchExpressions") or ()):
-        causes += _check_requirement(f"{path}.matchExpressions[{number}]", term)
+        causes += check_label_requirement(f"{path}.matchExpressions[{number}]", term)
     return causes
 
 
-def _check_requirement(path: str, term: dict[str, Any]) -> list[Cause]:
-    """One requirement of a label selector."""
+def check_label_requirement(path: str, term: dict[str, Any], *, any_operator: bool = False) -> list[Cause]:
+    """One requirement of a label selector; `any_operator` lets operators be that are not known."""
+    causes = check_operator(path, term, any_operator=any_operator)
+    causes += [
+        invalid_value(f"{path}.key", term.get("key", ""), each) for each in qualified_name_problems(term.get("key", ""))
+    ]
+    for number, value in enumerate(term.get("values") or []):
+        causes += [invalid_value(f"{path}.values[{number}]", value, each) for each in label_value_problems(value)]
+    return causes
+
+
+def check_operator(path: str, term: dict[str, Any], *, any_operator: bool = False) -> list[Cause]:
+    """The operator of a requirement of a selector, and whether it goes with values."""
     operator, values = term.get("operator", ""), term.get("values") or []
     causes = []
     if operator in ("In", "NotIn") and not values:
@@ -158,11 +169,6 @@ def _check_requirement(path: str, term: dict[str, Any]) -> list[Cause]:
         causes.append(
             forbidden_field(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
         )
-    elif operator not in _OPERATORS:
+    elif operator not in _OPERATORS and not any_operator:
         causes.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
-    causes += [
-        invalid_value(f"{path}.key", term.get("key", ""), each) for each in qualified_name_problems(term.get("key", ""))
-    ]
-    for number, value in enumerate(values):
-        causes += [invalid_value(f"{path}.values[{number}]", value, each) for each in label_value_problems(value)]
     return causes

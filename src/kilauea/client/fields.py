@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterable, Sequence
-from sys import intern
 from typing import Any
 
 import msgspec
 
 from kilauea.api.ports import Key, Obj
+from kilauea.api.shared import shared
 
 ALWAYS = (
     "apiVersion",
@@ -57,7 +57,7 @@ def skimmer_of(signs: Iterable[str]) -> Callable[[bytes], Key]:
 
     def skim(text: bytes) -> Key:
         metadata = decode(text).metadata
-        return Key(intern(metadata.namespace), metadata.name)
+        return Key(shared(metadata.namespace), metadata.name)
 
     return skim
 

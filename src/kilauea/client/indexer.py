@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from sys import intern
 
 import msgspec
 
 from kilauea.api.ports import Holder, Key, Obj, Resource, Seen, Text, bytes_of, key_of
+from kilauea.api.shared import shared
 from kilauea.client.fields import decoder_of, skimmer_of
 from kilauea.client.index import Index, Values, by_label, by_text, owners, remove
 from kilauea.client.kept import Kept, Packed, Whole, key_in, obj_of, read, split
@@ -196,7 +196,7 @@ class Indexer:
     def _put(self, key: Key, text: Text, obj: Obj) -> None:
         old = self._objects.get(key)
         if old is None:
-            key = Key(intern(key.namespace), key.name)  # a namespace has many objects, and one text for all is enough
+            key = Key(shared(key.namespace), key.name)  # a namespace has many objects, and one text for all is enough
             insort(self._order, key)
         elif old["metadata"]["resourceVersion"] == obj["metadata"]["resourceVersion"]:
             return

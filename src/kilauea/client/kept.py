@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from sys import intern
 from typing import Any, Protocol, cast, overload
 
 import msgspec
 
 from kilauea.api.ports import Holder, Key, Obj, Text
+from kilauea.api.shared import shared
 
 DECODED = 500
 """Objects of a kind that are kept as dicts, too: those that changed or were looked at last."""
@@ -211,7 +211,7 @@ _head_of = msgspec.json.Decoder(_Head).decode
 def key_in(text: bytes) -> Key:
     """The key of an object."""
     metadata = _head_of(text).metadata
-    return Key(intern(metadata.namespace), metadata.name)
+    return Key(shared(metadata.namespace), metadata.name)
 
 
 def obj_of(text: Text) -> Obj:

@@ -118,7 +118,11 @@ class _ContainerStatus(Wire):
     state: _ContainerState | None = None
 
 
-class _PodStatus(core.PodStatus):
+class _PodStatus(Wire):
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    start_time: str | None = None
+    conditions: list[core.PodCondition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     reason: str | None = None
     message: str | None = None

@@ -313,7 +313,7 @@ class ClusterState:
     def _set_pod(self, pod: core.Pod) -> None:
         task = task_of(pod, self._asked)
         self._drop_pod(task.key)
-        ours = (pod.spec.scheduler_name or wellknown.SCHEDULER_NAMES[0]) in self.scheduler_names
+        ours = task.scheduler in self.scheduler_names
         if not ours and not task.node:
             return
         if not ours:

@@ -6,11 +6,11 @@ from array import array
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import lru_cache
 from operator import attrgetter
-from sys import intern
 from typing import Any
 
 import msgspec
 
+from kilauea.api.shared import shared
 from kilauea.history.records import PodRecord
 
 _OWN = ("name", "submitted", "bound", "started", "ended", "node")
@@ -58,7 +58,7 @@ class PackedPods(MutableMapping[str, PodRecord]):
     def __setitem__(self, uid: str, record: PodRecord) -> None:
         before = self._packed.get(uid)
         number = self._common.take(_pack(_common_of(record)))
-        self._packed[intern(uid)] = _pack((number, *_own_of(record)))
+        self._packed[shared(uid)] = _pack((number, *_own_of(record)))
         if before is not None:
             self._common.give_back(_unpack(before)[0])
 

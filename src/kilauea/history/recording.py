@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from sys import intern
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from kilauea.api.ports import Seen, Text, bytes_of
+from kilauea.api.shared import shared
 from kilauea.api.wellknown import DEFAULT_QUEUE, GROUP_NAME, QUEUE_NAME
 from kilauea.history.facts import Runs, amounts_of, condition, declared_time, duration, last_states, why_waits
 from kilauea.history.packed import PackedPods
@@ -514,12 +514,12 @@ class Recording:
             submitted, resources, task, run_time = old.submitted, old.resources, old.task, old.run_time
         else:
             submitted, resources = moment(meta.creation_timestamp) or 0, amounts_of(spec)
-            task, run_time = intern(meta.notes.get(TASK) or ""), declared_time(meta.notes)
+            task, run_time = shared(meta.notes.get(TASK) or ""), declared_time(meta.notes)
         return PodRecord(  # what many pods have in common is in memory once
             uid=meta.uid,
-            namespace=intern(meta.namespace),
+            namespace=shared(meta.namespace),
             name=meta.name,
-            job=old.job if old is not None else intern(self._job_of(pod, group, queue)),
+            job=old.job if old is not None else shared(self._job_of(pod, group, queue)),
             queue=queue,
             task=task,
             resources=resources,
@@ -527,7 +527,7 @@ class Recording:
             bound=bound,
             started=runs.started or (old.started if old is not None else None),
             ended=max(ended, bound or submitted) if ended is not None else None,
-            node=intern(spec.node_name or ""),
+            node=shared(spec.node_name or ""),
             state=state,
             reason=reason,
             exit_code=runs.exit_code,

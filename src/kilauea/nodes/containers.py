@@ -17,6 +17,7 @@ from kilauea.nodes.timestamps import moment_of, second_text
 
 CREATING, INITIALIZING, BACK_OFF = "ContainerCreating", "PodInitializing", "CrashLoopBackOff"
 NO_IMAGE = "ImagePullBackOff"
+NO_CONFIG = "CreateContainerConfigError"
 _PULLING = "Back-off pulling image"
 _SCHEME = "simulated://"
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300
@@ -101,7 +102,7 @@ class Run:
     def fresh(self) -> bool:
         """True if it has never run and waits to be started."""
         reason = (self.state.get("waiting") or {}).get("reason")
-        return reason in (CREATING, INITIALIZING) or (reason == NO_IMAGE and self.lacks_image)
+        return reason in (CREATING, INITIALIZING, NO_CONFIG) or (reason == NO_IMAGE and self.lacks_image)
 
     @property
     def lacks_image(self) -> bool:
@@ -110,8 +111,9 @@ class Run:
         return waiting.get("reason") == NO_IMAGE and str(waiting.get("message")).startswith(_PULLING)
 
     @property
-    def _without_image(self) -> Obj:
-        return {"reason": NO_IMAGE, "message": f'{_PULLING} "{self.container.get("image", "")}"'}
+    def lacks_config(self) -> bool:
+        """True if it waits for the source of a variable."""
+        return (self.state.get("waiting") or {}).get("reason") == NO_CONFIG
 
     @property
     def is_of_other_image(self) -> bool:
@@ -176,9 +178,17 @@ class Run:
 
     def wait_for_image(self) -> bool:
         """Let it wait for its image; returns whether it did not before."""
-        if self.state.get("waiting") == self._without_image:
+        return self._wait(NO_IMAGE, f'{_PULLING} "{self.container.get("image", "")}"')
+
+    def wait_for_config(self, message: str) -> bool:
+        """Let it wait for the source of a variable; returns whether it did not wait for that before."""
+        return self._wait(NO_CONFIG, message)
+
+    def _wait(self, reason: str, message: str) -> bool:
+        waiting = {"reason": reason, "message": message}
+        if self.state.get("waiting") == waiting:
             return False
-        self._set({"waiting": self._without_image}, image=self.container.get("image", ""))
+        self._set({"waiting": waiting}, image=self.container.get("image", ""))
         return True
 
     def change_image(self, now: int) -> None:

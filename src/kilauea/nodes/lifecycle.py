@@ -27,12 +27,14 @@ from kilauea.nodes.pod_status import (
     phase_of,
 )
 from kilauea.nodes.program import JOB_RUN_TIME, program_of
+from kilauea.nodes.references import Unmet, retry_of
 from kilauea.nodes.resizing import RETRY, Refusal
 from kilauea.nodes.timestamps import moment_of, second_text
 
 DEADLINE = "DeadlineExceeded"
 IMAGE_RETRY = 10 * SECOND
 """Microseconds after which a node tries again to pull an image."""
+_NO_FAULTS: Mapping[str, str] = {}
 _DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"
 
 
@@ -71,6 +73,7 @@ def advance(
     start_delay: int,
     run_time: int = JOB_RUN_TIME,
     refusal: Refusal | None = None,
+    unmet: Unmet | None = None,
 ) -> Step:
     """The next step of a pod that is bound to a node and not being deleted.
 
@@ -81,13 +84,14 @@ def advance(
         start_delay: microseconds that containers are being created, unless the pod says otherwise.
         run_time: microseconds that commands of unknown run time take; 0 for ever.
         refusal: why containers do not get the resources that they shall have; None if they do.
+        unmet: objects that containers cannot be created without; None if none is missing.
     """
     life = _Life.of(pod, run_time, refusal)
     if life is None:
         return NOTHING
     delay = read_duration(annotations_of(pod).get(START_DELAY))
     delay = start_delay if delay is None else delay
-    begin = min(life.start_time or _bound(pod) or now, now) + delay
+    begin = min(life.start_time or bound_at(pod) or now, now) + delay
     deadline = life.deadline(now)
     if deadline is not None and deadline <= now:
         life.fail(now)
@@ -95,7 +99,9 @@ def advance(
     if begin > now:
         silent = started(pod) or delay < SECOND  # a moment is not worth a write
         return Step({} if silent else life.status(now, node), _earliest(begin, deadline))
-    life.run_until(now, missing_images(node))
+    if unmet is not None and unmet.volumes:
+        return Step(life.status(now, node), _earliest(now + retry_of(pod, now), deadline))
+    life.run_until(now, missing_images(node), unmet.containers if unmet is not None else _NO_FAULTS)
     if refusal is None:
         life.resize(now)
     # What is counted from the time at which it starts, which is to be written yet, is known only then.
@@ -104,7 +110,7 @@ def advance(
     return Step(life.status(now, node), _earliest(deadline, again, *life.due_times(now)), rests)
 
 
-def _bound(pod: Obj) -> int | None:
+def bound_at(pod: Obj) -> int | None:
     """The time at which the pod was bound to its node."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     found = next((each for each in conditions if each.get("type") == "PodScheduled"), None)
@@ -209,14 +215,15 @@ class _Life:
         seconds = self.pod["spec"].get("activeDeadlineSeconds")
         return None if seconds is None else (self.start_time or now) + seconds * SECOND
 
-    def run_until(self, now: int, missing: Collection[str] = ()) -> None:
+    def run_until(self, now: int, missing: Collection[str], faults: Mapping[str, str]) -> None:
         """Let everything happen that is due, but not more than one change of phase.
 
         Args:
             now: microseconds since 1970.
             missing: images that cannot be pulled.
+            faults: why containers cannot be created, by their names.
         """
-        while self._pass(now, missing):
+        while self._pass(now, missing, faults):
             phase = phase_of(self.inits, self.mains)
             if phase != self.phase:
                 self.phase = phase
@@ -224,24 +231,26 @@ class _Life:
         if self.phase in ENDED:
             self._end_others(now)
 
-    def _pass(self, now: int, missing: Collection[str]) -> bool:
+    def _pass(self, now: int, missing: Collection[str], faults: Mapping[str, str]) -> bool:
         """One round over all containers; returns whether anything happened."""
         happened = False
         for run in self.extras:
-            happened |= self._start_or_step(run, now, missing)
+            happened |= self._start_or_step(run, now, missing, faults)
         for run in self.inits:
-            happened |= self._start_or_step(run, now, missing)
+            happened |= self._start_or_step(run, now, missing, faults)
             if run.role == "init" and run.exit_code != 0:
                 return happened
         for run in self.mains:
-            happened |= self._start_or_step(run, now, missing)
+            happened |= self._start_or_step(run, now, missing, faults)
         return happened
 
     @staticmethod
-    def _start_or_step(run: Run, now: int, missing: Collection[str]) -> bool:
+    def _start_or_step(run: Run, now: int, missing: Collection[str], faults: Mapping[str, str]) -> bool:
         if run.fresh:
             if run.container.get("image") in missing:
                 return run.wait_for_image()
+            if run.container["name"] in faults:
+                return run.wait_for_config(faults[run.container["name"]])
             run.start(now)
             return True
         # An init container that has ended is not run once more.
@@ -278,9 +287,14 @@ class _Life:
         self.phase = FAILED
 
     def due_times(self, now: int) -> Iterator[int | None]:
-        """Yield the time of the next change of each container; an image is looked for again and again."""
-        if self.phase not in ENDED:
-            yield from (now + IMAGE_RETRY if run.fresh and run.lacks_image else run.due() for run in self._all())
+        """Yield the time of the next change of each container; what it lacks is looked for again and again."""
+        if self.phase in ENDED:
+            return
+        for run in self._all():
+            if run.fresh and (run.lacks_image or run.lacks_config):
+                yield now + (IMAGE_RETRY if run.lacks_image else retry_of(self.pod, now))
+            else:
+                yield run.due()
 
     def status(self, now: int, node: Obj) -> dict[str, Any]:
         """The fields of the status that have changed."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kilauea.api.devices import ALLOCATING, SUCCESS
-from kilauea.api.kinds import NODES, PODS
+from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of, no_keys
 from kilauea.api.times import SECOND
 from kilauea.nodes import npus, systems
@@ -20,15 +20,16 @@ from kilauea.nodes.annotations import (
     is_simulated,
     node_state,
 )
-from kilauea.nodes.containers import KILLED
+from kilauea.nodes.containers import KILLED, NO_CONFIG
 from kilauea.nodes.devices import REFUSED, Family, comes_first, npu_cores, refusal, serving
 from kilauea.nodes.host_ports import MESSAGE as PORTS_TAKEN
 from kilauea.nodes.host_ports import REFUSED as NO_PORT
 from kilauea.nodes.host_ports import are_taken, host_ports
-from kilauea.nodes.lifecycle import Step, active, advance, killed, started
+from kilauea.nodes.lifecycle import Step, active, advance, bound_at, killed, started
 from kilauea.nodes.node_conditions import is_ready
-from kilauea.nodes.pod_status import is_scheduled, is_told_refused, observed
+from kilauea.nodes.pod_status import PENDING, is_scheduled, is_told_refused, observed
 from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.references import FIRST_LOOK, VIEW_LAG, Unmet, unmet_of
 from kilauea.nodes.requests import requests_of, shortage
 from kilauea.nodes.resizing import INFEASIBLE, is_resized, refusal_of
 from kilauea.nodes.stopping import stop_time
@@ -68,6 +69,8 @@ class Pods:
         self.interests: Sequence[Interest] = (
             Interest(PODS, _concerned, indexes=on_node),
             Interest(NODES, no_keys),
+            *(Interest(kind, no_keys) for kind in (CONFIG_MAPS, SECRETS, CLAIMS)),
+            Interest(SERVICE_ACCOUNTS, no_keys, fields=()),
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -119,8 +122,12 @@ class Pods:
         refused = None
         if is_resized(pod):
             refused = refusal_of(pod, node, lambda: view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
-        step = advance(pod, node, now, self._start_delay, self._run_time, refused)
-        operations = _told(pod, step)
+        waits = (pod.get("status") or {}).get("phase", PENDING) == PENDING
+        unmet = unmet_of(pod, view.get) if waits else None
+        if unmet is not None and not started(pod) and now - (bound_at(pod) or 0) < VIEW_LAG:
+            return Outcome(again=FIRST_LOOK / SECOND)
+        step = advance(pod, node, now, self._start_delay, self._run_time, refused, unmet)
+        operations = [*_told(pod, step), *_lacks(pod, step, unmet)]
         if refused is not None and not is_told_refused(pod, refused):
             if refused.reason == INFEASIBLE:
                 operations.append(Record(pod, "Warning", "ResizeInfeasible", refused.message))
@@ -147,6 +154,20 @@ def _told(pod: Obj, step: Step) -> list[Operation]:
         wrong = annotation_errors(annotations_of(pod))
         operations += [Record(pod, "Warning", "InvalidAnnotation", f"ignored: {each}") for each in wrong]
     return operations
+
+
+def _lacks(pod: Obj, step: Step, unmet: Unmet | None) -> Iterable[Operation]:
+    """Yield an event for each volume that cannot be mounted, once, and for each container that cannot be created."""
+    if unmet is None or not step.status:
+        return
+    if not started(pod):
+        yield from (Record(pod, "Warning", "FailedMount", message) for message in unmet.volumes)
+    for part in ("initContainerStatuses", "containerStatuses"):
+        before = {each.get("name"): each.get("state") for each in (pod.get("status") or {}).get(part) or ()}
+        for each in step.status.get(part) or ():
+            waiting = each["state"].get("waiting") or {}
+            if waiting.get("reason") == NO_CONFIG and before.get(each["name"]) != each["state"]:
+                yield Record(pod, "Warning", "Failed", f"Error: {waiting['message']}")
 
 
 def _given(pod: Obj, node: Obj, asking: Sequence[Family]) -> list[Operation]:

@@ -70,6 +70,19 @@ def test_a_pod_of_the_default_scheduler_is_placed_without_a_group_and_in_no_queu
     assert "cpu" not in live.get(QUEUES, "default").get("status", {}).get("allocated", {})
 
 
+def test_events_of_a_pod_are_of_the_scheduler_that_it_names(live: Live) -> None:
+    live.start()
+    names = {"web": "default-scheduler", "large": "default-scheduler", "batch-0": "volcano"}
+    live.pod("web")
+    live.pod("large", cpu="9")
+    live.group("batch", 1)
+    live.wait(5)
+    assert live.node_of("web") == live.node_of("batch-0") == "n1"
+    assert live.reasons("Pod", "large") == ["FailedScheduling"]
+    assert {name: live.reporters["Pod", name] for name in names} == {name: {each} for name, each in names.items()}
+    assert live.reporters["PodGroup", "batch"] == {"volcano"}
+
+
 FOREIGN = """
 actions: "allocate, backfill, gangreclaim, gangpreempt"
 tiers:
@@ -110,19 +123,6 @@ def test_a_pod_that_others_have_put_on_its_node_is_never_evicted(tmp_path: Path,
         assert all("deletionTimestamp" not in live.get(PODS, f"placeholder-{n}")["metadata"] for n in range(4))
         assert live.wire.count("DELETE", "") == 0
         assert live.node_of("rec-0") == ""
-
-
-def test_events_of_pods_of_kubernetes_scheduler_are_told_in_its_name() -> None:
-    with live_world(names=("volcano", "default-scheduler")) as live:
-        live.node("n1")
-        live.start()
-        live.pod("web", cpu="1", scheduler="default-scheduler")
-        live.pod("large", cpu="900", scheduler="default-scheduler")
-        live.group("train", 1)
-        live.wait(3)
-        assert live.reporters["web", "Scheduled"] == "default-scheduler"
-        assert live.reporters["large", "FailedScheduling"] == "default-scheduler"
-        assert live.reporters["train-0", "Scheduled"] == "volcano"
 
 
 def test_a_pod_of_another_scheduler_is_left_alone(live: Live) -> None:

@@ -62,6 +62,8 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dic
     address = spec.get("clusterIP") or old.get("clusterIP")
     if not address and spec.get("clusterIPs"):
         return  # refused: the first of them is not told as `clusterIP`
+    if not address and (spec.get("ipFamilies") or ["IPv4"])[0] != "IPv4":
+        return  # refused: the cluster has no such addresses
     taken = {each.get("clusterIP") for each in others}
     if not address:
         address = _random_address(attributes)
@@ -72,8 +74,22 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dic
         raise status.invalid("Service", "", attributes.name, [invalid_value("spec.clusterIPs", [address], message)])
     spec["clusterIP"] = address
     spec["clusterIPs"] = spec.get("clusterIPs") or [address]
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    _give_families(spec, old)
+
+
+def _give_families(spec: dict[str, Any], old: dict[str, Any]) -> None:
+    """Families, and a policy for them: that of the cluster, and of the addresses that are asked for as far as it goes.
+
+    A new service without an address and a selector gets both, as nothing here decides what its endpoints are.
+    """
+    families = spec.get("ipFamilies") or []
+    is_open = spec["clusterIP"] == "None" and not spec.get("selector")
+    policy = spec.setdefault("ipFamilyPolicy", "RequireDualStack" if is_open else "SingleStack")
+    if not families and ":" not in spec["clusterIPs"][0]:
+        families = ["IPv4"]
+    if is_open and policy != "SingleStack" and len(families) == 1 and len(old.get("ipFamilies") or ()) < 2:
+        families = [*families, "IPv6" if families == ["IPv4"] else "IPv4"]
+    spec["ipFamilies"] = families
 
 
 def _is_own(attributes: Attributes) -> bool:

@@ -116,6 +116,8 @@ async def _store(call: Call, obj: Object, attributes: Attributes, revision: Any)
     """
     resource, backend = call.resource, call.backend
     new_metadata(call, obj)
+    if resource.strategy.is_named and not obj["metadata"].get("name"):
+        obj["metadata"]["name"] = backend.new_uid()
     resource.strategy.prepare_create(obj)
     fill_status(call, obj)
     metadata = obj["metadata"]

@@ -40,9 +40,9 @@ _BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 async def evict(call: Call) -> ApiResponse:
     """Answer a create of a pod's `eviction`."""
     body = read_typed(call, builtin_schema("policy", "v1", "Eviction"), "policy/v1", "Eviction")
-    name = metadata_of(body).get("name") or call.info.name
-    if name != call.info.name:
-        raise status.bad_request(f"name in URL does not match name in Eviction object: {name}")
+    name = call.info.name
+    if metadata_of(body).get("name") != name:
+        raise status.bad_request("name in URL does not match name in Eviction object")
     pods = pod_call(call, name)
     stored = call.backend.store.get(pods.key)
     if stored is None:

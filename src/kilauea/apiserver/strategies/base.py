@@ -45,6 +45,8 @@ class Strategy:
     """True if deletion may give the object time to end (pods)."""
     deletes_plainly = False
     """True if the start of a deletion sets its time and nothing else (kinds with a deletion of their own)."""
+    is_named = False
+    """True if a new object that comes without a name is given one (limit ranges)."""
     propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
     """The treatment of dependents when a deletion does not choose one."""
     selectable: tuple[str, ...] = ()

@@ -142,7 +142,7 @@ class ApiServices(Strategy):
         spec, name = spec_of(obj), obj["metadata"].get("name", "")
         group, version, service = spec.get("group", ""), spec.get("version", ""), spec.get("service")
         causes: list[Cause] = []
-        if name != f"{version}.{group}":
+        if name and name != f"{version}.{group}":
             message = f'must be `spec.version+"."+spec.group`: "{version}.{group}"'
             causes.append(invalid_value("metadata.name", name, message))
         if not group and version != "v1":

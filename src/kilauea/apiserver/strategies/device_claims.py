@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,12 @@ Object = Mapping[str, Any]
 
 MOST_REQUESTS = MOST_CONSTRAINTS = MOST_CONFIGURATIONS = MOST_SELECTORS = MOST_RESULTS = 32
 MOST_ALTERNATIVES = 8
-MOST_DRIVER_NAME = 63
+MOST_DRIVER_NAME, MOST_IDENTIFIER = 63, 32
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER_WORDS = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
+    "or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"
+)
 EFFECTS = ("NoExecute", "NoSchedule", "None")
 _REFERENCE = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 
@@ -201,9 +207,26 @@ def _constraint(path: str, constraint: Object, names: Collection[str]) -> list[C
 
 
 def _check_attribute(path: str, name: str) -> list[Cause]:
+    causes = check_property(path, name)
     if "/" not in name:
-        return [invalid_value(path, name, "a fully qualified name must be a domain and a name separated by a slash")]
-    return check_driver(path, name.partition("/")[0])
+        message = "a fully qualified name must be a domain and a name separated by a slash"
+        causes.append(invalid_value(path, name, message))
+    return causes
+
+
+def check_property(path: str, name: str) -> list[Cause]:
+    """The name of an attribute or a capacity: an identifier, maybe after a domain."""
+    domain, slash, identifier = name.rpartition("/")
+    causes = check_driver(path, domain) if domain else []
+    if slash and not domain:
+        causes.append(invalid_value(path, "", "the domain must not be empty"))
+    if slash and not identifier:
+        return [*causes, invalid_value(path, "", "the name must not be empty")]
+    if len(identifier) > MOST_IDENTIFIER:
+        causes.append(too_long(path, MOST_IDENTIFIER))
+    if not _IDENTIFIER.fullmatch(identifier):
+        causes.append(invalid_value(path, identifier, _IDENTIFIER_WORDS))
+    return causes
 
 
 def _references(path: str, named: Sequence[str] | None, names: Collection[str]) -> list[Cause]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.device_capacity import check_request_policy
 from kilauea.apiserver.strategies.device_claims import (
     EFFECTS,
     check_driver,
@@ -23,6 +23,7 @@ from kilauea.apiserver.strategies.device_claims import (
     check_key,
     check_label,
     check_pool,
+    check_property,
     too_long,
 )
 from kilauea.apiserver.strategies.placement import check_node_selector
@@ -32,7 +33,7 @@ Object = Mapping[str, Any]
 MOST_DEVICES, MOST_ADVANCED_DEVICES = 128, 64
 MOST_COUNTER_SETS, MOST_CONSUMED_SETS, MOST_TAINTS, MOST_CONDITIONS = 8, 2, 16, 4
 MOST_PROPERTIES = 32
-MOST_VALUE, MOST_IDENTIFIER = 64, 32
+MOST_VALUE = 64
 _PLACES = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 _OWN_PLACES = (
     "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true "
@@ -41,11 +42,6 @@ _OWN_PLACES = (
 _NO_PLACES = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
     "ResourceSlice spec"
-)
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_IDENTIFIER_WORDS = (
-    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
-    "or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"
 )
 _KINDS = ("bool", "int", "string", "version", "bools", "ints", "strings", "versions")
 
@@ -116,13 +112,16 @@ def _check_device(path: str, device: Object, *, own: bool) -> list[Cause]:
         words = f"the total number of attributes and capacities must not exceed {MOST_PROPERTIES}"
         causes.append(invalid_value(path, count, words))
     for name, attribute in sorted(attributes.items()):
-        causes += _check_property(f"{path}.attributes", name)
+        causes += check_property(f"{path}.attributes", name)
         causes += _check_attribute(f"{path}.attributes[{name}]", attribute)
     for name, amount in sorted(capacity.items()):
-        causes += _check_property(f"{path}.capacity", name)
+        causes += check_property(f"{path}.capacity", name)
         if amount.get("requestPolicy") is not None and not device.get("allowMultipleAllocations"):
             place = f"{path}.capacity[{name}].requestPolicy"
             causes.append(forbidden_field(place, "allowMultipleAllocations must be true"))
+        elif amount.get("requestPolicy") is not None:
+            place = f"{path}.capacity[{name}].requestPolicy"
+            causes += check_request_policy(place, amount.get("value") or "0", amount["requestPolicy"])
     causes += check_items(f"{path}.taints", device.get("taints"), MOST_TAINTS, check_taint)
     causes += check_items(
         f"{path}.consumesCounters",
@@ -143,21 +142,6 @@ def _check_own_place(path: str, device: Object, *, own: bool) -> list[Cause]:
         causes.append(required(path, _OWN_PLACES))
     elif len(places) > 1:
         causes.append(invalid_value(path, f"{{{', '.join(places)}}}", _OWN_PLACES))
-    return causes
-
-
-def _check_property(path: str, name: str) -> list[Cause]:
-    """The name of an attribute or a capacity: an identifier, maybe after a domain."""
-    domain, slash, identifier = name.rpartition("/")
-    causes = check_driver(path, domain) if domain else []
-    if slash and not domain:
-        causes.append(invalid_value(path, "", "the domain must not be empty"))
-    if slash and not identifier:
-        return [*causes, invalid_value(path, "", "the name must not be empty")]
-    if len(identifier) > MOST_IDENTIFIER:
-        causes.append(too_long(path, MOST_IDENTIFIER))
-    if not _IDENTIFIER.fullmatch(identifier):
-        causes.append(invalid_value(path, identifier, _IDENTIFIER_WORDS))
     return causes
 
 

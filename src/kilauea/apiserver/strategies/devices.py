@@ -10,6 +10,7 @@ from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.resources.device_versions import BETA_DEVICES
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, count_generation, spec_of
+from kilauea.apiserver.strategies.conditions import check_conditions
 from kilauea.apiserver.strategies.device_claims import (
     MOST_CONFIGURATIONS,
     check_claim,
@@ -19,7 +20,7 @@ from kilauea.apiserver.strategies.device_claims import (
     check_selectors,
 )
 from kilauea.apiserver.strategies.device_slices import check_slice
-from kilauea.apiserver.strategies.device_taints import check_conditions, check_taint_rule
+from kilauea.apiserver.strategies.device_taints import check_taint_rule
 
 IMMUTABLE = "field is immutable"
 _EXTENDED = re.compile(
@@ -162,7 +163,7 @@ class TaintRules(Strategy):
         return check_taint_rule("spec", spec_of(obj))
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
-        return check_conditions("status.conditions", (obj.get("status") or {}).get("conditions") or ())
+        return [*check_conditions("status.conditions", (obj.get("status") or {}).get("conditions") or ())]
 
 
 def _taint_of(rule: Object) -> Object:

@@ -129,6 +129,8 @@ class PriorityLevels(Strategy):
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
         kind, limited = spec.get("type", ""), spec.get("limited")
+        if not kind:
+            return [required("spec.type")]
         if kind not in ("Exempt", "Limited"):
             return [not_supported("spec.type", kind, ("Exempt", "Limited"))]
         if kind == "Exempt":
@@ -149,7 +151,9 @@ def _check_limited(path: str, limited: Object) -> list[Cause]:
     response = limited.get("limitResponse") or {}
     kind, queuing = response.get("type", ""), response.get("queuing")
     where = f"{path}.limitResponse"
-    if kind not in ("Queue", "Reject"):
+    if not kind:
+        causes.append(required(f"{where}.type"))
+    elif kind not in ("Queue", "Reject"):
         causes.append(not_supported(f"{where}.type", kind, ("Queue", "Reject")))
     elif kind == "Reject" and queuing is not None:
         message = "must be nil if limited.limitResponse.type is not Limited"

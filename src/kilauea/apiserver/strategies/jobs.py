@@ -78,7 +78,8 @@ class Jobs(Strategy):
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
         """Return the errors in a changed job, whose selector stays."""
-        return [*check_job("spec", spec_of(obj)), *_check_selected("spec", spec_of(obj))]
+        generated = [] if spec_of(obj).get("manualSelector") else [*_check_generated(obj)]
+        return [*generated, *check_job("spec", spec_of(obj)), *_check_selected("spec", spec_of(obj))]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         causes = [*_check_completions(spec_of(obj), spec_of(old))]

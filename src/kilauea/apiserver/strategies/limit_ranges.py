@@ -34,6 +34,8 @@ _SHOWN = {"default": {"min": "min", "default": "max"}}
 class LimitRanges(Plain):
     """Limits and defaults for what is in a namespace."""
 
+    is_named = True
+
     def validate(self, obj: Object) -> list[Cause]:
         causes: list[Cause] = []
         seen: set[str] = set()

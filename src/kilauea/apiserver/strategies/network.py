@@ -44,6 +44,9 @@ class Services(Strategy):
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if not spec.get(field):
                 keep(spec, before, field)
+        families = spec.get("ipFamilies") or []
+        if spec.get("ipFamilyPolicy") == "SingleStack" and families == before.get("ipFamilies"):
+            spec["ipFamilies"] = families[:1]
         _keep_node_ports(spec, before)
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -76,6 +79,10 @@ class Services(Strategy):
         if any(check_addresses(spec)):
             return []
         causes, name = [], spec.get("loadBalancerClass")
+        families, policy = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy")
+        if families and len(families) < len(before.get("ipFamilies") or ()) and policy != "SingleStack":
+            message = "must be 'SingleStack' to release the secondary IP family"
+            causes.append(invalid_value("spec.ipFamilyPolicy", policy, message))
         if spec.get("type") == before.get("type") == "LoadBalancer" and name != before.get("loadBalancerClass"):
             causes.append(invalid_value("spec.loadBalancerClass", name, "may not change once set"))
         had = before.get("clusterIP")

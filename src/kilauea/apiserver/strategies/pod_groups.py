@@ -10,13 +10,13 @@ from kilauea.api.names import label_problems, qualified_name_problems, subdomain
 from kilauea.apiserver.fields import check_name, check_path_segments, duplicate, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.conditions import check_conditions
 
 IMMUTABLE = "field is immutable"
 MOST_TEMPLATES, MOST_TOPOLOGIES = 8, 1
 MODES = ("Pod", "PodGroup")
 POLICIES = ("basic", "gang")
 HIGHEST_PRIORITY = 1_000_000_000
-STATES = ("False", "True", "Unknown")
 
 
 class Workloads(Strategy):
@@ -24,6 +24,18 @@ class Workloads(Strategy):
 
     has_status = False
     has_generation = False
+
+    def prepare_create(self, obj: Object) -> None:
+        """Drop what the real server knows only with a feature gate that is off by default."""
+        super().prepare_create(obj)
+        for template in spec_of(obj).get("podGroupTemplates") or ():
+            template.pop("resourceClaims", None)
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """Drop the same."""
+        super().prepare_update(obj, old)
+        for template in spec_of(obj).get("podGroupTemplates") or ():
+            template.pop("resourceClaims", None)
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
@@ -39,6 +51,8 @@ class Workloads(Strategy):
             if name in seen:
                 causes.append(duplicate(path, _as_written(template)))
             seen.add(name)
+        for number, template in enumerate(templates):
+            path, name = f"spec.podGroupTemplates[{number}]", template.get("name", "")
             causes += check_name(f"{path}.name", name, label_problems(name)) if name else [required(f"{path}.name")]
             causes += check_group(path, template)
         return causes
@@ -58,18 +72,27 @@ class PodGroups(Strategy):
         if isinstance(spec, dict):
             spec.setdefault("disruptionMode", MODES[0])
 
+    def prepare_create(self, obj: Object) -> None:
+        """Drop what the real server knows only with a feature gate that is off by default."""
+        super().prepare_create(obj)
+        spec_of(obj).pop("resourceClaims", None)
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """Drop the same."""
+        super().prepare_update(obj, old)
+        spec_of(obj).pop("resourceClaims", None)
+
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
         origin = spec.get("podGroupTemplateRef")
         return [*(_check_origin(origin) if origin is not None else []), *check_group("spec", spec)]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        fixed = "podGroupTemplateRef schedulingPolicy schedulingConstraints resourceClaims disruptionMode"
+        fixed = "podGroupTemplateRef schedulingPolicy schedulingConstraints disruptionMode"
         return _unchanged(obj, old, *fixed.split(), "priorityClassName", "priority")
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
-        conditions = (obj.get("status") or {}).get("conditions") or ()
-        return [c for n, each in enumerate(conditions) for c in _check_condition(f"status.conditions[{n}]", each)]
+        return [*check_conditions("status.conditions", (obj.get("status") or {}).get("conditions") or ())]
 
 
 def check_group(path: str, spec: Object) -> list[Cause]:
@@ -123,16 +146,6 @@ def _check_origin(reference: Object) -> list[Cause]:
         name, place = workload.get(field, ""), f"{path}.workload.{field}"
         causes += check_name(place, name, problems(name)) if name else [required(place)]
     return causes
-
-
-def _check_condition(path: str, condition: Object) -> list[Cause]:
-    """A `metav1.Condition`."""
-    causes = [required(f"{path}.type")] if not condition.get("type") else []
-    if condition.get("status") not in STATES:
-        causes.append(not_supported(f"{path}.status", condition.get("status", ""), STATES))
-    if not condition.get("lastTransitionTime"):
-        causes.append(required(f"{path}.lastTransitionTime"))
-    return causes if condition.get("reason") else [*causes, required(f"{path}.reason")]
 
 
 def _unchanged(obj: Object, old: Object, *fields: str) -> list[Cause]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from kilauea.api.names import path_segment_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
+    check_not_negative,
     check_word,
     forbidden_field,
     invalid_value,
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
+from kilauea.apiserver.strategies.conditions import check_conditions
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.rollouts import check_amount, check_share
 
@@ -62,6 +64,13 @@ class Budgets(Strategy):
     unconditional_update = False
     name_problems = staticmethod(path_segment_problems)
     checks_metadata_last = True
+
+    def validate_status(self, obj: Object, old: Object) -> list[Cause]:
+        state = obj.get("status") or {}
+        causes = [*check_conditions("status.conditions", state.get("conditions") or ())]
+        for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
+            causes += check_not_negative(f"status.{field}", state.get(field))
+        return causes
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)

@@ -7,6 +7,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, ScalePaths, Strategy, spec_of
 from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.pods import check_template
+from kilauea.apiserver.strategies.workload_statuses import REPLICATION_CONTROLLERS, check_counts
 from kilauea.apiserver.strategies.workloads import check_deadline
 
 
@@ -16,6 +17,9 @@ class ReplicationControllers(Strategy):
     propagation = "Orphan"
     scale = ScalePaths(plain=True)
     selectable = ("status.replicas",)
+
+    def validate_status(self, obj: Object, old: Object) -> list[Cause]:
+        return check_counts(REPLICATION_CONTROLLERS, obj, old)
 
     def default(self, obj: Object) -> None:
         spec = spec_of(obj)

@@ -35,9 +35,47 @@ _ONLY_LOCAL = "may only be set when `type` is 'LoadBalancer' and `externalTraffi
 
 
 def check_addresses(spec: Object) -> Iterator[Cause]:
-    """The errors in addresses in the cluster and their families, without which no others are looked for."""
+    """The errors in addresses in the cluster and their families, without which no others are looked for.
+
+    Each of three steps is taken only if those before find nothing: the fields as such, whether the policy allows two
+    families, and whether the cluster has them, which has only IPv4. Services without an address and a selector, whose
+    endpoints someone else keeps, may have any.
+    """
     if spec.get("type") == "ExternalName":
         return
+    is_open = spec.get("clusterIP") == "None" and not spec.get("selector")
+    steps = (_check_related, _check_single) if is_open else (_check_related, _check_single, _check_configured)
+    for step in steps:
+        if causes := list(step(spec)):
+            yield from causes
+            return
+
+
+def _check_single(spec: Object) -> Iterator[Cause]:
+    """A service of one family has one of each, and an address without a family is of one that the cluster has."""
+    if spec.get("ipFamilyPolicy", "SingleStack") == "SingleStack":
+        for field, what in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")):
+            if len(spec.get(field) or ()) == len(_FAMILIES):
+                message = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+                yield invalid_value("spec.ipFamilyPolicy", "SingleStack", message)
+    addresses, known = spec.get("clusterIPs") or [], len(spec.get("ipFamilies") or ())
+    for number, address in enumerate(addresses):
+        if number >= known and ":" in address:
+            yield invalid_value(f"spec.clusterIPs[{number}]", addresses, "IPv6 is not configured on this cluster")
+
+
+def _check_configured(spec: Object) -> Iterator[Cause]:
+    """Families that the cluster does not have."""
+    if spec.get("ipFamilyPolicy") == "RequireDualStack":
+        message = "this cluster is not configured for dual-stack services"
+        yield invalid_value("spec.ipFamilyPolicy", "RequireDualStack", message)
+    for number, family in enumerate(spec.get("ipFamilies") or ()):
+        if family != "IPv4":
+            yield invalid_value(f"spec.ipFamilies[{number}]", family, "not configured on this cluster")
+
+
+def _check_related(spec: Object) -> Iterator[Cause]:
+    """The errors in the fields as such."""
     first, addresses = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
     if addresses and not first:
         yield invalid_value("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified")
@@ -50,10 +88,12 @@ def check_addresses(spec: Object) -> Iterator[Cause]:
         elif family in families[:number]:
             yield duplicate(f"spec.ipFamilies[{number}]", family)
     yield from check_word("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), _FAMILY_POLICIES)
-    if spec.get("ipFamilyPolicy") == "RequireDualStack" and (first != "None" or spec.get("selector")):
-        message = "this cluster is not configured for dual-stack services"
-        yield invalid_value("spec.ipFamilyPolicy", "RequireDualStack", message)
     yield from _check_each_address(addresses or ([first] if first else []))
+    for number, (address, family) in enumerate(zip(addresses, families, strict=False) if first != "None" else ()):
+        found = parse_address(address)
+        if family in _FAMILIES and f"IPv{found.version if found else 4}" != family:
+            message = f"expected an {family} value as indicated by `ipFamilies[{number}]`"
+            yield invalid_value(f"spec.clusterIPs[{number}]", address, message)
 
 
 def _check_each_address(addresses: Sequence[str]) -> Iterator[Cause]:

@@ -236,6 +236,8 @@ class Attachments(StorageObjects):
         elif name is not None and inline is not None:
             causes.append(forbidden_field("spec.source", message))
         causes += check_name("spec.nodeName", node, subdomain_problems(node))
+        if name == "" and inline is None:
+            causes.append(required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName"))
         if name is not None:
             causes += check_name("spec.source.persistentVolumeName", name, subdomain_problems(name))
         if inline is not None and name is None:

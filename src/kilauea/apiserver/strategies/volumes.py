@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from kilauea.api.names import subdomain_problems
@@ -179,6 +180,15 @@ class Claims(Strategy):
             spec["dataSourceRef"] = {part: source.get(part, _EMPTY[part]) for part in _EMPTY}
         elif newer and not source and not newer.get("namespace"):
             spec["dataSource"] = {part: newer.get(part, _EMPTY[part]) for part in _EMPTY}
+
+    def validate_status(self, obj: Object, old: Object) -> list[Cause]:
+        causes = []
+        for name, text in ((obj.get("status") or {}).get("capacity") or {}).items():
+            number = amount(str(text))
+            if number is not None and number < 0:
+                message = "must be a valid resource quantity"
+                causes.append(invalid_value(f"status.capacity[{name}]", math.ceil(number), message))
+        return causes
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a claim."""

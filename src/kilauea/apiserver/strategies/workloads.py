@@ -30,6 +30,14 @@ from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_wa
 from kilauea.apiserver.strategies.pods import check_template
 from kilauea.apiserver.strategies.rollouts import check_daemon_update, check_deployment_strategy, check_stateful_set
 from kilauea.apiserver.strategies.volumes import check_claim
+from kilauea.apiserver.strategies.workload_statuses import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Counts,
+    check_counts,
+)
 
 IMMUTABLE = "field is immutable"
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
@@ -41,6 +49,12 @@ class Workloads(Strategy):
 
     fixed: tuple[str, ...] = ("selector",)
     """Fields of the specification that cannot change."""
+    counts: Counts
+    """The counts in the status."""
+
+    def validate_status(self, obj: Object, old: Object) -> list[Cause]:
+        """Return the errors in a change of the status."""
+        return check_counts(self.counts, obj, old)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return check_fixed(obj, old, self.fixed)
@@ -51,6 +65,8 @@ class Workloads(Strategy):
 
 class Deployments(Workloads):
     """Deployments."""
+
+    counts = DEPLOYMENTS
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a deployment."""
@@ -71,6 +87,7 @@ class Deployments(Workloads):
 class ReplicaSets(Workloads):
     """Replica sets."""
 
+    counts = REPLICA_SETS
     selectable = ("status.replicas",)
     zero_values = MappingProxyType({"status.replicas": "0"})
 
@@ -99,6 +116,7 @@ class StatefulSets(Workloads):
         "minReadySeconds".split()
     )
 
+    counts = STATEFUL_SETS
     name_problems = staticmethod(label_problems)
     """The name is part of names of hosts."""
 
@@ -181,6 +199,8 @@ def _check_restarts(spec: Object) -> list[Cause]:
 class DaemonSets(Workloads):
     """Daemon sets, with the old count of changes of the template that clients still read."""
 
+    counts = DAEMON_SETS
+
     def warnings(self, obj: Object) -> list[str]:
         """Return the warnings about the template."""
         return template_warnings("spec.template.", spec_of(obj).get("template") or {})
@@ -242,7 +262,7 @@ def _check_template_again(path: str, template: Object) -> Iterator[Cause]:
     metadata, policy = template.get("metadata") or {}, spec_of(template).get("restartPolicy", "")
     yield from check_labels(f"{path}.labels", metadata.get("labels") or {})
     yield from check_annotations(f"{path}.annotations", metadata.get("annotations") or {})
-    if policy != "Always" and policy in RESTART_POLICIES:
+    if policy != "Always":
         yield not_supported(f"{path}.spec.restartPolicy", policy, ("Always",))
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kilauea.api import wellknown
 from kilauea.api.core import Pod, PodSpec
+from kilauea.api.resized import counted
 from kilauea.api.spec_keys import spec_key
 from kilauea.engine.model.service_classes import limits_of, qos_of
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
@@ -63,6 +64,9 @@ class AskedTable:
         Raises:
             QuantityError: a request is not a quantity.
         """
+        resized = counted(pod)
+        if resized is not pod:
+            return self._find(pod)._replace(spec=self._specs.spec_of(resized))
         key = spec_key(pod.spec) if READ.isdisjoint(pod.annotations) else None
         if key is None:
             return self._find(pod)

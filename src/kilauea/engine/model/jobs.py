@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from sys import intern
 from types import MappingProxyType
 
 from kilauea.api import quantity, wellknown
 from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.quantity import is_countable, resource_amounts
 from kilauea.api.scheduling import NetworkTopology, PodGroup
+from kilauea.api.shared import shared
 from kilauea.api.times import parse_duration, parse_time
 from kilauea.engine.model import status
 from kilauea.engine.model.cards import NO_CARDS, card_counts
@@ -73,7 +73,7 @@ class Job(TaskCounts):
         super().__init__()
         self.key = key
         namespace, _, self.name = key.partition("/")
-        self.namespace = intern(namespace)
+        self.namespace = shared(namespace)
         self.row = -1
         self.tasks: dict[str, Task] = {}
         self.sub_jobs: dict[str, SubJob] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from sys import intern
 from typing import NamedTuple
 
 from kilauea.api import wellknown
@@ -19,6 +18,7 @@ from kilauea.api.core import (
     PodStatus,
 )
 from kilauea.api.numa import DECISION, parse_decision
+from kilauea.api.shared import shared
 from kilauea.api.times import parse_time
 from kilauea.engine.model import status
 from kilauea.engine.model.asked import AskedTable
@@ -50,6 +50,7 @@ class TaskTemplate(NamedTuple):
     numa: bool
     containers: tuple[str, ...]
     queue: str
+    scheduler: str
     preemptable: bool | None
 
 
@@ -187,6 +188,11 @@ class Task:
         return self.template.queue
 
     @property
+    def scheduler(self) -> str:
+        """Name of the scheduler that the pod is for."""
+        return self.template.scheduler
+
+    @property
     def preemptable(self) -> bool | None:
         """The pod's own annotation; None without one."""
         return self.template.preemptable
@@ -273,11 +279,12 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
         wants_numa(annotations),
         _containers(pod.spec) if spec.extended else (),
         queue_in(annotations, pod.labels) if object_key(group) else "",
+        pod.spec.scheduler_name or wellknown.SCHEDULER_NAMES[0],
         _preemptable(annotations, pod.labels),
     )
     task = Task(
         key=pod.key,
-        uid=intern(meta.uid or pod.key),  # a history in this process holds the same text
+        uid=shared(meta.uid or pod.key),  # a history in this process holds the same text
         group=group,
         spec=spec,
         template=template,
@@ -320,7 +327,7 @@ class Stage(NamedTuple):
 
 def stage_of(pod: Pod, cooldown: str) -> Stage:
     """Return the stage of a pod with this cooldown."""
-    pod_status, node = pod.status, intern(pod.spec.node_name or "")
+    pod_status, node = pod.status, shared(pod.spec.node_name or "")
     return Stage(
         node,
         status.of_pod(pod_status.phase if pod_status else None, bool(pod.metadata.deletion_timestamp), node),

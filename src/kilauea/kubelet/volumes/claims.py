@@ -32,7 +32,8 @@ def claimed_path(name: str, pod: Obj, lookup: Lookup) -> Claimed:
     namespace = pod["metadata"].get("namespace", "")
     claim = lookup(CLAIMS, Key(namespace, name))
     if claim is None:
-        raise VolumeError(f'error processing PVC {namespace}/{name}: persistentvolumeclaim "{name}" not found')
+        words = f'failed to fetch PVC from API server: persistentvolumeclaims "{name}" not found'
+        raise VolumeError(f"error processing PVC {namespace}/{name}: {words}")
     bound = (claim.get("spec") or {}).get("volumeName")
     if not bound or (claim.get("status") or {}).get("phase") != "Bound":
         raise VolumeError(f"error processing PVC {namespace}/{name}: PVC is not bound")

@@ -10,6 +10,10 @@ from kilauea.api.kinds import CONFIG_MAPS, SECRETS
 from kilauea.api.ports import Key, Obj, Resource
 
 DEFAULT_MODE = 0o644
+_NO_KEY = {
+    CONFIG_MAPS: "configmap references non-existent config key",
+    SECRETS: "references non-existent secret key",
+}
 Lookup = Callable[[Resource, Key], Obj | None]
 """Returns an object; None if there is none."""
 FieldValue = Callable[[Obj], str]
@@ -53,7 +57,7 @@ def object_files(
         if optional:
             return {}
         raise VolumeError(f'{resource.kind.lower()} "{name}" not found')
-    return selected(contents(found), source.get("items") or (), mode, optional)
+    return selected(contents(found), source.get("items") or (), mode, None if optional else _NO_KEY[resource])
 
 
 def contents(found: Obj) -> dict[str, bytes]:
@@ -65,11 +69,17 @@ def contents(found: Obj) -> dict[str, bytes]:
     return {**{key: text.encode() for key, text in data.items()}, **binary}
 
 
-def selected(entries: Mapping[str, bytes], items: Sequence[Obj], mode: int, optional: bool) -> dict[str, File]:
+def selected(entries: Mapping[str, bytes], items: Sequence[Obj], mode: int, fault: str | None) -> dict[str, File]:
     """Return the files for entries: all, or those that items name.
 
+    Args:
+        entries: of a ConfigMap or a Secret.
+        items: names of entries, and where they go; empty for all.
+        mode: of files for which the item does not say another.
+        fault: the words about an entry that is missing; None if entries may be.
+
     Raises:
-        VolumeError: an entry is missing, and not optional.
+        VolumeError: an entry is missing that may not be.
     """
     if not items:
         return {key: File(data, mode) for key, data in sorted(entries.items())}
@@ -77,8 +87,8 @@ def selected(entries: Mapping[str, bytes], items: Sequence[Obj], mode: int, opti
     for item in items:
         if item["key"] in entries:
             files[safe_path(item["path"])] = File(entries[item["key"]], item.get("mode", mode))
-        elif not optional:
-            raise VolumeError(f"references non-existent config key: {item['key']}")
+        elif fault is not None:
+            raise VolumeError(f"{fault}: {item['key']}")
     return files
 
 

@@ -10,6 +10,7 @@ from kilauea.api.core import Pod
 from kilauea.api.decode import GROUPS, decode
 from kilauea.api.meta import Object
 from kilauea.api.ports import Holder
+from kilauea.api.resized import counted, counts_alike
 from kilauea.api.validate import check
 from kilauea.runtime.inputs.resources import DECODERS, RESOURCES
 
@@ -55,11 +56,15 @@ def pod_in(data: bytes | Holder) -> Pod:
 def kept(pod: Pod) -> bytes:
     """A pod as it is kept to be read again: the fields that scheduling reads, about a quarter of the whole.
 
-    The conditions of a pod on a node are left out but for the time at which it was scheduled.
+    The conditions of a pod on a node are left out but for the time at which it was scheduled, and what its containers
+    have unless it is other than they ask for.
     """
-    if pod.spec.node_name and pod.status is not None and pod.status.conditions:
-        scheduled = [each for each in pod.status.conditions if each.type == "PodScheduled"]
-        pod = replace(pod, status=replace(pod.status, conditions=scheduled))
+    status = pod.status
+    if status is not None and counted(pod) is pod:
+        status = replace(status, container_statuses=None, init_container_statuses=None)
+        if pod.spec.node_name and status.conditions:
+            status.conditions = [each for each in status.conditions if each.type == "PodScheduled"]
+        pod = replace(pod, status=status)
     return _encode(pod)
 
 
@@ -87,12 +92,15 @@ def check_usable(obj: Object) -> None:
 def has_only_advanced(before: Pod, now: Pod) -> bool:
     """True if only version, node and status of a pod changed, so that it does not have to be validated again.
 
-    The claims that are made for a pod are in its status, and are read with its spec. A pod of another scheduler counts
+    The claims that are made for a pod are in its status, and are read with its spec, as is what its containers have
+    while they are resized. A pod of another scheduler counts
     only while it has a node, so one that loses its node is read again.
     """
     if before.spec.node_name and not now.spec.node_name:
         return False
     if now.spec.resource_claims and _made_claims(before) != _made_claims(now):
+        return False
+    if not counts_alike(before, now):
         return False
     metadata = replace(before.metadata, resource_version=now.metadata.resource_version)
     return metadata == now.metadata and replace(before.spec, node_name=now.spec.node_name) == now.spec

@@ -140,12 +140,12 @@ def deciding(
     return decide
 
 
-def _is_about_service(state: ClusterState, event: Record) -> bool:
-    """Return True if an event is about a pod of Kubernetes' own scheduler, under whose name clients look for it."""
+def _told_by(state: ClusterState, event: Record) -> str:
+    """Return the name of the scheduler that a pod is for, which tells of it; empty for what is not a pod of ours."""
     metadata = event.about["metadata"]
-    task = state.tasks.get(f"{metadata.get('namespace', '')}/{metadata['name']}")
-    job = state.jobs.get(task.group) if task is not None and event.about["kind"] == "Pod" else None
-    return job is not None and job.service
+    key = f"{metadata.get('namespace', '')}/{metadata['name']}"
+    task = state.tasks.get(key) if event.about.get("kind") == "Pod" else None
+    return "" if task is None or task.foreign else task.scheduler
 
 
 class LiveScheduler:
@@ -209,7 +209,7 @@ class LiveScheduler:
         component = options.component
 
         def tell(event: Record) -> None:
-            record(wellknown.DEFAULT_SCHEDULER if _is_about_service(state, event) else component, event)
+            record(_told_by(state, event) or component, event)
 
         self._loads = LoadReader(api, self.feed, conf, clock, tell, self._reflectors["Node"].complete.wait)
         self._device_configs = DeviceConfigReader(api, self.feed, conf, clock)

@@ -59,7 +59,7 @@ def test_warnings_of_the_server_are_told(play: Play) -> None:
         client = Client(scene.transport, "tester/1", warned=told.append)
         odd = {"odd": 1, 'sh"y\\, 299 - "x"': 2}
         await client.create(MAPS, scene.namespace, {**config_map("one"), **odd})
-        assert sorted(told) == sorted(f'unknown field "{field}"' for field in odd)
+        assert sorted(told) == sorted(f"unknown field {json.dumps(field)}" for field in odd)
         await client.get(MAPS, Key(scene.namespace, "one"))
         assert len(told) == 2
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from json import dumps
 from typing import Any
 
 import msgspec
@@ -216,13 +217,13 @@ def _field_messages(call: Call, unknown: list[str], twice: bool) -> Iterator[str
     body, parsed = call.request.body, call.request.parsed
     if not twice or parsed is not None:
         yield from parsed.repeated if parsed is not None and twice else ()
-        yield from (f'unknown field "{path}"' for path in unknown)
+        yield from (_unknown_field(call, path) for path in unknown)
         return
     try:
         occurrences = list(fields_in_order(body))
     except (ValueError, RecursionError):  # YAML
         yield from read_yaml(body)[1]
-        yield from (f'unknown field "{path}"' for path in sorted(unknown))
+        yield from (_unknown_field(call, path) for path in sorted(unknown))
         return
     left = set(unknown)
     for path, again in dict.fromkeys(occurrences):
@@ -230,7 +231,12 @@ def _field_messages(call: Call, unknown: list[str], twice: bool) -> Iterator[str
             yield f'duplicate field "{path}"'
         elif path in left:
             left.remove(path)
-            yield f'unknown field "{path}"'
+            yield _unknown_field(call, path)
+
+
+def _unknown_field(call: Call, path: str) -> str:
+    """The message about a field; the decoder of built-in kinds escapes quotes in it, that of custom ones does not."""
+    return f'unknown field "{path}"' if call.resource.is_custom else f"unknown field {dumps(path, ensure_ascii=False)}"
 
 
 def _unfit(call: Call, why: str) -> ApiFault:

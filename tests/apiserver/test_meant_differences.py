@@ -23,12 +23,10 @@ TOKEN = "/api/v1/namespaces/default/serviceaccounts/default/token"
 WEBHOOKS = f"{HOOKS}/validatingwebhookconfigurations"
 
 
-def test_a_binding_and_an_eviction_without_a_name_are_for_the_pod_in_the_path(api: Api) -> None:
+def test_a_binding_without_a_name_is_for_the_pod_in_the_path(api: Api) -> None:
     api.create_pod("a")
     assert api.ask("POST", f"{PODS}/a/binding", {"target": {"kind": "Node", "name": "n1"}}).code == 201
     assert api.good("GET", f"{PODS}/a")["spec"]["nodeName"] == "n1"
-    assert api.ask("POST", f"{PODS}/a/eviction", {"apiVersion": "policy/v1", "kind": "Eviction"}).code == 201
-    assert "deletionTimestamp" in api.good("GET", f"{PODS}/a")["metadata"]
 
 
 @pytest.mark.parametrize("word", ["yes", "no", "on", "y"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tracemalloc
 from random import Random
-from sys import intern
 
 import msgspec
 
+from kilauea.api.shared import shared
 from kilauea.history.packed import PackedPods
 from kilauea.history.records import PENDING, RUNNING, PodRecord
 
@@ -55,7 +55,7 @@ def test_a_mapping_is_made_from_records() -> None:
 
 def test_a_running_pod_takes_little_memory() -> None:
     count = 5000
-    uids = [intern(record(number).uid) for number in range(count)]  # as a scheduler has done
+    uids = [shared(record(number).uid) for number in range(count)]  # as a scheduler has done
     tracemalloc.start()
     try:
         packed = PackedPods({})

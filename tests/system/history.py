@@ -18,7 +18,7 @@ STEPS = 20
 PAUSES = (0.0, 0.01, 0.3, 3.0, 30.0)
 FULL = 16
 """Pods of one core that fill all nodes."""
-QUIET = 450.0
+QUIET = 900.0
 """Seconds without faults and acts; fewer if nothing waits any more."""
 PRIORITIES = {"low": 10, "high": 1000}
 ORGANISATION, TEAMS = "organisation", ("red", "blue", "default")

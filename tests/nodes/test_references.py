@@ -247,3 +247,13 @@ def test_a_pod_that_waits_can_be_deleted() -> None:
     w.begin_delete("p")
     w.run(30)
     assert w.list(PODS) == []
+
+
+def test_nodes_beside_other_clusters_read_no_secrets_and_start_pods_anyway() -> None:
+    pods = Pods(waits_for_objects=False)
+    assert [each.resource for each in pods.interests] == [PODS, NODES]
+    w = World(pods)
+    w.put(NODES, node())
+    w.put(PODS, pod(volumes=[{"name": "v", "secret": {"secretName": "missing"}}]))
+    w.run()
+    assert w.pod()["status"]["phase"] == "Running"

@@ -58,19 +58,27 @@ class Pods:
     Args:
         start_delay: seconds that containers are being created; at 0 a pod goes to Running in one step.
         run_time: microseconds that commands of unknown run time take; 0 for ever.
+        waits_for_objects: whether pods wait for the objects that they name. That needs a view of all ConfigMaps and
+            Secrets of the cluster.
     """
 
     name = "simulated-pods"
 
-    def __init__(self, start_delay: float = 0.0, run_time: int = JOB_RUN_TIME) -> None:
+    def __init__(
+        self, start_delay: float = 0.0, run_time: int = JOB_RUN_TIME, *, waits_for_objects: bool = True
+    ) -> None:
         self._run_time = run_time
+        self._waits_for_objects = waits_for_objects
         self._start_delay = int(start_delay * SECOND)
         on_node = {NODE_NAME: lambda pod: str(pod["spec"].get("nodeName") or "")}
+        named = (
+            *(Interest(kind, no_keys) for kind in (CONFIG_MAPS, SECRETS, CLAIMS)),
+            Interest(SERVICE_ACCOUNTS, no_keys, fields=()),
+        )
         self.interests: Sequence[Interest] = (
             Interest(PODS, _concerned, indexes=on_node),
             Interest(NODES, no_keys),
-            *(Interest(kind, no_keys) for kind in (CONFIG_MAPS, SECRETS, CLAIMS)),
-            Interest(SERVICE_ACCOUNTS, no_keys, fields=()),
+            *(named if waits_for_objects else ()),
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -122,7 +130,7 @@ class Pods:
         refused = None
         if is_resized(pod):
             refused = refusal_of(pod, node, lambda: view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
-        waits = (pod.get("status") or {}).get("phase", PENDING) == PENDING
+        waits = self._waits_for_objects and (pod.get("status") or {}).get("phase", PENDING) == PENDING
         unmet = unmet_of(pod, view.get) if waits else None
         if unmet is not None and not started(pod) and now - (bound_at(pod) or 0) < VIEW_LAG:
             return Outcome(again=FIRST_LOOK / SECOND)

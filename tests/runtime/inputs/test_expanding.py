@@ -71,7 +71,7 @@ def test_fields_that_a_kind_does_not_have_are_named_as_a_server_names_them(tmp_p
 
 def test_a_queue_that_is_not_there_comes_with_how_to_create_it(tmp_path: Path) -> None:
     (warning,) = read(tmp_path, vcjob(spec={"queue": "nowhere"})).warnings
-    assert "; create it with `vcctl queue create -n nowhere`, or add a Queue to the files" in warning
+    assert "; create the queue with `vcctl queue create -n nowhere`, or add it to the files" in warning
     (warning,) = read(tmp_path, vcjob(spec={"minAvailable": 9})).warnings
     assert "create it" not in warning
 

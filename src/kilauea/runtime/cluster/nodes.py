@@ -44,7 +44,11 @@ class NodesOptions:
 def node_controllers(options: NodesOptions) -> list[Controller]:
     """Return the controllers that simulate nodes and their pods."""
     registration = Registration(options.count, options.machine)
-    return [registration, Heartbeats(options.machine), Pods(options.start_delay, options.run_time)]
+    return [
+        registration,
+        Heartbeats(options.machine),
+        Pods(options.start_delay, options.run_time, waits_for_objects=False),
+    ]
 
 
 async def run_nodes(options: NodesOptions, ready: Callable[[int], None], stop: asyncio.Event) -> None:

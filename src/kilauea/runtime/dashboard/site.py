@@ -170,7 +170,7 @@ class Site:
         if not is_own_host(request.headers.get("Host", ""), self._port):
             raise web.HTTPMisdirectedRequest(text="This site answers only to 127.0.0.1, localhost and [::1].\n")
         if not (is_from_site(request.headers) or (request.method == "GET" and is_visit(request.headers))):
-            raise web.HTTPForbidden(text="Requests that ask for work must come from the site itself.\n")
+            raise web.HTTPForbidden(text="Requests from other sites are refused. Open the page itself.\n")
         if not request.path.startswith(OPEN):
             if not self._sessions.knows(request.cookies.get(self._cookie, "")):
                 if request.method == "GET" and request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate":
@@ -393,7 +393,7 @@ async def _form(request: web.Request) -> Mapping[str, object]:
     """The fields of a form.
 
     Raises:
-        HTTPBadRequest: the body is none.
+        HTTPBadRequest: the body is not a form.
     """
     try:
         return await request.post()

@@ -93,8 +93,8 @@ def has_only_advanced(before: Pod, now: Pod) -> bool:
     """True if only version, node and status of a pod changed, so that it does not have to be validated again.
 
     The claims that are made for a pod are in its status, and are read with its spec, as is what its containers have
-    while they are resized. A pod of another scheduler counts
-    only while it has a node, so one that loses its node is read again.
+    while they are resized. A pod of another scheduler counts only while it has a node, so one that loses its node is
+    read again.
     """
     if before.spec.node_name and not now.spec.node_name:
         return False

@@ -12,7 +12,7 @@ from kilauea.api.scheduling import PodGroup
 from kilauea.runtime.inputs.reading import decoded
 
 DECODED = 1000
-"""Groups that are kept decoded, too: those that changed or were looked at last. They take 2 KB each."""
+"""Groups that are kept decoded, too: those that changed, or had to be decoded, last. They take 2 KB each."""
 
 _encode = msgspec.json.Encoder().encode
 

@@ -1,9 +1,8 @@
 """The status of a pending pod: the condition `PodScheduled`.
 
 The reason `Unschedulable` makes cluster autoscalers add nodes. So it is set only if more nodes would help; otherwise
-(a closed queue, a capability, a gang with too few pods) the reason is the engine's own. Claims are
-looked at by autoscalers themselves, and Kubernetes' clients wait for `Unschedulable` where one cannot be had, so it is
-set there.
+(a closed queue, a capability, a gang with too few pods) the reason is the engine's own. It is also set where a claim is
+not ready: autoscalers look at claims themselves, and clients of Kubernetes wait for it.
 """
 
 from __future__ import annotations

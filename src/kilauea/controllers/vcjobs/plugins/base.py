@@ -104,7 +104,8 @@ class JobPlugin:
         lacking = sorted(name for name, value in patch["data"].items() if value is not None and name not in data)
         if lacking:
             what = f"{belonging.resource.kind} {belonging.name}"
-            why = f"{what} is not of this job and lacks {', '.join(lacking)}: give the job another name, or delete it"
+            way_out = f"give the job another name, or delete the {belonging.resource.kind}"
+            why = f"{what} was not made for this job and lacks {', '.join(lacking)}: {way_out}"
             raise PluginFault(self.name, why)
 
     def removal(self, view: View) -> Sequence[Operation]:

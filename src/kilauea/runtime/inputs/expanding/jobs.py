@@ -104,7 +104,7 @@ def _missing_queue(job: Obj, known: Known) -> str:
     queue = job["spec"]["queue"]
     if not isinstance(queue, str) or known.get(QUEUES, Key("", queue)) is not None:
         return ""
-    return f"; create it with `vcctl queue create -n {quote(queue)}`, or add a Queue to the files"
+    return f"; create the queue with `vcctl queue create -n {quote(queue)}`, or add it to the files"
 
 
 def _made(job: Obj, known: Known, creation: Creation) -> tuple[list[Object], NotCreated | None]:

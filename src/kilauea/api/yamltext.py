@@ -326,8 +326,8 @@ def _next_document(data: bytes, at: int) -> int:
     return found + 1 if found >= 0 else len(data)
 
 
-def _bad_character(data: bytes, at: int) -> int | None:
-    """Offset of the first byte, from `at` on, that cannot be in a YAML text in UTF-8."""
+def bad_character(data: bytes, at: int = 0) -> int | None:
+    """Offset of the first byte, from `at` on, that cannot be in a YAML text in UTF-8; None if there is none."""
     found = _NOT_YAML.search(data, at)
     end = found.start() if found else len(data)
     try:
@@ -357,7 +357,7 @@ def read_documents(data: bytes, first_line: int = 1) -> Iterator[YamlDocument | 
     """
     at = 0
     while at < len(data):
-        bad = _bad_character(data, at)
+        bad = bad_character(data, at)
         # The parser reads ahead: what stands before a bad character must be given to it alone.
         end = len(data) if bad is None else max(data.rfind(b"\n---", at, bad) + 1, at)
         if bad is not None and end == at:

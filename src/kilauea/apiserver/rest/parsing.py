@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from kilauea.api.yamltext import TextError, YamlError, read_documents
+from kilauea.api.yamltext import TextError, YamlError, bad_character, read_documents
 from kilauea.apiserver.protobuf import ProtobufError, decode_protobuf
 from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.schema.repeated import repeated_fields
@@ -16,6 +17,8 @@ from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 
 MOST_REPEATED = 100
 """Keys given twice that are told of one body, as in the real server."""
+_OTHER_IN_YAML = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]|\\u[dD][89a-fA-F]")
+"""What YAML takes for the end of a line, and escapes in pairs, which it does not have."""
 _TWICE = "is given twice: keep one of them"
 
 
@@ -33,6 +36,21 @@ def may_repeat_keys(body: bytes, value: Any) -> bool:
     A key that was lost has taken its quotes along; the text need not be parsed again to see that.
     """
     return body.count(b'"') != msgspec.json.encode(value).count(b'"') or b"\\u0022" in body
+
+
+def is_plain_json(body: bytes) -> bool:
+    """Return True if a text is JSON without errors, and no key is in it twice as far as its quotes tell."""
+    if not body.lstrip().startswith((b"{", b"[")):
+        return False
+    try:
+        return not may_repeat_keys(body, msgspec.json.decode(body))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def is_json_in_yaml(body: bytes) -> bool:
+    """Return True if a YAML text is JSON, too, so that it can be read as that, which is many times faster."""
+    return is_plain_json(body) and bad_character(body) is None and not _OTHER_IN_YAML.search(body)
 
 
 def parse_json(body: bytes) -> Parsed:
@@ -71,9 +89,13 @@ def parse_protobuf(body: bytes) -> Parsed:
 def read_yaml(body: bytes) -> tuple[Any, list[str]]:
     """The first document of a YAML text that is not empty, and messages about its keys that are given twice.
 
+    Most clients apply JSON.
+
     Raises:
         YamlError: it is not YAML.
     """
+    if is_json_in_yaml(body):
+        return msgspec.json.decode(body), []
     repeated: list[str] = []
     for part in read_documents(body.removeprefix(b"\xef\xbb\xbf")):
         if isinstance(part, TextError):

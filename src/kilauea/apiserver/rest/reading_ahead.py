@@ -13,7 +13,7 @@ from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.request import ApiRequest
 from kilauea.apiserver.rest.body import media_type
-from kilauea.apiserver.rest.parsing import Parsed
+from kilauea.apiserver.rest.parsing import Parsed, is_json_in_yaml, is_plain_json
 
 LIGHT = 8 * 1024
 """Bytes of a body up to which it is read at once, in whatever form; a dense YAML text of this size takes 50 ms."""
@@ -37,22 +37,14 @@ async def read_ahead(request: ApiRequest, heavy: Heavy, large_writes: LargeWrite
     """
     form = media_type(request.headers.get("content-type", ""))
     if "yaml" in form:
-        await _read(request, heavy, "parse yaml")
+        if len(request.body) > LIGHT_JSON or not is_json_in_yaml(request.body):
+            await _read(request, heavy, "parse yaml")
     elif len(request.body) > LIGHT_JSON and form == PROTOBUF:
         await _read(request, heavy, "parse protobuf")
     elif len(request.body) > LIGHT_JSON:
-        look = partial(_is_plain, request.body)
+        look = partial(is_plain_json, request.body)
         if not (look() if large_writes is None else await large_writes.run(look)):
             await _read(request, heavy, "parse json")
-
-
-def _is_plain(body: bytes) -> bool:
-    """Return True if JSON has no errors and no key twice, as far as the number of its quotes tells."""
-    try:
-        text = msgspec.json.encode(msgspec.json.decode(body))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
-    return body.count(b'"') == text.count(b'"') and b"\\u0022" not in body
 
 
 async def _read(request: ApiRequest, heavy: Heavy, task: Literal["parse json", "parse protobuf", "parse yaml"]) -> None:

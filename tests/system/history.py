@@ -18,9 +18,8 @@ STEPS = 20
 PAUSES = (0.0, 0.01, 0.3, 3.0, 30.0)
 FULL = 16
 """Pods of one core that fill all nodes."""
-QUIET = 900.0
-"""Seconds without faults and acts; fewer if nothing waits any more. Gangs that are admitted in vain hold their quota
-for a minute at a time, so one that fits may have its turn only after some rounds of those that do not."""
+QUIET = 450.0
+"""Seconds without faults and acts; fewer if nothing waits any more."""
 PRIORITIES = {"low": 10, "high": 1000}
 ORGANISATION, TEAMS = "organisation", ("red", "blue", "default")
 """In a tree red and blue are below the organisation."""

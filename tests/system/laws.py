@@ -12,6 +12,7 @@ import msgspec
 
 from kilauea.api.selectors import matches
 from kilauea.apiserver.storage.log import Row
+from kilauea.engine.eviction.units import may_be_evicted
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.plan import Plan
@@ -105,30 +106,29 @@ class Laws:
         """Reclaim takes from a queue while it holds more than it deserves, with what starts or is promised room then.
 
         So one unit, a pod or a gang that goes whole, may take it below that. Gangreclaim puts back what is not in the
-        way of such a gang, where the gang can spare just the rest: then less than one unit goes.
+        way of such a gang, where the gang can spare just the rest: then less than one unit goes. That takes a gang of
+        which all may go, and a preemptor whose queue holds no more than it deserves afterwards.
         """
         starts = {each.pod for each in placements(plan)}
         lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
         units: defaultdict[str, list[float]] = defaultdict(list)
-        split: set[str] = set()
+        split: defaultdict[str, set[str]] = defaultdict(set)
         for eviction in plan.evictions:
             task = state.tasks[eviction.pod]
             if eviction.action in RECLAIM:
                 queue, cpu = state.jobs[task.group].queue, int(task.spec.requests.get("cpu", 0))
                 lost[queue][task.group] += cpu
-                if eviction.action == "gangreclaim" and state.jobs[task.group].min_available > 1:
-                    split.add(task.group)
+                if eviction.action == "gangreclaim":
+                    split[task.group].add(state.jobs[eviction.by].queue)
                 units[queue].append(cpu)
         for queue, by_group in lost.items():
-            held = sum(
-                task.spec.requests.get("cpu", 0)
-                for job in state.jobs.values()
-                if job.queue == queue
-                for task in job.tasks.values()
-                if task.status in status.HOLDING or task.key in starts
-            )
-            deserved = (plan.queues[queue].deserved or {}).get("cpu", 0)
-            gangs = [key for key in by_group if key in split or _goes_whole(state.jobs[key], plan)]
+            held, deserved = _held(state, queue, starts), _deserved(plan, queue)
+            gangs = [key for key in by_group if _goes_whole(state.jobs[key], plan)]
+            for key in by_group:
+                left = {by: _held(state, by, starts) - lost.get(by, Counter[str]()).total() for by in split[key]}
+                within = bool(left) and all(cpu <= _deserved(plan, by) for by, cpu in left.items())
+                if within and _could_go_whole(state.jobs[key]):
+                    gangs.append(key)
             largest = max(*units[queue], *(by_group[key] for key in gangs), 0)
             amount = by_group.total()
             if held - amount + largest <= deserved:
@@ -242,3 +242,20 @@ def _goes_whole(job: Job, plan: Plan) -> bool:
     """Whether a plan evicts all that a job has on nodes."""
     gone = {eviction.pod for eviction in plan.evictions}
     return all(task.key in gone for task in job.tasks.values() if task.status in status.HOLDING)
+
+
+def _could_go_whole(job: Job) -> bool:
+    """Whether all that a gang has on nodes may be evicted together."""
+    held = [task for task in job.tasks.values() if task.status in status.HOLDING]
+    return job.min_available > 1 and len(held) > 1 and all(may_be_evicted(task, job) for task in held)
+
+
+def _held(state: ClusterState, queue: str, starts: set[str]) -> float:
+    """The cpu that a queue holds, with what starts or is promised room, in milli-cpu."""
+    tasks = (task for job in state.jobs.values() if job.queue == queue for task in job.tasks.values())
+    return sum(t.spec.requests.get("cpu", 0) for t in tasks if t.status in status.HOLDING or t.key in starts)
+
+
+def _deserved(plan: Plan, queue: str) -> float:
+    """The cpu that a queue deserves, in milli-cpu; 0 if it says nothing of it."""
+    return (plan.queues[queue].deserved or {}).get("cpu", 0)

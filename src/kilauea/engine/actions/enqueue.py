@@ -2,13 +2,16 @@
 
 A group without `minResources` is admitted without a vote. Pods need not exist yet: for jobs of a controller admission
 is what makes them. A group that has given its admission back is not admitted before it could be placed, or its time has
-come (`kilauea.engine.placement.admission_backoff`). Spec of the scheduler, 5.2.
+come (`kilauea.engine.placement.admission_backoff`); then it lets those go first that could be placed
+(`kilauea.engine.placement.readmission`). Spec of the scheduler, 5.2.
 """
 
 from __future__ import annotations
 
 from kilauea.engine.action import Action
+from kilauea.engine.model.jobs import Job
 from kilauea.engine.placement.admission_backoff import backoff_refusal
+from kilauea.engine.placement.readmission import Precedence
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
@@ -21,17 +24,28 @@ class Enqueue(Action):
 
     def execute(self, session: Session) -> None:
         turns = QueueTurns(session, (job for job in session.waiting_jobs() if job.is_pending))
+        precedence = Precedence(session)
         while (queue := turns.next_queue()) is not None:
             job = turns.next_job(queue)
             if job is None:
                 continue
             refusal = backoff_refusal(session, queue, job)
-            if refusal is None and job.min_resources is not None:
-                refusal = session.job_enqueueable(job)
-            if refusal is None:
-                session.job_enqueued(job)
-                session.admit(job)
-                session.report.refusals.pop(job.key, None)
-            else:
+            if refusal is not None:
                 session.report.refusals[job.key] = refusal
+            elif not precedence.steps_back(queue, job) and not _admit(session, job):
+                precedence.refused(queue, job)
             turns.put_back(queue)
+        for _, job in precedence.later():
+            _admit(session, job)
+
+
+def _admit(session: Session, job: Job) -> bool:
+    """Admit a group unless votes refuse it; True if it is admitted."""
+    refusal = session.job_enqueueable(job) if job.min_resources is not None else None
+    if refusal is not None:
+        session.report.refusals[job.key] = refusal
+        return False
+    session.job_enqueued(job)
+    session.admit(job)
+    session.report.refusals.pop(job.key, None)
+    return True

@@ -1,0 +1,151 @@
+"""Groups that could start do not wait for the turns of those that gave their admission back and still do not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kilauea.api.meta import Object
+from kilauea.api.times import SECOND
+from kilauea.engine.model.attempts import AdmissionBackoff, Attempt
+from kilauea.engine.placement.admission_backoff import FRUITLESS
+from support.builders import conf, flat, group, node, parsed, pod, priority_class, queue
+from support.life import Life, asking
+
+MINUTE = FRUITLESS // SECOND
+HOPELESS: dict[str, Any] = {"nodeSelector": {"no": "such"}}
+TREE = parsed(
+    conf(
+        "enqueue, allocate, backfill",
+        ["priority", "gang"],
+        ["predicates", {"name": "capacity", "enableHierarchy": True}],
+    )
+)[0]
+FLAT = parsed(conf("enqueue, allocate, backfill", ["priority", "gang"], ["predicates", "capacity"]))[0]
+PROPORTION = parsed(conf("enqueue, allocate, backfill", ["priority", "gang"], ["predicates", "proportion"]))[0]
+OVERCOMMIT = parsed(
+    conf(
+        "enqueue, allocate, backfill",
+        ["priority", "gang", {"name": "overcommit", "arguments": {"overcommit-factor": 1.0}}],
+        ["predicates"],
+    )
+)[0]
+
+
+def ranked(name: str, cpu: int, priority: str, created: int = 0, *, to: str = "q", **of_pod: Any) -> list[Object]:
+    """A group of one pod with a class of priority."""
+    return [
+        group(name, to, resources={"cpu": str(cpu)}, phase=None, created=created, priority=priority),
+        pod(f"{name}-0", name, cpu=cpu, created=created, **of_pod),
+    ]
+
+
+def seconds_until_placed(life: Life, name: str, most: int = 1000) -> int:
+    """Seconds after which a pod is on a node."""
+    return next((n for n in range(1, most) if name in life.run(1).placed()), most)
+
+
+def hopeless(count: int, cpu: int = 4) -> list[Object]:
+    return flat([asking(f"lost{n:02}", cpu, created=n, **HOPELESS) for n in range(count)])
+
+
+@pytest.mark.parametrize("conf", [FLAT, TREE, PROPORTION, OVERCOMMIT], ids=["flat", "tree", "proportion", "overcommit"])
+@pytest.mark.parametrize("count", [1, 2, 50])
+def test_a_gang_that_fits_waits_for_one_turn_however_many_do_not_fit(conf: Any, count: int) -> None:
+    below: dict[str, Any] = {"parent": "root"} if conf is TREE else {}
+    limits = queue(capability={"cpu": "4"}, **below)
+    root = [queue("root", None)] if conf is TREE else []
+    life = Life(root, limits, node("n1", cpu=4), hopeless(count), asking("fits", 4, created=count), conf=conf)
+    assert seconds_until_placed(life, "fits-0") <= MINUTE + 2
+
+
+def in_queues(*queues: str, conf: Any = TREE) -> Life:
+    """A cluster of four cores; in each queue a group that does not fit, and in the last one that does and came last."""
+    limits = [queue("root", None), *(queue(name, None, parent="root", deserved={"cpu": "4"}) for name in queues)]
+    lost = flat([asking(f"lost-{name}", 4, to=name, created=n, **HOPELESS) for n, name in enumerate(queues)])
+    return Life(limits, node("n1", cpu=4), lost, asking("fits", 4, to=queues[-1], created=9), conf=conf)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_each_queue_of_a_tree_has_one_turn_before_a_gang_that_fits(count: int) -> None:
+    life = in_queues(*(f"q{n}" for n in range(count)))
+    assert seconds_until_placed(life, "fits-0") <= count * (MINUTE + 2)
+
+
+def test_one_that_gave_back_before_goes_before_those_whose_time_has_come_again() -> None:
+    """It did not fit when it was its turn; it does when others that take turns have had theirs."""
+    full = [group("full", phase="Running"), pod("full-0", "full", cpu=4, node="n1")]
+    lost = flat([asking(f"lost-{name}", 4, to=name, created=n, **HOPELESS) for n, name in enumerate("ab")])
+    life = Life(
+        [queue("root", None), *(queue(name, None, parent="root") for name in "abc")],
+        [node("n1", cpu=4), node("n2", cpu=4, unschedulable=True)],
+        full,
+        lost,
+        asking("fits", 4, to="c", created=9),
+        conf=TREE,
+    )
+    life.run(10 * MINUTE)
+    life.delete("full-0")
+    assert seconds_until_placed(life, "fits-0") <= MINUTE + 2
+
+
+def test_many_small_ones_that_do_not_fit_hand_their_quota_to_a_large_one_that_does() -> None:
+    """They give back one after the other; what one gives back does not go to the next before the large one has it."""
+    life = Life(queue(capability={"cpu": "12"}), node("n1", cpu=12), hopeless(1)).run(20)
+    for n in range(1, 9):
+        life.apply(asking(f"lost-{n}", 4, created=n, **HOPELESS))
+        life.run(20)
+    life.run(10 * MINUTE)
+    life.apply(asking("fits", 8, created=99))
+    assert seconds_until_placed(life, "fits-0") <= MINUTE + 2
+
+
+def test_what_votes_refuse_for_ever_does_not_keep_others_from_their_turns() -> None:
+    """A gang fits on the nodes, and its queue would have no quota for it with nothing else admitted."""
+    life = Life(
+        queue(capability={"cpu": "4"}),
+        node("n1", cpu=8),
+        hopeless(4, 2),
+        group("never", resources={"cpu": "5"}, phase=None, created=20),
+        pod("never-0", "never", cpu=1, created=20),
+    )
+    life.run(5 * MINUTE)
+    turns = set[int]()
+    for _ in range(15 * MINUTE):
+        life.run(1)
+        turns |= {n for n in range(4) if life.phase(f"lost{n:02}") == "Inqueue"}
+    assert turns == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("lost", "late", "first"),
+    [("high", "low", "lost"), ("low", "low", "late"), ("low", "high", "late")],
+)
+def test_a_lower_priority_does_not_pass_one_whose_time_has_come(lost: str, late: str, first: str) -> None:
+    classes = [priority_class("high", 1000), priority_class("low", 10)]
+    wants = flat([ranked("lost", 4, lost, **HOPELESS), ranked("late", 4, late, 1)])
+    assert admitted_first(Life(classes, queue(capability={"cpu": "4"}), node("n1"), wants)) == {first}
+
+
+@pytest.mark.parametrize(("other", "first"), [(0, "late"), (-1, "lost")])
+def test_a_queue_of_a_lower_priority_does_not_pass_one_whose_time_has_come(other: int, first: str) -> None:
+    queues = [queue("root", None), queue(parent="root", priority=0), queue("other", parent="root", priority=other)]
+    life = Life(queues, node("n1"), asking("lost", 4, **HOPELESS), asking("late", 4, created=1, to="other"), conf=TREE)
+    assert admitted_first(life) == {first}
+
+
+def test_one_whose_pods_have_not_come_has_its_turn() -> None:
+    """Pods of Volcano's jobs are made once their group is admitted, so whether they fit is not known before."""
+    coming = group("coming", resources={"cpu": "4"}, phase=None, created=1)
+    life = Life(queue(capability={"cpu": "4"}), node("n1"), asking("lost", 4, **HOPELESS), coming)
+    life.apply(asking("late", 4, created=2))
+    assert admitted_first(life) == {"coming"}
+
+
+def admitted_first(life: Life) -> set[str]:
+    """The groups that are admitted in a cycle in which the time of `lost` has come again."""
+    attempt = Attempt(life.state.jobs["ns/lost"].creation, since=0, times=1, until=SECOND)
+    life.backoff = AdmissionBackoff(attempts={"ns/lost": attempt})
+    life.run(1)
+    return {job.key.removeprefix("ns/") for job in life.state.jobs.values() if not job.is_pending}

@@ -46,7 +46,7 @@ from kilauea.client.recording import Recorder  # noqa: E402
 from kilauea.client.rest import Client  # noqa: E402
 from kilauea.client.view import Cache  # noqa: E402
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers  # noqa: E402
-from kilauea.nodes.heartbeats import Heartbeats  # noqa: E402
+from kilauea.nodes.heartbeats import Heartbeats, speaks_for  # noqa: E402
 from kilauea.nodes.machine import Machine  # noqa: E402
 from kilauea.nodes.pods import Pods  # noqa: E402
 from kilauea.nodes.registration import Registration  # noqa: E402
@@ -113,7 +113,7 @@ class Soak:
         recorder = Recorder(client, clock, RateLimit(EVENTS, EVENTS, clock))
         machine = Machine()
         nodes: list[Controller] = [Registration(NODES, machine), Heartbeats(machine, RENEW_SECONDS), Pods()]
-        everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *nodes]
+        everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(speaks_for=speaks_for), *nodes]
         self._driver = Driver(client, cache, clock, rng, recorder.record, everybody)
         self._metrics = SchedulerMetrics()
         self._scheduler = LiveScheduler(

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import LEASES, NODES, PODS
-from kilauea.api.ports import Key, Outcome, View
+from kilauea.api.ports import ApiError, Key, Outcome, View
 from kilauea.api.times import format_time
-from kilauea.controllers.nodes.controller import NodeLifecycleController
+from kilauea.controllers.nodes.controller import EVERYWHERE, NodeLifecycleController
+from kilauea.nodes.annotations import NODE_STATE, SILENT, SIMULATED
+from kilauea.nodes.heartbeats import Heartbeats, speaks_for
+from kilauea.nodes.machine import Machine
 from support.controlled import Cluster
 
 
@@ -180,7 +183,7 @@ def test_nodes_are_not_blamed_for_silence_before_anybody_listened(cluster_of: Ca
     cluster = cluster_of()
     node(cluster)
     cluster.api.now += 3_600_000_000
-    late = NodeLifecycleController(since=cluster.api.now)
+    late = NodeLifecycleController(lambda now: now)
     early = NodeLifecycleController()
     for interest in late.interests:
         cluster.cache.declare(interest.resource, interest.labels, interest.indexes)
@@ -188,6 +191,62 @@ def test_nodes_are_not_blamed_for_silence_before_anybody_listened(cluster_of: Ca
     key = next(iter(late.interests[0].keys(cluster.get(NODES, "n"))))
     assert not late.reconcile(key, cluster.cache, cluster.api.now).operations
     assert early.reconcile(key, cluster.cache, cluster.api.now).operations
+
+
+def test_a_process_without_processor_time_does_not_take_its_own_nodes_for_silent(
+    cluster_of: Callable[..., Cluster],
+) -> None:
+    cluster = cluster_of(NodeLifecycleController(speaks_for=speaks_for), Heartbeats(Machine(), 30))
+    cluster.create(NODES, {"metadata": {"name": "n", "annotations": {SIMULATED: "true"}}})
+    cluster.settle()
+    cluster.say(pod(cluster, tolerations=[]), "Running")
+    cluster.settle()
+    for asleep in (60, 120, 8 * 3600):
+        cluster.api.now += asleep * 1_000_000  # nothing runs meanwhile; then the controller has its turn first
+        cluster.settle()
+        assert taints(cluster) == []
+    assert cluster.told == []
+    assert not cluster.get(PODS, "p")["metadata"].get("deletionTimestamp")
+    cluster.patch(NODES, "n", {"metadata": {"annotations": {NODE_STATE: SILENT}}})
+    cluster.wait(51)
+    assert taints(cluster) == [("unreachable", "NoSchedule"), ("unreachable", "NoExecute")]
+
+
+def test_silence_that_falls_into_a_gap_of_listening_is_no_silence(cluster_of: Callable[..., Cluster]) -> None:
+    listening = [0]
+    cluster = cluster_of(NodeLifecycleController(lambda now: listening[0]))
+    node(cluster)
+    cluster.settle()
+    cluster.api.now += 3_600_000_000
+    listening[0] = cluster.api.now
+    cluster.wait(49)
+    assert taints(cluster) == []
+    cluster.wait(2)
+    assert taints(cluster) == [("unreachable", "NoSchedule"), ("unreachable", "NoExecute")]
+
+
+def test_pods_stay_on_a_node_that_the_server_has_and_the_view_does_not_show(cluster: Cluster) -> None:
+    cluster.say(pod(cluster), "Running")
+    cluster.refresh()
+    cluster.api.now += 60_000_000
+
+    class Behind:
+        """A view that has seen the pod and not yet the node."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cluster.cache, name)
+
+        def get(self, resource: Any, key: Key) -> Any:
+            return None if resource == NODES else cluster.cache.get(resource, key)
+
+        def list(self, resource: Any, namespace: str = "") -> Any:
+            return () if resource == NODES else cluster.cache.list(resource, namespace)
+
+    for key in (Key("", "n"), EVERYWHERE):
+        outcome = NodeLifecycleController().reconcile(key, Behind(), cluster.api.now)
+        with pytest.raises(ApiError, match="nodes n exists"):
+            cluster.carry_out("node-lifecycle-controller", outcome.operations)
+        assert cluster.names(PODS) == ["p"]
 
 
 def test_pods_of_a_node_that_is_gone_go_too(cluster: Cluster) -> None:

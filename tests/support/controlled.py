@@ -81,12 +81,12 @@ class Cluster:
         self._due.pop((controller, key), None)
         outcome = controller.reconcile(key, self.cache, self.api.now)
         try:
-            self._carry_out(controller, outcome.operations)
+            self.carry_out(controller.name, outcome.operations)
         except ApiError as error:
             if error.reason == "Conflict":
                 self._due[controller, key] = 0
             elif outcome.refused is not None and error.reason == "Forbidden":
-                self._carry_out(controller, outcome.refused(error.message))
+                self.carry_out(controller.name, outcome.refused(error.message))
                 self._due[controller, key] = self.api.now + SECOND
             else:
                 raise
@@ -94,15 +94,16 @@ class Cluster:
         if outcome.again is not None:
             self._due[controller, key] = self.api.now + round(outcome.again * SECOND)
 
-    def _carry_out(self, controller: Controller, operations: Iterable[Operation]) -> None:
+    def carry_out(self, name: str, operations: Iterable[Operation]) -> None:
+        """Do what a controller wants, up to the first failure."""
         for operation in operations:
             if isinstance(operation, Together):
                 for chain in operation.chains:
-                    self._carry_out(controller, chain)
+                    self.carry_out(name, chain)
             elif isinstance(operation, Record):
                 self.told.append((operation.about["metadata"]["name"], operation.reason, operation.message))
             else:
-                self.api.run(carry_out(self.client, operation, controller.name))
+                self.api.run(carry_out(self.client, operation, name))
 
     def next_due(self) -> float | None:
         """Seconds until a controller wants to be asked again."""

@@ -119,7 +119,7 @@ class System:
 
 
 def _controllers(since: int) -> list[Controller]:
-    return [*volcano_controllers(), *kubernetes_controllers(since)]
+    return [*volcano_controllers(), *kubernetes_controllers(lambda now: since)]
 
 
 def _nodes(count: int) -> list[Controller]:

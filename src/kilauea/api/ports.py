@@ -291,7 +291,7 @@ class Replace:
 
 
 class Reference(NamedTuple):
-    """One object, which another one of the same name does not stand for."""
+    """One object, which another one of the same name does not stand for; without a uid, any of that name."""
 
     resource: Resource
     key: Key

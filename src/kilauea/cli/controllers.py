@@ -145,7 +145,7 @@ def _options(given: Mapping[str, Any]) -> ManagerOptions:
         sharing=sharing,
     )
     try:
-        if not selected_controllers(options, since=0):
+        if not selected_controllers(options, lambda now: 0):
             raise Usage("--controllers selects no controller: use * or a name, for example queue-controller")
     except ValueError as error:
         raise Usage(f"--controllers: {error}") from error

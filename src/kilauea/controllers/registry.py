@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kilauea.api.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
-from kilauea.api.ports import Controller, Key
+from kilauea.api.ports import Controller, Key, Obj
 from kilauea.controllers.cluster_roles import ClusterRoleAggregation
 from kilauea.controllers.colocation import ColocationController
 from kilauea.controllers.cronjobs.controller import CronJobController
@@ -81,11 +81,18 @@ def volcano_controllers(
     ]
 
 
-def kubernetes_controllers(since: int = 0, authority: str = "", sign: Sign | None = None) -> list[Controller]:
+def kubernetes_controllers(
+    listening: Callable[[int], int] = lambda now: 0,
+    speaks_for: Callable[[Obj], bool] = lambda node: False,
+    authority: str = "",
+    sign: Sign | None = None,
+) -> list[Controller]:
     """Return the controllers of Kubernetes' own controller manager that this one has.
 
     Args:
-        since: when they begin, in microseconds since 1970; nodes are not blamed for silence before.
+        listening: returns since when they have listened without a gap, in microseconds since 1970, given the time;
+            nodes are not blamed for silence before.
+        speaks_for: returns True for a node for which their own process speaks, so that it is never silent.
         authority: certificates that clients of the API are to trust, as PEM; empty if they are published elsewhere.
         sign: signs requests for certificates; None if that happens elsewhere.
     """
@@ -102,7 +109,7 @@ def kubernetes_controllers(since: int = 0, authority: str = "", sign: Sign | Non
         JobController(),
         CronJobController(),
         DisruptionController(),
-        NodeLifecycleController(since),
+        NodeLifecycleController(listening, speaks_for),
         ClaimController(),
         VolumeController(),
         ConsumerController(),

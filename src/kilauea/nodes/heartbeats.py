@@ -86,7 +86,7 @@ class Heartbeats:
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Say what is due; look again when the Lease is."""
         node = view.get(NODES, key)
-        if node is None or not is_simulated(node) or node_state(node) == SILENT:
+        if node is None or not speaks_for(node):
             return Outcome()
         wanted = (self._status(node, now), self._heartbeat.lease(node, view, now))
         return Outcome([each for each in wanted if each], self._heartbeat.pause(key.name, now))
@@ -103,6 +103,11 @@ class Heartbeats:
             return None
         version = node["metadata"].get("resourceVersion", "")
         return Patch(NODES, key_of(node), {"status": missing}, subresource="status", version=version)
+
+
+def speaks_for(node: Obj) -> bool:
+    """Return True for a node that is kept alive here: it is simulated, and not told to be silent."""
+    return is_simulated(node) and node_state(node) != SILENT
 
 
 def _owner(node: Obj) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""The current objects, by key and in the order of keys of their resource; and lists of them, now or earlier."""
+"""The current objects, in the order of keys of their resource; and lists of them, now or earlier."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Objects:
     """The objects after the events applied so far."""
 
     def __init__(self) -> None:
-        self._by_key: dict[str, Stored] = {}
         self._resources: dict[str, Ordered] = {}
 
     def get(self, key: str) -> Stored | None:
         """The object of a key."""
-        return self._by_key.get(key)
+        ordered = self._resources.get(resource_of(key))
+        return None if ordered is None else ordered.get(key)
 
     def apply(self, event: Event) -> None:
         """Make the write of an event."""
@@ -32,10 +32,8 @@ class Objects:
         if ordered is None:
             ordered = self._resources[resource] = Ordered()
         if event.kind == "deleted":
-            del self._by_key[key]
             ordered.remove(key)
         else:
-            self._by_key[key] = stored
             ordered.put(stored)
 
     def sizes(self) -> dict[str, int]:
@@ -65,7 +63,7 @@ class Objects:
             return Page(_merged(ordered.between(first, end), then), revision, 0, None)
         # So many of today's objects that at least `limit` are left without those that differed.
         items = _merged(ordered.between(first, end, limit + len(then)), then)[:limit]
-        more = sum(stored is not None for stored in then.values()) - sum(key in self._by_key for key in then)
+        more = sum(stored is not None for stored in then.values()) - sum(ordered.get(key) is not None for key in then)
         remaining = ordered.count(first, end) + more - len(items)
         return Page(items, revision, remaining, items[-1].key if items and remaining else None)
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kilauea.api.kinds import LEASES, NODES, PODS
-from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, View, no_keys
+from kilauea.api.ports import (
+    Confirm,
+    Interest,
+    Key,
+    Obj,
+    Operation,
+    Outcome,
+    Patch,
+    Record,
+    Reference,
+    View,
+    no_keys,
+)
 from kilauea.api.times import SECOND
 from kilauea.controllers.nodes.eviction import lost, stay_left, taint_eviction, unready
 from kilauea.controllers.nodes.health import GRACE_SECONDS, last_heartbeat, last_renewal, readiness, taints, unknown
@@ -65,7 +77,10 @@ class NodeLifecycleController:
     """Watches over nodes.
 
     Args:
-        since: when it began to listen, in microseconds since 1970; nodes are not blamed for silence before.
+        listening: returns since when this process has listened without a gap, in microseconds since 1970, given the
+            time; nodes are not blamed for silence before.
+        speaks_for: returns True for a node for which this very process speaks: that it judges shows that it is alive,
+            however late its heartbeats are.
     """
 
     name = "node-lifecycle-controller"
@@ -75,8 +90,11 @@ class NodeLifecycleController:
         Interest(LEASES, no_keys),
     )
 
-    def __init__(self, since: int = 0) -> None:
-        self._since = since
+    def __init__(
+        self, listening: Callable[[int], int] = lambda now: 0, speaks_for: Callable[[Obj], bool] = lambda node: False
+    ) -> None:
+        self._listening = listening
+        self._speaks_for = speaks_for
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Judge a node, and let pods go that have to."""
@@ -85,30 +103,37 @@ class NodeLifecycleController:
         lease = view.get(LEASES, Key(LEASE_NAMESPACE, key.name))
         renewed = last_renewal(lease)
         if renewed and view.count_indexed(NODES, SETTLED, key.name):
-            patience = (renewed - now) / SECOND + GRACE_SECONDS
-            if patience > 0:  # most looks are of this kind: it is only time to see if the Lease was renewed
-                return Outcome(again=patience)
+            left = (renewed - now) / SECOND + GRACE_SECONDS
+            if left > 0:  # most looks are of this kind: it is only time to see if the Lease was renewed
+                return Outcome(again=left)
         node = view.get(NODES, key)
         if node is None:
             return _without_node(view, key.name, now)
         if is_going(node):
             return Outcome()
-        silence = (last_heartbeat(node, lease, self._since) - now) / SECOND + GRACE_SECONDS
-        state = readiness(node) if silence > 0 else "Unknown"
+        patience = self._patience(node, lease, now)
+        silent = patience is not None and patience <= 0
+        state = "Unknown" if silent else readiness(node)
         operations: list[Operation] = []
-        if silence <= 0:
+        if silent:
             operations += _silenced(node, now)
         if state != "True":
             for pod in view.indexed(PODS, NODE_NAME, key.name):
                 operations += unready(pod, now)
         wanted = taints(node, state, now)
         if wanted != (spec_of(node).get("taints") or []):
-            version = node["metadata"]["resourceVersion"] if silence > 0 else ""
+            version = "" if silent else node["metadata"]["resourceVersion"]
             operations.append(Patch(NODES, key, {"spec": {"taints": wanted}}, version=version))
         driving = [each for each in wanted if each["effect"] == "NoExecute"]
         gone, wait = _driven(view, key.name, driving, now) if driving else ([], None)
-        waits = [each for each in (wait, silence if silence > 0 else None) if each is not None]
+        waits = [each for each in (wait, None if silent else patience) if each is not None]
         return Outcome([*operations, *gone], min(waits, default=None))
+
+    def _patience(self, node: Obj, lease: Obj | None, now: int) -> float | None:
+        """Seconds until a node counts as silent, 0 or less if it does; None if it cannot be silent."""
+        if self._speaks_for(node):
+            return None
+        return (last_heartbeat(node, lease, self._listening(now)) - now) / SECOND + GRACE_SECONDS
 
 
 def _without_any_node(view: View, now: int) -> Outcome:
@@ -123,15 +148,19 @@ def _without_node(view: View, name: str, now: int) -> Outcome:
 
 
 def _lost(pods: Iterable[Obj], now: int) -> Outcome:
-    """Deletes pods once it is sure that they have no node."""
+    """Deletes pods once it is sure that they have no node: of kinds that are watched apart, one may be seen late."""
     operations: list[Operation] = []
+    nodes: dict[str, None] = {}
     waits = []
     for pod in pods:
         doing, wait = lost(pod, now)
         operations += doing
         if wait is not None:
             waits.append(wait)
-    return Outcome(operations, min(waits, default=None))
+        else:
+            nodes[node_of(pod)] = None
+    absent = [Reference(NODES, Key("", name), "") for name in nodes]
+    return Outcome([Confirm(absent), *operations] if absent else [], min(waits, default=None))
 
 
 def _silenced(node: Obj, now: int) -> list[Operation]:

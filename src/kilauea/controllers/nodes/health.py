@@ -25,7 +25,7 @@ OURS = frozenset({NOT_READY, UNREACHABLE, UNSCHEDULABLE_TAINT, *_BY_CONDITION.va
 
 
 def last_heartbeat(node: Obj, lease: Obj | None, since: int) -> int:
-    """The last heartbeat of a node, in microseconds since 1970; not before `since`, the start of the controller."""
+    """The last heartbeat of a node, in microseconds since 1970; not before `since`, from when on it is listened to."""
     found = [since, parse_time(node["metadata"]["creationTimestamp"])]
     ready = condition_of(node, "Ready")
     if ready is not None and ready.get("status") != "Unknown" and ready.get("lastHeartbeatTime"):

@@ -18,7 +18,7 @@ from typing import Any
 
 from kilauea.admission.review import Settings
 from kilauea.api.kinds import NODES
-from kilauea.api.ports import Controller, Key, Resource
+from kilauea.api.ports import Controller, Key, Obj, Resource
 from kilauea.api.wellknown import ALL_SCHEDULERS, DEFAULT_SCHEDULER
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.admission.without_effect import WithoutEffect
@@ -38,7 +38,7 @@ from kilauea.controllers.registry import kubernetes_controllers, volcano_control
 from kilauea.controllers.unserved import UnservedPodController
 from kilauea.kubelet.network import NetworkRanges, claimed_ranges
 from kilauea.nodes.annotations import is_simulated
-from kilauea.nodes.heartbeats import Heartbeats
+from kilauea.nodes.heartbeats import Heartbeats, speaks_for
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
@@ -58,6 +58,7 @@ from kilauea.runtime.history.recorder import Recorder as HistoryRecorder
 from kilauea.runtime.history.serving import ServedHistory, Submissions
 from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.inputs.template_rules import template_errors
+from kilauea.runtime.manager.attention import Attention
 from kilauea.runtime.manager.fabric import FabricDiscovery
 from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.scheduler.conf_map import conf_in_cluster, default_text, text_of
@@ -185,11 +186,11 @@ async def _components(
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
-    kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign)
-    machine = None
+    machine, attention = None, Attention(clock)
     if up.pods is not None and ranges is not None:
         data = up.server.data_dir.resolve()
         machine = MachinePods(up.pods, ranges, client("kubelet"), cache, clock, recorder.record, data, address)
+    kubernetes = kubernetes_controllers(attention.since, partial(_is_ours, machine), authority, api.backend.sign)
     simulated: list[Controller] = [AutoscalerController(), LoadBalancerController(), *_nodes(up, machine)]
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
@@ -200,10 +201,7 @@ async def _components(
     _join(up, api.backend, history)
     work: list[Coroutine[Any, Any, None]] = [
         cache.run(controllers, clock, rng),
-        driver.run(),
-        fabric.run(),
-        recorder.run(),
-        history.run(),
+        *(each.run() for each in (driver, attention, fabric, recorder, history)),
     ]
     if machine is not None:
         api.backend.logs, api.backend.connections = machine.logs(api.backend.logs), machine.connections()
@@ -321,6 +319,14 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
 def _nodes(up: Up, machine: MachinePods | None) -> list[Controller]:
     simulated = [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods(run_time=up.run_time)]
     return [*simulated, *(machine.controllers(RENEW_SECONDS) if machine is not None else ())]
+
+
+def _is_ours(machine: MachinePods | None, node: Obj) -> bool:
+    """Return True for a node that this process keeps alive: judging it is proof enough that it is.
+
+    A process without processor time writes heartbeats late, and would otherwise take that for silence and evict pods.
+    """
+    return speaks_for(node) or (machine is not None and node["metadata"]["name"] in machine.names)
 
 
 def _scheduling(up: Up) -> list[Controller]:

@@ -167,7 +167,7 @@ async def _confirm(api: Api, operation: Confirm) -> None:
             if error.code != 404:
                 raise
             continue
-        if found["metadata"]["uid"] == uid:
+        if uid in ("", found["metadata"]["uid"]):
             raise ApiError(409, "Conflict", f"{resource.plural} {key} exists")
 
 

@@ -16,6 +16,7 @@ from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano
 from kilauea.controllers.sharding.configuration import SharingPlan
 from kilauea.controllers.sharding.controller import CONFIGURATION as SHARDING
 from kilauea.runtime.daemon import PAGES_OPTIONS, Daemon, DaemonOptions
+from kilauea.runtime.manager.attention import Attention
 from kilauea.runtime.manager.fabric import COMPONENT as FABRIC
 from kilauea.runtime.manager.fabric import FabricDiscovery
 from kilauea.runtime.manager.reconciling import Driver
@@ -52,12 +53,12 @@ class ManagerOptions:
     sharing: SharingPlan | None = None
 
 
-def selected_controllers(options: ManagerOptions, since: int) -> list[Controller]:
+def selected_controllers(options: ManagerOptions, listening: Callable[[int], int]) -> list[Controller]:
     """Return the selected controllers.
 
     Args:
         options: the selection.
-        since: time at which they start, in microseconds since 1970.
+        listening: returns since when they have listened without a gap, in microseconds since 1970, given the time.
 
     Raises:
         ValueError: a name is unknown.
@@ -69,7 +70,7 @@ def selected_controllers(options: ManagerOptions, since: int) -> list[Controller
         sharding=options.sharding,
         sharing=options.sharing,
     )
-    return [*chosen(volcano, options.volcano), *chosen(kubernetes_controllers(since), options.kubernetes)]
+    return [*chosen(volcano, options.volcano), *chosen(kubernetes_controllers(listening), options.kubernetes)]
 
 
 async def run_manager(options: ManagerOptions, stop: asyncio.Event) -> None:
@@ -82,9 +83,10 @@ async def run_manager(options: ManagerOptions, stop: asyncio.Event) -> None:
     """
     cache = Cache()
     async with Daemon(COMPONENT, options.daemon) as daemon:
-        controllers = selected_controllers(options, daemon.clock.now())
+        attention = Attention(daemon.clock)
+        controllers = selected_controllers(options, attention.since)
         driver = Driver(daemon.client, cache, daemon.clock, daemon.rng, daemon.recorder.record, controllers)
-        leading = [driver.run]
+        leading = [driver.run, attention.run]
         if any(each.name == FABRIC for each in controllers):
             record = daemon.recorder.record
             leading.append(FabricDiscovery(daemon.client, cache, daemon.clock, record, options.discovery).run)

@@ -410,13 +410,15 @@ def test_fields_of_pods_that_are_not_enforced_are_named(kubelet: KubeletWorld) -
 
 
 @pytest.mark.parametrize(
-    ("user", "groups", "said"), [(0, [5, 6], []), (1000, [], ["supplementalGroups"])], ids=["root", "another user"]
+    ("user", "groups", "said"),
+    [(0, [5, 6, 7], []), (1000, [], ["fsGroup, supplementalGroups"])],
+    ids=["root", "another user"],
 )
 def test_groups_of_a_pod_need_root(
     kubelet: KubeletWorld, monkeypatch: pytest.MonkeyPatch, user: int, groups: list[int], said: list[str]
 ) -> None:
     monkeypatch.setattr(os, "getuid", lambda: user)
-    kubelet.create(pod("a", ["run", "1", "0"], securityContext={"supplementalGroups": [5, 6]}))
+    kubelet.create(pod("a", ["run", "1", "0"], securityContext={"supplementalGroups": [5, 6], "fsGroup": 7}))
     kubelet.wait(5)
     assert list(kubelet.runtime.started[0].groups) == groups
     found = [each.rpartition(": ")[2] for each in kubelet.events("a") if each.startswith("NotEnforced")]

@@ -24,6 +24,7 @@ LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
 _HOSTS = "/etc/hosts"
 _DOMAIN = "cluster.local"
 _UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")
+_NEED_ROOT = ("fsGroup", "supplementalGroups")
 _UNENFORCED_OF_POD = ("dnsConfig", "hostIPC", "hostPID", "runtimeClassName", "shareProcessNamespace")
 
 
@@ -99,13 +100,19 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         hostname=name,
         user=security.get("runAsUser"),
         group=security.get("runAsGroup"),
-        groups=(security.get("supplementalGroups") or ()) if os.getuid() == 0 else (),
+        groups=_groups(security) if os.getuid() == 0 else (),
         read_only=bool(security.get("readOnlyRootFilesystem")),
         no_new_privileges=security.get("allowPrivilegeEscalation") is False,
         stdin=bool(spec.get("stdin")),
         stdin_once=bool(spec.get("stdinOnce")),
         tty=bool(spec.get("tty")),
     )
+
+
+def _groups(security: Obj) -> list[int]:
+    """The further groups of a container: that of its volumes is one of them."""
+    group = security.get("fsGroup")
+    return list(dict.fromkeys([*(security.get("supplementalGroups") or ()), *(() if group is None else (group,))]))
 
 
 def _lookup(host: Host) -> Lookup:
@@ -161,8 +168,8 @@ def unenforced(pod: Obj) -> list[str]:
     contexts += [("", each.get("securityContext") or {}) for each in every]
     for _, context in contexts:
         found |= {field for field in _UNENFORCED if context.get(field)}
-        found |= {field for field in ("privileged", "fsGroup", "sysctls") if context.get(field)}
-        found |= {"supplementalGroups"} if context.get("supplementalGroups") and os.getuid() != 0 else set()
+        found |= {field for field in ("privileged", "sysctls") if context.get(field)}
+        found |= {field for field in _NEED_ROOT if context.get(field)} if os.getuid() != 0 else set()
     found |= {field for field in _UNENFORCED_OF_POD if pod["spec"].get(field)}
     found |= {"hostUsers"} if pod["spec"].get("hostUsers") is False else set()
     found |= {"volumeDevices" for each in every if each.get("volumeDevices")}

@@ -181,6 +181,22 @@ def test_commands_run_in_a_container(tmp_path: Path, image: str) -> None:
     asyncio.run(story())
 
 
+def test_what_a_container_writes_to_its_root_can_be_measured(tmp_path: Path, image: str) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as runtime:
+            wanted = container(tmp_path, "sh", "-c", "echo text > /bin/new; echo ready; sleep 1000")
+            await runtime.start(wanted)
+            await until(lambda: logged(wanted) == ["ready"])
+            found = await runtime.folders(["one", "other"])
+            if not found:
+                pytest.skip("the storage of podman is not made of overlays")
+            assert list(found) == ["one"]
+            assert (found["one"] / "bin/new").read_text() == "text\n"
+            assert not (found["one"] / "bin/busybox").exists()
+
+    asyncio.run(story())
+
+
 def test_a_working_directory_that_the_image_lacks_is_made(tmp_path: Path, image: str) -> None:
     async def story() -> None:
         async with opened(tmp_path) as runtime:

@@ -172,8 +172,17 @@ class PodmanRuntime:
         return await connect(command, folder=self._monitor(id), stdin=stdin, tty=tty)
 
     async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
-        """Return nothing: where podman keeps what a container writes depends on its storage."""
-        return {}
+        """Return the folders of containers in which all is that they have written to their root.
+
+        Podman tells them where its storage is made of overlays, and not of containers whose root is a folder.
+        """
+        names = {self._name(id): id for id in ids if self._running.get(id)}
+        found = {}
+        for data in await self._data(list(names)):
+            written = ((data.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
+            if written and not data.get("Rootfs"):
+                found[names[data["Name"]]] = Path(written)
+        return found
 
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
         """Return what running containers use; those that do not run are left out."""
@@ -222,14 +231,18 @@ class PodmanRuntime:
 
     async def _inspect(self, names: Sequence[str]) -> list[ContainerState]:
         """The states of containers, without those that are gone or were never started."""
+        return [self._state(each) for each in await self._data(names) if each["State"]["Status"] != "created"]
+
+    async def _data(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Containers as podman inspects them, without those that are gone."""
         if not names:
             return []
         result = await run(["container", "inspect", *names])
         try:
-            found = json.loads(result.text or "[]")
+            found: list[dict[str, Any]] = json.loads(result.text or "[]")
         except ValueError:
             return []
-        return [self._state(each) for each in found if each["State"]["Status"] != "created"]
+        return found
 
     def _state(self, data: Mapping[str, Any]) -> ContainerState:
         """The state of a container as podman inspects it, which does not know of the file of its monitor."""

@@ -217,6 +217,10 @@ class ContainerRuntime(Protocol):
         """End all processes of a container at once, also those that left its process group."""
         ...
 
+    async def resize(self, id: str, limits: Limits) -> None:
+        """Change the limits of a container that runs."""
+        ...
+
     async def remove(self, id: str) -> None:
         """Forget a container that has exited, and free what it occupied, except its log."""
         ...

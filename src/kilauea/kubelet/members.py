@@ -23,6 +23,7 @@ from kilauea.nodes.containers import (
     is_restarted,
     waiting_entry,
 )
+from kilauea.nodes.resizing import granted
 from kilauea.nodes.timestamps import moment_of, second_text
 
 UNKNOWN = "ContainerStatusUnknown"
@@ -56,6 +57,8 @@ class Member:
     failures: int = 0
     retry: int = 0
     runtime: str = PROCESSES
+    is_resized: bool = False
+    """True if it is ended to be started again with other resources, whatever its restart policy."""
 
     @property
     def name(self) -> str:
@@ -107,7 +110,7 @@ class Member:
 
     def restarts(self, ended: Obj) -> bool:
         """Return True if it is started again after this end."""
-        return is_restarted(self.spec, self.restart, ended.get("exitCode", 0))
+        return self.is_resized or is_restarted(self.spec, self.restart, ended.get("exitCode", 0))
 
     @property
     def fresh(self) -> bool:
@@ -142,10 +145,18 @@ class Member:
         running = {"running": known or {"startedAt": second_text(state.started)}}
         kept = {} if known else {"ready": False, "started": False}
         self.failures = self.retry = 0
+        self.is_resized = False
         id = self._status_id(state.attempt)
         image_id = self.entry.get("imageID") or image
         others = {"lastState": last, "restartCount": state.attempt, "containerID": id, "imageID": image_id}
         self.set(running, **kept, **others)
+        if not known:
+            self.grant()
+
+    def grant(self) -> None:
+        """Note that it has the resources that its specification says."""
+        others = {field: value for field, value in self.entry.items() if field != "allocatedResources"}
+        self.entry = others | granted(self.spec)
 
     def end(self, state: ContainerState, message: str = "", reason: str = "") -> None:
         """Note that a run of it has ended."""
@@ -234,6 +245,9 @@ def members_of(pod: Obj, runtime: str = PROCESSES) -> list[Member]:
 
     def made(container: Obj, role: Role | Literal["ephemeral"], restart: str, reason: str) -> Member:
         entry = before.get(container["name"]) or waiting_entry(container, reason)
+        has = entry.get("resources")
+        if has is not None and has != (container.get("resources") or {}):
+            container = {**container, "resources": has}  # a resize that is not granted yet
         return Member(container, role, restart, uid, entry, runtime=runtime)
 
     found = []

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kilauea.api.container_streams import Process
-from kilauea.kubelet.container_runtime import LOG_SIZE, Container, ContainerError, ContainerState, Usage
+from kilauea.kubelet.container_runtime import LOG_SIZE, Container, ContainerError, ContainerState, Limits, Usage
 from kilauea.kubelet.podman.arguments import ATTEMPT, FOLDER, ID, NAME, POD, run_arguments
 from kilauea.kubelet.podman.command import Result, connect, run, start, version
 from kilauea.kubelet.podman.folders import make_folder
@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _NOT_RUN = (126, 127)
 """Exit codes of podman for a command that cannot be run, or is not there."""
+_PERIOD = 100_000
+"""Microseconds over which a limit of processor time holds."""
 _LOOK = 15.0
 """Seconds between two looks at what runs: the stream of events may lose some."""
 _AGAIN = 1.0
@@ -140,6 +142,15 @@ class PodmanRuntime:
     async def kill(self, id: str) -> None:
         """End all processes of a container: the kernel ends those of its namespace with the first."""
         await self.signal(id, 9)
+
+    async def resize(self, id: str, limits: Limits) -> None:
+        """Change the limits of a container that runs."""
+        memory = limits.memory or -1
+        quota = limits.cpu * _PERIOD // 1000 if limits.cpu else -1
+        flags = (f"--memory={memory}", f"--memory-swap={memory}", f"--cpu-period={_PERIOD}", f"--cpu-quota={quota}")
+        result = await self._podman("update", *flags, self._name(id))
+        if result.code:
+            raise ContainerError("ResizeError", f"podman cannot change the limits: {result.error}")
 
     async def remove(self, id: str) -> None:
         """Forget a container that has exited, except its log."""

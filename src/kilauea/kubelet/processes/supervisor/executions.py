@@ -44,11 +44,13 @@ class Execution:
             raise Failure("NotFound", f'container "{container.record.id}" is not running')
         spec, argv = container.spec, [str(word) for word in request["argv"]]
         descriptors = connection.take_descriptors(1 if request.get("tty") else 3)
+        groups: list[int] = []
         try:
             plan = mode.prepare_exec(container.record, spec, argv, tty=len(descriptors) == 1)
-            pid, self._pipe = launch(plan, _standard(descriptors, spec))
+            groups = mode.cgroups.open(container.record.id)
+            pid, self._pipe = launch(plan, _standard(descriptors, spec), groups)
         finally:
-            for descriptor in descriptors:
+            for descriptor in (*descriptors, *groups):
                 os.close(descriptor)
         self._goes_on_elsewhere = plan.enter is not None
         if not self._goes_on_elsewhere:

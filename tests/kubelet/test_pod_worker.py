@@ -524,3 +524,37 @@ def test_an_ephemeral_container_runs_beside_the_others(kubelet: KubeletWorld) ->
     assert entry["state"]["terminated"]["exitCode"] == 1
     kubelet.wait(60)
     assert kubelet.phase("a") == "Succeeded"
+
+
+@pytest.mark.parametrize(
+    ("image", "own", "words"),
+    [
+        ("of-user-", 1000, "container has runAsNonRoot and image will run as root"),
+        ("of-user-0", 1000, "container has runAsNonRoot and image will run as root"),
+        (
+            "of-user-app",
+            0,
+            "container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root",
+        ),
+        ("of-user-7", 0, ""),
+        ("host", 0, "container has runAsNonRoot and image will run as root"),
+        ("host", 1000, ""),
+    ],
+)
+def test_the_user_of_an_image_must_not_be_root_where_the_pod_says_so(
+    kubelet: KubeletWorld, monkeypatch: pytest.MonkeyPatch, image: str, own: int, words: str
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: own)
+    main = {"image": image, "securityContext": {"runAsNonRoot": True}}
+    kubelet.create(pod("a", ["run", "9", "0"], main=main))
+    waiting = kubelet.container("a")["state"].get("waiting") or {}
+    uid = kubelet.pod("a")["metadata"]["uid"]
+    message = f'{words} (pod: "a_default({uid})", container: main)' if words else ""
+    assert waiting.get("message", "") == message
+    assert waiting.get("reason", "") == ("CreateContainerConfigError" if words else "")
+
+
+def test_the_runtime_is_told_the_user_of_an_image(kubelet: KubeletWorld) -> None:
+    kubelet.create(pod("a", ["run", "9", "0"], main={"image": "of-user-app", "securityContext": {"runAsGroup": 6}}))
+    (started,) = kubelet.runtime.started
+    assert (started.user, started.group, started.image_user) == (None, 6, "app")

@@ -14,7 +14,10 @@ import pytest
 
 from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, VOLUMES
 from kilauea.api.ports import Key, Obj, Resource
+from kilauea.kubelet.container_runtime import ContainerError, Mount
 from kilauea.kubelet.environment import ConfigError, PodFacts
+from kilauea.kubelet.host import Image
+from kilauea.kubelet.image_volumes import image_volumes
 from kilauea.kubelet.processes.supervisor import linux
 from kilauea.kubelet.volumes import VolumeError, Volumes
 from kilauea.kubelet.volumes.manager import memory_size
@@ -444,3 +447,41 @@ def test_copies_of_the_machine_do_not_keep_a_folder_in_memory_alive(mounting: Ma
         assert os.listdir(f"/proc/self/fd/{around}/shm/kilauea-u-1") == []
     finally:
         linux.close_trees()
+
+
+class OneImage:
+    """One image that is a folder, and one that the runtime knows."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.pulled: list[tuple[str, str]] = []
+
+    async def pull(self, name: str, policy: str) -> None:
+        self.pulled.append((name, policy))
+
+    def find(self, name: str) -> Image:
+        if name == "missing":
+            raise ContainerError("ErrImagePull", "there is none")
+        return {"folder": Image(self._folder), "host": Image(None), "known": Image(None, name="abc")}[name]
+
+
+def test_an_image_is_a_volume(machine: Machine) -> None:
+    images = OneImage(machine.folder)
+    (machine.folder / "model").mkdir()
+    tokens = Tokens(machine.api, machine.clock)  # type: ignore[arg-type]
+    machine.volumes = Volumes(machine.folder / "pods", lambda *_: None, tokens, image_volume=image_volumes(images))
+
+    def mounts(reference: str, part: str = "") -> list[Mount]:
+        volume = {"name": "v", "image": {"reference": reference, "pullPolicy": "Never"}}
+        mount = {"name": "v", "mountPath": "/m", **({"subPath": part} if part else {})}
+        return machine.volumes.mounts(pod(volume), {"name": "x", "volumeMounts": [mount]}, machine.prepare(volume), {})
+
+    assert mounts("folder", "model") == [Mount("/m", str(machine.folder / "model"), True)]
+    assert mounts("known") == [Mount("/m", read_only=True, image="abc")]
+    assert images.pulled == [("folder", "Never"), ("known", "Never")]
+    with pytest.raises(ConfigError, match="podman mounts an image as a whole"):
+        mounts("known", "model")
+    with pytest.raises(VolumeError, match='"host" stands for all files of this machine'):
+        mounts("host")
+    with pytest.raises(VolumeError, match="there is none"):
+        mounts("missing")

@@ -77,7 +77,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
     if not argv:
         words = f"Error: no command specified: container {member.name} needs a command, as its image has none"
         raise ConfigError(words)
-    security = security_of(pod, spec)
+    security = security_of(pod, spec, image)
     mounts = host.volumes.mounts(pod, spec, volumes, variables)
     return Container(
         id=container_id(uid, member.name, attempt),
@@ -88,6 +88,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         log=container_log(logs_of(host.data, pod), member.name, attempt),
         root=image.root,
         image=image.name,
+        image_user=image.user,
         environment=variables,
         working_dir=spec.get("workingDir") or image.working_dir,
         mounts=[
@@ -135,8 +136,13 @@ def limits_of(container: Obj) -> Limits:
     )
 
 
-def security_of(pod: Obj, container: Obj) -> Obj:
+def security_of(pod: Obj, container: Obj, image: Image) -> Obj:
     """Return the security context of a container, with what its pod says for all.
+
+    Args:
+        pod: the pod.
+        container: as the pod's specification has it.
+        image: of the container.
 
     Raises:
         ConfigError: it must not run as the user that it would run as.
@@ -149,7 +155,11 @@ def security_of(pod: Obj, container: Obj) -> Obj:
     if found.get("runAsNonRoot"):
         if user == 0:
             raise ConfigError(f"container's runAsUser breaks non-root policy {about}")
-        if user is None and own == 0:
+        theirs = image.user or "0" if image.name else str(own)
+        if user is None and not theirs.isdigit():
+            words = f"image has non-numeric user ({theirs}), cannot verify user is non-root"
+            raise ConfigError(f"container has runAsNonRoot and {words} {about}")
+        if user is None and int(theirs) == 0:
             raise ConfigError(f"container has runAsNonRoot and image will run as root {about}")
     for field, wanted, mine in (("runAsUser", user, own), ("runAsGroup", found.get("runAsGroup"), os.getgid())):
         if wanted is not None and wanted != mine and own != 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ from kilauea.nodes.requests import amounts_of, requests_of
 SHARED_MEMORY = Path("/dev/shm")
 COVER_SIZE = 4096
 """Bytes of an empty folder that covers another one."""
-_SUPPORTED = "emptyDir, hostPath, configMap, secret, projected, downwardAPI or persistentVolumeClaim"
+_SUPPORTED = "emptyDir, hostPath, configMap, secret, projected, downwardAPI, image or persistentVolumeClaim"
 
 
 class Prepared(NamedTuple):
@@ -45,11 +45,17 @@ class Prepared(NamedTuple):
         path: a file or folder.
         read_only: True if no container may write there.
         is_of_machine: True for a path that someone has chosen, and not the kubelet.
+        image: name of an image that the runtime mounts instead of the path; empty for none.
     """
 
     path: Path
     read_only: bool = False
     is_of_machine: bool = False
+    image: str = ""
+
+
+ImageVolume = Callable[[str, str], Awaitable[Prepared]]
+"""Prepares the volume of an image, by the name of the image and a policy for its pull; raises `VolumeError`."""
 
 
 class Volumes:
@@ -61,6 +67,7 @@ class Volumes:
         tokens: of service accounts.
         memory: folder in memory, for those that pods want there; it need not exist.
         hidden: folder of the cluster, whose credentials are for its administrator alone; None to hide nothing.
+        image_volume: prepares volumes that are images; None if there are none.
     """
 
     def __init__(
@@ -70,11 +77,13 @@ class Volumes:
         tokens: Tokens,
         memory: Path = SHARED_MEMORY,
         hidden: Path | None = None,
+        image_volume: ImageVolume | None = None,
     ) -> None:
         self._folder = folder
         self._lookup = lookup
         self._tokens = tokens
         self._memory = MemoryFolders(memory)
+        self._image_volume = image_volume
         self._given: set[tuple[str, str]] = set()
         """Volumes of claims that were given to the group of a pod: its uid and the name that the pod has for it."""
         self._hidden = None if hidden is None else hidden.resolve()
@@ -102,6 +111,9 @@ class Volumes:
         if "hostPath" in volume:
             source = volume["hostPath"]
             return Prepared(prepare_host_path(source["path"], source.get("type") or ""), is_of_machine=True)
+        if "image" in volume and self._image_volume is not None:
+            source = volume["image"]
+            return await self._image_volume(source.get("reference") or "", source.get("pullPolicy") or "IfNotPresent")
         if "persistentVolumeClaim" in volume:
             return await self._claimed(pod, volume)
         kind, files = await self._files(pod, volume, facts)
@@ -184,6 +196,9 @@ class Volumes:
                     f'volume "{mount["name"]}" of a mount of container {container["name"]} does not exist'
                 )
             part = expand(mount.get("subPathExpr") or "", variables) or mount.get("subPath") or ""
+            if volume.image:
+                found.append(_image_mount(mount, part, volume.image))
+                continue
             source = _within(volume.path, part) if part else volume.path
             read_only = volume.read_only or bool(mount.get("readOnly"))
             found.append(Mount(mount["mountPath"], str(source), read_only))
@@ -225,6 +240,18 @@ class Volumes:
     def pods(self) -> Sequence[str]:
         """Return the uids of pods that have a folder."""
         return sorted(os.listdir(self._folder)) if self._folder.is_dir() else ()
+
+
+def _image_mount(mount: Obj, part: str, image: str) -> Mount:
+    """The mount of an image by the runtime.
+
+    Raises:
+        ConfigError: it is of a part of the image.
+    """
+    if part:
+        words = "podman mounts an image as a whole, so subPath cannot be used: remove it, or map the image to a folder"
+        raise ConfigError(f'volume "{mount["name"]}": {words}')
+    return Mount(mount["mountPath"], read_only=True, image=image)
 
 
 def _token_files(pod: Obj, source: Obj, tokens: Mapping[str, str]) -> dict[str, File]:

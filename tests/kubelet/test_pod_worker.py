@@ -558,3 +558,21 @@ def test_the_runtime_is_told_the_user_of_an_image(kubelet: KubeletWorld) -> None
     kubelet.create(pod("a", ["run", "9", "0"], main={"image": "of-user-app", "securityContext": {"runAsGroup": 6}}))
     (started,) = kubelet.runtime.started
     assert (started.user, started.group, started.image_user) == (None, 6, "app")
+
+
+@pytest.mark.parametrize("is_down", [False, True], ids=["running", "restarted meanwhile"])
+def test_a_container_that_gets_another_image_is_restarted(kubelet: KubeletWorld, is_down: bool) -> None:
+    kubelet.create(pod("a", ["run", "forever"], restart="Never", main={"image": "of-user-1"}))
+    if is_down:
+        kubelet.stop()
+    image = {"spec": {"containers": [{"name": "main", "image": "of-user-2"}]}}
+    kubelet.world.run(kubelet.world.calm.patch(PODS, Key("default", "a"), image, "strategic"))
+    if is_down:
+        kubelet.start()
+    kubelet.wait(2)
+    assert [each.image_user for each in kubelet.runtime.started] == ["1", "2"]
+    assert "Killing: Container main definition changed, will be restarted" in kubelet.events("a")
+    entry = kubelet.container("a")
+    assert (entry["image"], entry["restartCount"], "running" in entry["state"]) == ("of-user-2", 1, True)
+    kubelet.wait(30)
+    assert len(kubelet.runtime.started) == 2

@@ -57,8 +57,8 @@ class Member:
     failures: int = 0
     retry: int = 0
     runtime: str = PROCESSES
-    is_resized: bool = False
-    """True if it is ended to be started again with other resources, whatever its restart policy."""
+    is_replaced: bool = False
+    """True if it is ended to be started again with another image or other resources, whatever its restart policy."""
 
     @property
     def name(self) -> str:
@@ -110,7 +110,7 @@ class Member:
 
     def restarts(self, ended: Obj) -> bool:
         """Return True if it is started again after this end."""
-        return self.is_resized or is_restarted(self.spec, self.restart, ended.get("exitCode", 0))
+        return self.is_replaced or is_restarted(self.spec, self.restart, ended.get("exitCode", 0))
 
     @property
     def fresh(self) -> bool:
@@ -145,12 +145,13 @@ class Member:
         running = {"running": known or {"startedAt": second_text(state.started)}}
         kept = {} if known else {"ready": False, "started": False}
         self.failures = self.retry = 0
-        self.is_resized = False
+        self.is_replaced = False
         id = self._status_id(state.attempt)
-        image_id = self.entry.get("imageID") or image
+        image_id = image or self.entry.get("imageID") or ""
         others = {"lastState": last, "restartCount": state.attempt, "containerID": id, "imageID": image_id}
         self.set(running, **kept, **others)
         if not known:
+            self.entry = {**self.entry, "image": self.spec.get("image", "")}
             self.grant()
 
     def grant(self) -> None:
@@ -248,6 +249,8 @@ def members_of(pod: Obj, runtime: str = PROCESSES) -> list[Member]:
         has = entry.get("resources")
         if has is not None and has != (container.get("resources") or {}):
             container = {**container, "resources": has}  # a resize that is not granted yet
+        if "running" in (entry.get("state") or {}) and entry.get("image"):
+            container = {**container, "image": entry["image"]}  # it has not got another one yet
         return Member(container, role, restart, uid, entry, runtime=runtime)
 
     found = []
@@ -260,6 +263,12 @@ def members_of(pod: Obj, runtime: str = PROCESSES) -> list[Member]:
     reason = INITIALIZING if inits else CREATING
     found += [made(each, "main", each.get("restartPolicy") or policy, reason) for each in spec["containers"]]
     return found + [made(each, "ephemeral", "Never", CREATING) for each in spec.get("ephemeralContainers") or ()]
+
+
+def images_of(pod: Obj) -> dict[str, str]:
+    """Return the images of the containers of a pod that may get others, by name."""
+    spec = pod["spec"]
+    return {each["name"]: each.get("image", "") for each in (*(spec.get("initContainers") or ()), *spec["containers"])}
 
 
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")

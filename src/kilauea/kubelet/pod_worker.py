@@ -20,7 +20,7 @@ from kilauea.api.times import SECOND
 from kilauea.kubelet.container_config import facts_of, logs_of, termination_message, unenforced
 from kilauea.kubelet.container_runtime import ContainerError, ContainerState
 from kilauea.kubelet.host import Host
-from kilauea.kubelet.members import Member, members_of, next_of
+from kilauea.kubelet.members import Member, images_of, members_of, next_of
 from kilauea.kubelet.resizing import Resizer
 from kilauea.kubelet.running import Running
 from kilauea.kubelet.starting import Starter
@@ -304,6 +304,7 @@ class PodWorker:
 
     async def _go_on(self, now: int) -> bool:
         """Start what is to be started; return True if a container runs that did not run before."""
+        self._change_images()
         await self._resize(now)
         if self._retry > now:
             return False
@@ -328,11 +329,25 @@ class PodWorker:
         if not self._resizer.is_due(self.pod, self._members):
             return
         for each in await self._resizer.resize(self.pod, self._members, now):
-            each.is_resized = True
-            self._running.restart(
-                each, self.pod, self._target_address(), f"Container {each.name} resize requires restart"
-            )
+            self._replace(each, f"Container {each.name} resize requires restart")
         self.requests = self._granted(self.pod)
+
+    def _change_images(self) -> None:
+        """Let containers run with the images that the pod has for them now."""
+        wanted = images_of(self.pod)
+        for each in self._members:
+            image = wanted.get(each.name)
+            if image is None or image == each.spec.get("image", ""):
+                continue
+            each.spec = {**each.spec, "image": image}
+            each.retry = each.failures = 0
+            if each.running:
+                self._replace(each, f"Container {each.name} definition changed, will be restarted")
+
+    def _replace(self, member: Member, message: str) -> None:
+        """End a container that is to be started again, whatever its restart policy."""
+        member.is_replaced = True
+        self._running.restart(member, self.pod, self._target_address(), message)
 
     def _interrupted(self) -> bool:
         return self._gone or "deletionTimestamp" in self.pod["metadata"]

@@ -410,13 +410,15 @@ def test_fields_of_pods_that_are_not_enforced_are_named(kubelet: KubeletWorld) -
 
 
 @pytest.mark.parametrize(
-    ("user", "groups", "said"), [(0, [5, 6], []), (1000, [], ["supplementalGroups"])], ids=["root", "another user"]
+    ("user", "groups", "said"),
+    [(0, [5, 6, 7], []), (1000, [], ["fsGroup, supplementalGroups"])],
+    ids=["root", "another user"],
 )
 def test_groups_of_a_pod_need_root(
     kubelet: KubeletWorld, monkeypatch: pytest.MonkeyPatch, user: int, groups: list[int], said: list[str]
 ) -> None:
     monkeypatch.setattr(os, "getuid", lambda: user)
-    kubelet.create(pod("a", ["run", "1", "0"], securityContext={"supplementalGroups": [5, 6]}))
+    kubelet.create(pod("a", ["run", "1", "0"], securityContext={"supplementalGroups": [5, 6], "fsGroup": 7}))
     kubelet.wait(5)
     assert list(kubelet.runtime.started[0].groups) == groups
     found = [each.rpartition(": ")[2] for each in kubelet.events("a") if each.startswith("NotEnforced")]
@@ -522,3 +524,55 @@ def test_an_ephemeral_container_runs_beside_the_others(kubelet: KubeletWorld) ->
     assert entry["state"]["terminated"]["exitCode"] == 1
     kubelet.wait(60)
     assert kubelet.phase("a") == "Succeeded"
+
+
+@pytest.mark.parametrize(
+    ("image", "own", "words"),
+    [
+        ("of-user-", 1000, "container has runAsNonRoot and image will run as root"),
+        ("of-user-0", 1000, "container has runAsNonRoot and image will run as root"),
+        (
+            "of-user-app",
+            0,
+            "container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root",
+        ),
+        ("of-user-7", 0, ""),
+        ("host", 0, "container has runAsNonRoot and image will run as root"),
+        ("host", 1000, ""),
+    ],
+)
+def test_the_user_of_an_image_must_not_be_root_where_the_pod_says_so(
+    kubelet: KubeletWorld, monkeypatch: pytest.MonkeyPatch, image: str, own: int, words: str
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: own)
+    main = {"image": image, "securityContext": {"runAsNonRoot": True}}
+    kubelet.create(pod("a", ["run", "9", "0"], main=main))
+    waiting = kubelet.container("a")["state"].get("waiting") or {}
+    uid = kubelet.pod("a")["metadata"]["uid"]
+    message = f'{words} (pod: "a_default({uid})", container: main)' if words else ""
+    assert waiting.get("message", "") == message
+    assert waiting.get("reason", "") == ("CreateContainerConfigError" if words else "")
+
+
+def test_the_runtime_is_told_the_user_of_an_image(kubelet: KubeletWorld) -> None:
+    kubelet.create(pod("a", ["run", "9", "0"], main={"image": "of-user-app", "securityContext": {"runAsGroup": 6}}))
+    (started,) = kubelet.runtime.started
+    assert (started.user, started.group, started.image_user) == (None, 6, "app")
+
+
+@pytest.mark.parametrize("is_down", [False, True], ids=["running", "restarted meanwhile"])
+def test_a_container_that_gets_another_image_is_restarted(kubelet: KubeletWorld, is_down: bool) -> None:
+    kubelet.create(pod("a", ["run", "forever"], restart="Never", main={"image": "of-user-1"}))
+    if is_down:
+        kubelet.stop()
+    image = {"spec": {"containers": [{"name": "main", "image": "of-user-2"}]}}
+    kubelet.world.run(kubelet.world.calm.patch(PODS, Key("default", "a"), image, "strategic"))
+    if is_down:
+        kubelet.start()
+    kubelet.wait(2)
+    assert [each.image_user for each in kubelet.runtime.started] == ["1", "2"]
+    assert "Killing: Container main definition changed, will be restarted" in kubelet.events("a")
+    entry = kubelet.container("a")
+    assert (entry["image"], entry["restartCount"], "running" in entry["state"]) == ("of-user-2", 1, True)
+    kubelet.wait(30)
+    assert len(kubelet.runtime.started) == 2

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,13 @@ import pytest
 
 from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, VOLUMES
 from kilauea.api.ports import Key, Obj, Resource
+from kilauea.kubelet.container_runtime import ContainerError, Mount
 from kilauea.kubelet.environment import ConfigError, PodFacts
+from kilauea.kubelet.host import Image
+from kilauea.kubelet.image_volumes import image_volumes
+from kilauea.kubelet.processes.supervisor import linux
 from kilauea.kubelet.volumes import VolumeError, Volumes
+from kilauea.kubelet.volumes.manager import memory_size
 from kilauea.kubelet.volumes.tokens import Tokens
 from support.kubelets import until_removed
 from support.virtual_time import START
@@ -57,14 +64,21 @@ class Machine:
         self.objects: dict[tuple[Resource, str], Obj] = {}
         self.api, self.clock = Api(), Clock()
         (folder / "shm").mkdir()
-        tokens = Tokens(self.api, self.clock)  # type: ignore[arg-type]
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin again, with what is on the disk."""
+        tokens, folder = Tokens(self.api, self.clock), self.folder  # type: ignore[arg-type]
         self.volumes = Volumes(folder / "pods", self._lookup, tokens, folder / "shm", hidden=folder / "cluster")
 
     def _lookup(self, resource: Resource, key: Key) -> Obj | None:
         return self.objects.get((resource, key.name))
 
-    def prepare(self, *volumes: Obj) -> dict[str, Any]:
-        return asyncio.run(self.volumes.prepare(pod(*volumes), PodFacts(pod(*volumes))))
+    def prepare(self, *volumes: Obj, **spec: Any) -> dict[str, Any]:
+        asked = pod(*volumes)
+        asked["spec"] |= spec
+        facts = PodFacts(asked, allocatable={"memory": "64Mi"})
+        return asyncio.run(self.volumes.prepare(asked, facts))
 
     def one(self, **source: Any) -> Path:
         path: Path = self.prepare({"name": "v", **source})["v"].path
@@ -75,13 +89,16 @@ class Machine:
         return [(each.target, each.source, each.read_only) for each in found]
 
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
 def pod(*volumes: Obj) -> dict[str, Any]:
     metadata = {"name": "p", "namespace": "ns", "uid": "u-1", "labels": {"app": "web"}}
     return {"metadata": metadata, "spec": {"containers": [], "volumes": list(volumes)}}
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine(tmp_path: Path) -> Iterator[Machine]:
     found = Machine(tmp_path)
     found.objects[CONFIG_MAPS, "settings"] = {
         "kind": "ConfigMap",
@@ -89,7 +106,9 @@ def machine(tmp_path: Path) -> Machine:
         "binaryData": {"c": base64.b64encode(b"\xff").decode()},
     }
     found.objects[SECRETS, "keys"] = {"kind": "Secret", "data": {"id": base64.b64encode(b"x").decode()}}
-    return found
+    yield found
+    found.volumes.remove("u-1")
+    until_removed()
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -291,4 +310,178 @@ def test_no_volume_is_in_the_folder_of_the_cluster(machine: Machine, part: str) 
 def test_other_users_cannot_look_into_folders_in_memory(machine: Machine) -> None:
     folder = machine.one(emptyDir={"medium": "Memory"})
     assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o777
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o1777
+
+
+def seen(path: Path) -> tuple[str, int]:
+    """Mode and group of a file or folder."""
+    found = path.lstat()
+    return stat.filemode(found.st_mode), found.st_gid
+
+
+@needs_root
+def test_volumes_are_given_to_the_group_of_a_pod(machine: Machine) -> None:
+    sources = [
+        {"configMap": {"name": "settings", "items": [{"key": "a", "path": "in/a", "mode": 0o400}]}},
+        {"serviceAccountToken": {"path": "token"}},
+    ]
+    found = machine.prepare(
+        {"name": "e", "emptyDir": {}},
+        {"name": "m", "emptyDir": {"medium": "Memory"}},
+        {"name": "c", "configMap": {"name": "settings", "defaultMode": 0o600}},
+        {"name": "s", "secret": {"secretName": "keys", "defaultMode": 0o644}},
+        {"name": "d", "downwardAPI": {"items": [{"path": "x", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+        {"name": "p", "projected": {"defaultMode": 0o644, "sources": sources}},
+        securityContext={"fsGroup": 1234},
+    )
+    paths = {name: volume.path for name, volume in found.items()}
+    assert seen(paths["e"]) == ("drwxrwsrwx", 1234)
+    assert seen(paths["m"]) == ("drwxrwsrwt", 1234)
+    assert seen((paths["c"] / "a").resolve()) == ("-rw-r-----", 1234)
+    assert seen((paths["s"] / "id").resolve()) == ("-rw-r--r--", 1234)
+    assert seen((paths["d"] / "x").resolve()) == ("-rw-r--r--", 1234)
+    assert seen((paths["p"] / "token").resolve()) == ("-rw-r-----", 1234)
+    assert seen((paths["p"] / "in").resolve()) == ("drwxr-sr-x", 1234)
+    assert seen((paths["p"] / "in/a").resolve()) == ("-r--r-----", 1234)
+    part = machine.volumes.mounts(
+        pod(), {"name": "x", "volumeMounts": [{"name": "e", "mountPath": "/e", "subPath": "a/b"}]}, found, {}
+    )
+    assert seen(Path(part[0].source)) == ("drwxrwsrwx", 1234)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("users", "mode", "owner"),
+    [
+        ([7, 7], "-rw-------", 7),
+        ([7, 8], "-rw-r--r--", 0),
+        ([7, None], "-rw-r--r--", 0),
+        ([None, None], "-rw-------", 9),
+    ],
+)
+def test_a_token_is_for_the_one_user_of_a_pod(machine: Machine, users: list[int | None], mode: str, owner: int) -> None:
+    of_pod = {} if None in users and 7 in users else {"runAsUser": 9}
+    containers = [{"name": "x", "securityContext": {} if each is None else {"runAsUser": each}} for each in users]
+    volume = {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    machine.prepare(volume, containers=containers, securityContext=of_pod)
+    found = machine.prepare(volume, containers=containers, securityContext=of_pod)
+    token = (found["v"].path / "token").resolve()
+    assert (seen(token)[0], token.stat().st_uid) == (mode, owner)
+
+
+@needs_root
+def test_a_local_volume_is_given_to_a_group_by_its_policy(machine: Machine) -> None:
+    folder = machine.folder / "pv"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub/file").touch(mode=0o600)
+    (folder / "out").symlink_to(machine.folder)
+    machine.objects[CLAIMS, "data"] = {"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}}
+    machine.objects[VOLUMES, "pv"] = {"spec": {"local": {"path": str(folder)}}}
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    for group, policy, expected in ((5, "Always", 5), (5, "OnRootMismatch", 0), (6, "OnRootMismatch", 6)):
+        machine.prepare(volume, securityContext={"fsGroup": group, "fsGroupChangePolicy": policy})
+        assert seen(folder / "sub/file")[1] == expected
+        assert seen(machine.folder)[1] != group
+        machine.volumes.remove("u-1")
+        os.chown(folder / "sub/file", 0, 0)
+    assert [seen(folder / each)[0] for each in ("", "sub", "sub/file")] == ["drwxrwsr-x", "drwxrwsr-x", "-rw-rw----"]
+
+
+def test_without_root_volumes_keep_their_group(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    found = machine.prepare({"name": "e", "emptyDir": {}}, securityContext={"fsGroup": 1234})
+    assert seen(found["e"].path) == ("drwxrwxrwx", os.getegid())
+
+
+def test_the_size_of_a_folder_in_memory_is_the_least_of_all_limits() -> None:
+    def size(*limits: str, of_volume: str = "", node: str = "100Mi") -> int:
+        containers = [
+            {"name": str(number), "resources": {"limits": {"memory": limit} if limit else {}}}
+            for number, limit in enumerate(limits)
+        ]
+        source = {"sizeLimit": of_volume} if of_volume else {}
+        return memory_size({"spec": {"containers": containers}}, source, {"memory": node} if node else {}) >> 20
+
+    assert size("", of_volume="3Mi") == 3
+    assert size("") == 100
+    assert size("4Mi", "5Mi") == 9
+    assert size("4Mi", "") == 100
+    assert size("4Mi", of_volume="5Mi") == 4
+    assert size("", node="") == 0
+
+
+@pytest.fixture
+def mounting(machine: Machine) -> Machine:
+    if not machine.one(emptyDir={"medium": "Memory"}).is_mount():
+        pytest.skip("file systems can be mounted only with the rights of root")
+    machine.volumes.remove("u-1")
+    until_removed()
+    return machine
+
+
+def test_a_folder_in_memory_is_full_at_its_limit(mounting: Machine) -> None:
+    volumes = [
+        {"name": "one", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        {"name": "two", "emptyDir": {"medium": "Memory"}},
+    ]
+    found = mounting.prepare(*volumes)
+    with pytest.raises(OSError, match="No space left on device"):
+        (found["one"].path / "file").write_bytes(bytes(2 << 20))
+    (found["two"].path / "file").write_bytes(bytes(2 << 20))
+    mounting.restart()
+    assert mounting.prepare(*volumes)["two"].path.joinpath("file").stat().st_size == 2 << 20
+    mounting.volumes.remove("u-1")
+    until_removed()
+    assert str(mounting.folder) not in Path("/proc/self/mountinfo").read_text()
+    assert list((mounting.folder / "shm").iterdir()) == []
+
+
+def test_copies_of_the_machine_do_not_keep_a_folder_in_memory_alive(mounting: Machine) -> None:
+    folder = mounting.one(emptyDir={"medium": "Memory"})
+    around = linux.copy_tree(str(mounting.folder))
+    own = linux.copy_tree(str(folder))
+    try:
+        assert os.listdir(f"/proc/self/fd/{own}") == []
+        os.mkdir(folder / "made")
+        assert os.listdir(f"/proc/self/fd/{own}") == ["made"]
+        assert os.listdir(f"/proc/self/fd/{around}/shm/kilauea-u-1") == []
+    finally:
+        linux.close_trees()
+
+
+class OneImage:
+    """One image that is a folder, and one that the runtime knows."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.pulled: list[tuple[str, str]] = []
+
+    async def pull(self, name: str, policy: str) -> None:
+        self.pulled.append((name, policy))
+
+    def find(self, name: str) -> Image:
+        if name == "missing":
+            raise ContainerError("ErrImagePull", "there is none")
+        return {"folder": Image(self._folder), "host": Image(None), "known": Image(None, name="abc")}[name]
+
+
+def test_an_image_is_a_volume(machine: Machine) -> None:
+    images = OneImage(machine.folder)
+    (machine.folder / "model").mkdir()
+    tokens = Tokens(machine.api, machine.clock)  # type: ignore[arg-type]
+    machine.volumes = Volumes(machine.folder / "pods", lambda *_: None, tokens, image_volume=image_volumes(images))
+
+    def mounts(reference: str, part: str = "") -> list[Mount]:
+        volume = {"name": "v", "image": {"reference": reference, "pullPolicy": "Never"}}
+        mount = {"name": "v", "mountPath": "/m", **({"subPath": part} if part else {})}
+        return machine.volumes.mounts(pod(volume), {"name": "x", "volumeMounts": [mount]}, machine.prepare(volume), {})
+
+    assert mounts("folder", "model") == [Mount("/m", str(machine.folder / "model"), True)]
+    assert mounts("known") == [Mount("/m", read_only=True, image="abc")]
+    assert images.pulled == [("folder", "Never"), ("known", "Never")]
+    with pytest.raises(ConfigError, match="podman mounts an image as a whole"):
+        mounts("known", "model")
+    with pytest.raises(VolumeError, match='"host" stands for all files of this machine'):
+        mounts("host")
+    with pytest.raises(VolumeError, match="there is none"):
+        mounts("missing")

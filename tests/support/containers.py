@@ -125,3 +125,19 @@ def processes_of(*argv: str) -> list[int]:
             if path.read_bytes() == wanted:
                 found.append(int(path.parent.name))
     return found
+
+
+def limits_of(pid: int) -> tuple[str, str]:
+    """The limits of cpu and memory of a process by its control groups, of either version."""
+    found = {"cpu": "", "memory": ""}
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for name, files in (
+            ("cpu", ("cpu.max", "cpu.cfs_quota_us")),
+            ("memory", ("memory.max", "memory.limit_in_bytes")),
+        ):
+            for file in files:
+                value = Path("/sys/fs/cgroup", controllers, path.strip("/"), file)
+                if (not controllers or name in controllers.split(",")) and value.exists():
+                    found[name] = value.read_text().split()[0]
+    return found["cpu"], found["memory"]

@@ -31,14 +31,18 @@ _RESOURCES = {resource.kind: resource for resource in (PODS, CONFIG_MAPS, SECRET
 
 
 class AnyImage:
-    """Every image is the file system of this machine; a path names the part of it that is meant."""
+    """Every image is the file system of this machine; a path names the part of it that is meant.
+
+    An image `of-user-NAME` is one that the runtime knows, with a user of its own.
+    """
 
     async def pull(self, name: str, policy: str) -> None:
         pass
 
     def find(self, name: str) -> Image:
         part = Path(name) if name.startswith("/") else None
-        return Image(None, {"PATH": "/bin"}, part=part)
+        user = name.removeprefix("of-user-") if name.startswith("of-user-") else ""
+        return Image(None, {"PATH": "/bin"}, part=part, name=name if name.startswith("of-") else "", user=user)
 
 
 class KubeletWorld:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kilauea.api.container_streams import Output
 from kilauea.api.ports import Clock
-from kilauea.kubelet.container_runtime import Container, ContainerError, ContainerState, Usage
+from kilauea.kubelet.container_runtime import Container, ContainerError, ContainerState, Limits, Usage
 
 
 class Answer:
@@ -63,6 +63,8 @@ class ScriptedRuntime:
         self.answers: dict[str, tuple[int, str, float]] = {}
         self.written: dict[str, Path] = {}
         """Folders with what containers have written, by their ids."""
+        self.used: dict[str, Usage] = {}
+        """What containers use, by their ids."""
         self._argv: dict[str, Sequence[str]] = {}
         self._exits: asyncio.Queue[ContainerState] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -113,6 +115,9 @@ class ScriptedRuntime:
         self.asked.append(f"kill {self.states[id].name}")
         self.end(id, 137, 9)
 
+    async def resize(self, id: str, limits: Limits) -> None:
+        self.asked.append(f"resize {self.states[id].name} {limits.cpu} {limits.memory}")
+
     async def remove(self, id: str) -> None:
         self.states.pop(id, None)
 
@@ -131,7 +136,7 @@ class ScriptedRuntime:
         return {id: self.written[id] for id in ids if id in self.written}
 
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
-        return {}
+        return {id: self.used[id] for id in ids if id in self.used}
 
     def reboot(self) -> None:
         """Forget everything, as after a restart of the machine."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from kilauea.api.container_streams import Channel, Output
-from kilauea.kubelet.container_runtime import Container, ContainerError, ContainerState, Usage
+from kilauea.kubelet.container_runtime import Container, ContainerError, ContainerState, Limits, Usage
 
 LARGEST_READ = 65536
 
@@ -239,6 +239,9 @@ class SubprocessRuntime:
 
     async def attach(self, id: str, *, stdin: bool = False) -> Attached:
         return Attached(self._containers[id], stdin)
+
+    async def resize(self, id: str, limits: Limits) -> None:
+        """Nothing is limited."""
 
     async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
         return {}

@@ -24,6 +24,7 @@ LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
 _HOSTS = "/etc/hosts"
 _DOMAIN = "cluster.local"
 _UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")
+_NEED_ROOT = ("fsGroup", "supplementalGroups")
 _UNENFORCED_OF_POD = ("dnsConfig", "hostIPC", "hostPID", "runtimeClassName", "shareProcessNamespace")
 
 
@@ -76,7 +77,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
     if not argv:
         words = f"Error: no command specified: container {member.name} needs a command, as its image has none"
         raise ConfigError(words)
-    security = security_of(pod, spec)
+    security = security_of(pod, spec, image)
     mounts = host.volumes.mounts(pod, spec, volumes, variables)
     return Container(
         id=container_id(uid, member.name, attempt),
@@ -87,6 +88,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         log=container_log(logs_of(host.data, pod), member.name, attempt),
         root=image.root,
         image=image.name,
+        image_user=image.user,
         environment=variables,
         working_dir=spec.get("workingDir") or image.working_dir,
         mounts=[
@@ -99,13 +101,19 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         hostname=name,
         user=security.get("runAsUser"),
         group=security.get("runAsGroup"),
-        groups=(security.get("supplementalGroups") or ()) if os.getuid() == 0 else (),
+        groups=_groups(security) if os.getuid() == 0 else (),
         read_only=bool(security.get("readOnlyRootFilesystem")),
         no_new_privileges=security.get("allowPrivilegeEscalation") is False,
         stdin=bool(spec.get("stdin")),
         stdin_once=bool(spec.get("stdinOnce")),
         tty=bool(spec.get("tty")),
     )
+
+
+def _groups(security: Obj) -> list[int]:
+    """The further groups of a container: that of its volumes is one of them."""
+    group = security.get("fsGroup")
+    return list(dict.fromkeys([*(security.get("supplementalGroups") or ()), *(() if group is None else (group,))]))
 
 
 def _lookup(host: Host) -> Lookup:
@@ -128,8 +136,13 @@ def limits_of(container: Obj) -> Limits:
     )
 
 
-def security_of(pod: Obj, container: Obj) -> Obj:
+def security_of(pod: Obj, container: Obj, image: Image) -> Obj:
     """Return the security context of a container, with what its pod says for all.
+
+    Args:
+        pod: the pod.
+        container: as the pod's specification has it.
+        image: of the container.
 
     Raises:
         ConfigError: it must not run as the user that it would run as.
@@ -142,7 +155,11 @@ def security_of(pod: Obj, container: Obj) -> Obj:
     if found.get("runAsNonRoot"):
         if user == 0:
             raise ConfigError(f"container's runAsUser breaks non-root policy {about}")
-        if user is None and own == 0:
+        theirs = image.user or "0" if image.name else str(own)
+        if user is None and not theirs.isdigit():
+            words = f"image has non-numeric user ({theirs}), cannot verify user is non-root"
+            raise ConfigError(f"container has runAsNonRoot and {words} {about}")
+        if user is None and int(theirs) == 0:
             raise ConfigError(f"container has runAsNonRoot and image will run as root {about}")
     for field, wanted, mine in (("runAsUser", user, own), ("runAsGroup", found.get("runAsGroup"), os.getgid())):
         if wanted is not None and wanted != mine and own != 0:
@@ -161,8 +178,8 @@ def unenforced(pod: Obj) -> list[str]:
     contexts += [("", each.get("securityContext") or {}) for each in every]
     for _, context in contexts:
         found |= {field for field in _UNENFORCED if context.get(field)}
-        found |= {field for field in ("privileged", "fsGroup", "sysctls") if context.get(field)}
-        found |= {"supplementalGroups"} if context.get("supplementalGroups") and os.getuid() != 0 else set()
+        found |= {field for field in ("privileged", "sysctls") if context.get(field)}
+        found |= {field for field in _NEED_ROOT if context.get(field)} if os.getuid() != 0 else set()
     found |= {field for field in _UNENFORCED_OF_POD if pod["spec"].get(field)}
     found |= {"hostUsers"} if pod["spec"].get("hostUsers") is False else set()
     found |= {"volumeDevices" for each in every if each.get("volumeDevices")}

@@ -27,6 +27,7 @@ class Mount:
         source: path on this machine; empty for an empty folder in memory.
         read_only: True if the container may not write there.
         size: most bytes of a folder in memory; None for no limit.
+        image: name of the image that it shows, for a runtime that has some; empty for none.
         optional: True if the container runs without it where a runtime cannot mount: the kubelet's own files, such as
             /etc/hosts and the token of its service account.
     """
@@ -36,6 +37,7 @@ class Mount:
     read_only: bool = False
     size: int | None = None
     optional: bool = False
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Container:
         log: file to which it is logged.
         root: folder that is its file system; None for that of its image, or of this machine if it has none.
         image: name of its image, for a runtime that has some.
+        image_user: user of that image, a name or a number; empty for root.
         environment: all its variables.
         working_dir: absolute path; the root folder if empty.
         mounts: what it sees beside its root, parents first.
@@ -89,6 +92,7 @@ class Container:
     log: Path
     root: Path | None = None
     image: str = ""
+    image_user: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     working_dir: str = ""
     mounts: Sequence[Mount] = ()
@@ -215,6 +219,10 @@ class ContainerRuntime(Protocol):
 
     async def kill(self, id: str) -> None:
         """End all processes of a container at once, also those that left its process group."""
+        ...
+
+    async def resize(self, id: str, limits: Limits) -> None:
+        """Change the limits of a container that runs."""
         ...
 
     async def remove(self, id: str) -> None:

@@ -32,6 +32,7 @@ class Image(NamedTuple):
         working_dir: where the command runs; empty for the root folder.
         id: as statuses have it.
         name: as the runtime has it; empty for an image that the runtime does not know.
+        user: user of its containers, a name or a number; empty for root, or for that of this process.
         part: what of the files of this machine is the image, at its own path; None for all, and for a root folder.
     """
 
@@ -42,6 +43,7 @@ class Image(NamedTuple):
     working_dir: str = ""
     id: str = ""
     name: str = ""
+    user: str = ""
     part: Path | None = None
 
 

@@ -23,9 +23,8 @@ from kilauea.kubelet.pod_worker import PodWorker
 from kilauea.kubelet.removal import remove_later
 from kilauea.kubelet.volumes.manager import objects_of
 from kilauea.nodes.pod_status import ENDED
+from kilauea.nodes.pods import NODE_NAME
 
-NODE_NAME = "spec.nodeName"
-"""Index of pods by their node."""
 AGAIN_SECONDS = 10
 """Seconds after which a pod whose worker failed gets another one."""
 log = logging.getLogger(__name__)

@@ -23,6 +23,7 @@ from kilauea.nodes.containers import (
     is_restarted,
     waiting_entry,
 )
+from kilauea.nodes.resizing import granted
 from kilauea.nodes.timestamps import moment_of, second_text
 
 UNKNOWN = "ContainerStatusUnknown"
@@ -56,6 +57,8 @@ class Member:
     failures: int = 0
     retry: int = 0
     runtime: str = PROCESSES
+    is_replaced: bool = False
+    """True if it is ended to be started again with another image or other resources, whatever its restart policy."""
 
     @property
     def name(self) -> str:
@@ -107,7 +110,7 @@ class Member:
 
     def restarts(self, ended: Obj) -> bool:
         """Return True if it is started again after this end."""
-        return is_restarted(self.spec, self.restart, ended.get("exitCode", 0))
+        return self.is_replaced or is_restarted(self.spec, self.restart, ended.get("exitCode", 0))
 
     @property
     def fresh(self) -> bool:
@@ -142,10 +145,19 @@ class Member:
         running = {"running": known or {"startedAt": second_text(state.started)}}
         kept = {} if known else {"ready": False, "started": False}
         self.failures = self.retry = 0
+        self.is_replaced = False
         id = self._status_id(state.attempt)
-        image_id = self.entry.get("imageID") or image
+        image_id = image or self.entry.get("imageID") or ""
         others = {"lastState": last, "restartCount": state.attempt, "containerID": id, "imageID": image_id}
         self.set(running, **kept, **others)
+        if not known:
+            self.entry = {**self.entry, "image": self.spec.get("image", "")}
+            self.grant()
+
+    def grant(self) -> None:
+        """Note that it has the resources that its specification says."""
+        others = {field: value for field, value in self.entry.items() if field != "allocatedResources"}
+        self.entry = others | granted(self.spec)
 
     def end(self, state: ContainerState, message: str = "", reason: str = "") -> None:
         """Note that a run of it has ended."""
@@ -234,6 +246,11 @@ def members_of(pod: Obj, runtime: str = PROCESSES) -> list[Member]:
 
     def made(container: Obj, role: Role | Literal["ephemeral"], restart: str, reason: str) -> Member:
         entry = before.get(container["name"]) or waiting_entry(container, reason)
+        has = entry.get("resources")
+        if has is not None and has != (container.get("resources") or {}):
+            container = {**container, "resources": has}  # a resize that is not granted yet
+        if "running" in (entry.get("state") or {}) and entry.get("image"):
+            container = {**container, "image": entry["image"]}  # it has not got another one yet
         return Member(container, role, restart, uid, entry, runtime=runtime)
 
     found = []
@@ -246,6 +263,12 @@ def members_of(pod: Obj, runtime: str = PROCESSES) -> list[Member]:
     reason = INITIALIZING if inits else CREATING
     found += [made(each, "main", each.get("restartPolicy") or policy, reason) for each in spec["containers"]]
     return found + [made(each, "ephemeral", "Never", CREATING) for each in spec.get("ephemeralContainers") or ()]
+
+
+def images_of(pod: Obj) -> dict[str, str]:
+    """Return the images of the containers of a pod that may get others, by name."""
+    spec = pod["spec"]
+    return {each["name"]: each.get("image", "") for each in (*(spec.get("initContainers") or ()), *spec["containers"])}
 
 
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")

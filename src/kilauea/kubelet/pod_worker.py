@@ -20,7 +20,8 @@ from kilauea.api.times import SECOND
 from kilauea.kubelet.container_config import facts_of, logs_of, termination_message, unenforced
 from kilauea.kubelet.container_runtime import ContainerError, ContainerState
 from kilauea.kubelet.host import Host
-from kilauea.kubelet.members import Member, members_of, next_of
+from kilauea.kubelet.members import Member, images_of, members_of, next_of
+from kilauea.kubelet.resizing import Resizer
 from kilauea.kubelet.running import Running
 from kilauea.kubelet.starting import Starter
 from kilauea.kubelet.status import changed, phase_of, pod_status
@@ -74,6 +75,7 @@ class PodWorker:
         self._exits: list[ContainerState] = []
         self._running = Running(host, self._by_name, self._wake.set)
         self._starter = Starter(host)
+        self._resizer = Resizer(host)
         self._exited: list[str] = []
         """Containers that the runtime may forget once their end is written."""
         self._volumes: dict[str, Prepared] | None = None
@@ -107,13 +109,17 @@ class PodWorker:
         """The pod is like this now."""
         if _version(pod) >= _version(self.pod):
             if pod["metadata"].get("generation") != self.pod["metadata"].get("generation"):
-                self.requests = requests_of(pod)
+                self.requests = self._granted(pod)
             self.pod = pod
             for each in members_of(pod, self._host.runtime.name):
                 if each.name not in self._by_name:  # an ephemeral container; others cannot be added
                     self._members.append(each)
                     self._by_name[each.name] = each
         self._wake.set()
+
+    def _granted(self, pod: Obj) -> Mapping[str, int]:
+        """The amounts that a pod requests, without those of a resize that is not granted yet."""
+        return requests_of(pod, {each.name: each.spec.get("resources") or {} for each in self._members})
 
     def vanish(self) -> None:
         """The pod is no longer in the API."""
@@ -179,6 +185,7 @@ class PodWorker:
     def _due(self) -> int | None:
         """Time at which something happens by itself, in microseconds since 1970."""
         moments = [] if self._ending else [next_of(self._members, self._host.clock.now()).due, self._deadline()]
+        moments += [] if self._ending else [self._resizer.due]
         moments += [self._retry or None, self._host.volumes.renewal(self.pod["metadata"]["uid"])]
         if not self._ending and self._measuring is None and is_limited(self.pod):
             moments.append(self._look)
@@ -297,6 +304,8 @@ class PodWorker:
 
     async def _go_on(self, now: int) -> bool:
         """Start what is to be started; return True if a container runs that did not run before."""
+        self._change_images()
+        await self._resize(now)
         if self._retry > now:
             return False
         for each in self._members:
@@ -314,6 +323,31 @@ class PodWorker:
                 self._running.watch(each, self._target_address(), self.pod)
                 started = True
         return started
+
+    async def _resize(self, now: int) -> None:
+        """Give the containers the resources that they shall have."""
+        if not self._resizer.is_due(self.pod, self._members):
+            return
+        for each in await self._resizer.resize(self.pod, self._members, now):
+            self._replace(each, f"Container {each.name} resize requires restart")
+        self.requests = self._granted(self.pod)
+
+    def _change_images(self) -> None:
+        """Let containers run with the images that the pod has for them now."""
+        wanted = images_of(self.pod)
+        for each in self._members:
+            image = wanted.get(each.name)
+            if image is None or image == each.spec.get("image", ""):
+                continue
+            each.spec = {**each.spec, "image": image}
+            each.retry = each.failures = 0
+            if each.running:
+                self._replace(each, f"Container {each.name} definition changed, will be restarted")
+
+    def _replace(self, member: Member, message: str) -> None:
+        """End a container that is to be started again, whatever its restart policy."""
+        member.is_replaced = True
+        self._running.restart(member, self.pod, self._target_address(), message)
 
     def _interrupted(self) -> bool:
         return self._gone or "deletionTimestamp" in self.pod["metadata"]
@@ -386,7 +420,10 @@ class PodWorker:
         else:
             text = second_text(self._host.clock.now())
             why = self._why if stopped else {}
-            status = pod_status(self.pod, self._phase(stopped), self._members, text, {**why, **self._addresses()})
+            resize = {} if stopped else self._resizer.conditions()
+            status = pod_status(
+                self.pod, self._phase(stopped), self._members, text, {**why, **self._addresses()}, resize
+            )
         if not changed(self.pod, status):
             return True
         patch = {"metadata": {"uid": self.pod["metadata"]["uid"]}, "status": status}

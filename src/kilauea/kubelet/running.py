@@ -121,6 +121,11 @@ class Running:
         """Return True if a container is being ended."""
         return member.name in self._stops
 
+    def restart(self, member: Member, pod: Obj, address: str, message: str) -> None:
+        """End a container that is to be started again, with a message for the event."""
+        self._pod = pod
+        self._kill(member, Target(self._host.runtime, member.id, member.spec, address), message)
+
     def stop(self, member: Member, pod: Obj, grace: float, address: str) -> None:
         """End a container."""
         self._pod = pod

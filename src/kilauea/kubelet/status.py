@@ -9,6 +9,7 @@ from kilauea.api.ports import Obj
 from kilauea.kubelet.members import Member
 from kilauea.nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED, closed_gates
 
+_RESIZE = ("PodResizePending", "PodResizeInProgress")
 OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled", "DisruptionTarget")
 
 
@@ -37,7 +38,9 @@ def phase_of(members: Sequence[Member], *, ending: bool = False) -> str:
     return FAILED if any(codes) else SUCCEEDED
 
 
-def conditions_of(pod: Obj, phase: str, members: Sequence[Member], text: str) -> list[dict[str, Any]]:
+def conditions_of(
+    pod: Obj, phase: str, members: Sequence[Member], text: str, resize: Mapping[str, dict[str, str]]
+) -> list[dict[str, Any]]:
     """Return the conditions that a kubelet keeps; those of others are not in it.
 
     Args:
@@ -45,11 +48,17 @@ def conditions_of(pod: Obj, phase: str, members: Sequence[Member], text: str) ->
         phase: that it will have.
         members: its containers.
         text: the time now.
+        resize: conditions about a resize that is not done.
     """
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
-    verdicts = _verdicts(pod, phase, members, before)
+    verdicts = {**_verdicts(pod, phase, members, before), **resize}
+    gone: list[dict[str, Any]] = [
+        {"$patch": "delete", "type": type} for type in _RESIZE if type in before and type not in verdicts
+    ]
     generation = pod["metadata"].get("generation")
-    return [_condition(type, verdict, before.get(type) or {}, text, generation) for type, verdict in verdicts.items()]
+    return [
+        _condition(type, verdict, before.get(type) or {}, text, generation) for type, verdict in verdicts.items()
+    ] + gone
 
 
 def _verdicts(pod: Obj, phase: str, members: Sequence[Member], before: Mapping[str, Obj]) -> dict[str, dict[str, str]]:
@@ -96,7 +105,14 @@ def _condition(type: str, verdict: Mapping[str, str], before: Obj, text: str, ge
     return found
 
 
-def pod_status(pod: Obj, phase: str, members: Sequence[Member], text: str, others: Mapping[str, Any]) -> dict[str, Any]:
+def pod_status(
+    pod: Obj,
+    phase: str,
+    members: Sequence[Member],
+    text: str,
+    others: Mapping[str, Any],
+    resize: Mapping[str, dict[str, str]],
+) -> dict[str, Any]:
     """Return the fields of a pod's status that a kubelet keeps.
 
     Args:
@@ -105,8 +121,9 @@ def pod_status(pod: Obj, phase: str, members: Sequence[Member], text: str, other
         members: its containers.
         text: the time now.
         others: further fields: addresses, reason, message.
+        resize: conditions about a resize that is not done.
     """
-    conditions = conditions_of(pod, phase, members, text)
+    conditions = conditions_of(pod, phase, members, text, resize)
     status: dict[str, Any] = {"phase": phase, "conditions": conditions, **others}
     if not (pod.get("status") or {}).get("startTime"):
         status["startTime"] = text
@@ -128,7 +145,7 @@ def changed(pod: Obj, status: Mapping[str, Any]) -> bool:
     for field, value in status.items():
         if field == "conditions":
             known = {each.get("type"): each for each in before.get(field) or ()}
-            if any(not _same(known.get(each["type"]), each) for each in value):
+            if any("$patch" in each or not _same(known.get(each["type"]), each) for each in value):
                 return True
         elif before.get(field) != value and not (not value and field not in before):
             return True

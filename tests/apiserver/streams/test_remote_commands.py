@@ -6,6 +6,7 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -74,6 +75,12 @@ def test_output_comes_by_channel_and_the_code_as_a_status(protocol: str) -> None
         assert told["details"]["causes"] == [{"reason": "ExitCode", "message": "5"}]
     else:
         assert sent[ERROR] == b"command terminated with non-zero exit code: exit status 5"
+
+
+def test_who_is_attached_is_not_told_the_code_of_the_container() -> None:
+    """Clients would take it for a failure to attach: kubectl then prints the log after what it has printed."""
+    sent, _ = run(V5, ["sh", "-c", "echo out; exit 5"], streams=replace(ALL, has_code=False))
+    assert (sent[1], json.loads(sent[ERROR])["status"]) == (b"out\n", "Success")
 
 
 def test_success_is_told() -> None:

@@ -67,6 +67,23 @@ def _says(attached: subprocess.Popen[bytes], word: bytes) -> bool:
     return attached.stdout.readline() == b"got " + word
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "output"),
+    [
+        (["--rm", "-q", "-i"], 3, "input\nclosed\n"),
+        (["-q", "--attach", "--stdin", "--leave-stdin-open"], 0, "input\n"),
+    ],
+)
+def test_run_passes_its_input_on_and_prints_the_output_once(
+    server: Server, options: list[str], code: int, output: str
+) -> None:
+    script = "read line; echo $line; read line || echo closed; exit 3"
+    words = ["run", "reads", "--image=host", "--restart=Never", *options, "--", "sh", "-c", script]
+    done = ask(server, *words, given="input\n")
+    assert (done.returncode, done.stdout.partition("pod ")[0]) == (code, output), done.stderr
+    kubectl(server, "delete", "pod", "reads", "--ignore-not-found", "--grace-period", "1")
+
+
 def test_logs_come_by_line_stream_and_time(server: Server) -> None:
     until(lambda: "oops" in kubectl(server, "logs", "talks"), "the first lines")
     assert set(kubectl(server, "logs", "talks").splitlines()[:2]) == {"first", "oops"}

@@ -23,7 +23,7 @@ from cluster.processes.process_cluster import (
     status_of,
     until_phase,
 )
-from cluster.up_process import apply, ask, kubectl, said, until
+from cluster.up_process import PODS, apply, ask, kubectl, said, until
 
 VC_JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 
@@ -127,6 +127,26 @@ def test_processes_outlive_a_killed_cluster_and_are_found_again(cluster: Process
     kubectl(server, "delete", "pod", "stays", "deleted")
     until(lambda: not processes(own), "the process to end with its pod")
     server.stop()
+
+
+def test_a_folder_in_memory_outlives_a_killed_cluster_and_goes_with_its_pod(cluster: ProcessCluster) -> None:
+    server = cluster.start()
+    volumes = [{"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}]
+    main = {"volumeMounts": [{"name": "m", "mountPath": "/m"}], "command": ["sh", "-c", "exec sleep 1000"]}
+    apply(server, pod("keeps", "", main=main, volumes=volumes))
+    until_phase(server.client(), "keeps", "Running")
+    kubectl(server, "exec", "keeps", "--", "sh", "-c", "echo text > /m/file")
+    uid = server.client().get(f"{PODS}/keeps")["metadata"]["uid"]
+    server.kill()
+    again = cluster.start()
+    assert kubectl(again, "exec", "keeps", "--", "cat", "/m/file") == "text\n"
+    assert main_of(again.client(), "keeps")["restartCount"] == 0
+    folder = Path("/dev/shm", f"kilauea-{uid}")
+    assert folder.exists()
+    kubectl(again, "delete", "pod", "keeps", "--grace-period", "1")
+    until(lambda: not folder.exists(), "the folder in memory to be removed")
+    assert uid not in Path("/proc/self/mountinfo").read_text()
+    again.stop()
 
 
 def test_a_folder_of_an_earlier_version_starts_and_its_processes_are_found_again(cluster: ProcessCluster) -> None:

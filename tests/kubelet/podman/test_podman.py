@@ -19,7 +19,7 @@ from kilauea.kubelet.podman import command
 from kilauea.kubelet.podman.folders import make_folder
 from kilauea.kubelet.podman.images import PodmanImages
 from kilauea.kubelet.podman.runtime import PodmanRuntime
-from support.containers import PATIENCE, output_of, until
+from support.containers import PATIENCE, limits_of, output_of, until
 
 IMAGE = f"localhost/kilauea-test:{os.getpid()}"
 """Of this process alone: another one that runs tests of this file removes its image at its end."""
@@ -181,6 +181,22 @@ def test_commands_run_in_a_container(tmp_path: Path, image: str) -> None:
     asyncio.run(story())
 
 
+def test_what_a_container_writes_to_its_root_can_be_measured(tmp_path: Path, image: str) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as runtime:
+            wanted = container(tmp_path, "sh", "-c", "echo text > /bin/new; echo ready; sleep 1000")
+            await runtime.start(wanted)
+            await until(lambda: logged(wanted) == ["ready"])
+            found = await runtime.folders(["one", "other"])
+            if not found:
+                pytest.skip("the storage of podman is not made of overlays")
+            assert list(found) == ["one"]
+            assert (found["one"] / "bin/new").read_text() == "text\n"
+            assert not (found["one"] / "bin/busybox").exists()
+
+    asyncio.run(story())
+
+
 def test_a_working_directory_that_the_image_lacks_is_made(tmp_path: Path, image: str) -> None:
     async def story() -> None:
         async with opened(tmp_path) as runtime:
@@ -275,3 +291,18 @@ def test_a_machine_without_podman_says_so(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(command, "PROGRAM", "podman-that-is-not-there")
     with pytest.raises(ContainerError, match="podman is not installed; install it, or use --runtime process"):
         asyncio.run(PodmanRuntime(tmp_path).open())
+
+
+def test_the_limits_of_a_running_container_change(tmp_path: Path, image: str) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as runtime:
+            if any("limits of" in each for each in runtime.limitations):
+                pytest.skip("this machine has no control groups that can be used")
+            wanted = container(tmp_path, "sleep", "1000", limits=Limits(cpu=250, memory=32 << 20))
+            state = await runtime.start(wanted)
+            assert limits_of(state.pid) == ("25000", str(32 << 20))
+            for limits in (Limits(cpu=500, memory=64 << 20), Limits(cpu=250, memory=32 << 20)):
+                await runtime.resize("one", limits)
+                assert limits_of(state.pid) == (str((limits.cpu or 0) * 100), str(limits.memory))
+
+    asyncio.run(story())

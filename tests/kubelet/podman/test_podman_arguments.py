@@ -35,6 +35,12 @@ def arguments(**fields: object) -> list[str]:
         ({"mounts": [Mount("/t", size=5)]}, ["--mount=type=tmpfs,tmpfs-mode=1777,destination=/t,tmpfs-size=5"]),
         ({"user": 5}, ["--user=5"]),
         ({"group": 6}, ["--user=0:6"]),
+        ({"group": 6, "image_user": "app"}, ["--user=app:6"]),
+        ({"user": 0, "group": 6, "image_user": "app"}, ["--user=0:6"]),
+        (
+            {"mounts": [Mount("/t,u", image="abc", read_only=True)]},
+            ['--mount=type=image,source=abc,"destination=/t,u"'],
+        ),
         ({"groups": (7, 8)}, ["--group-add=7", "--group-add=8"]),
         ({"read_only": True, "tty": True, "stdin": True}, ["--read-only", "--tty", "--interactive"]),
         ({"hostname": "h", "working_dir": "/w"}, ["--hostname=h", "--workdir=/w"]),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from kilauea.kubelet.container_runtime import Limits
+from kilauea.kubelet.container_runtime import ContainerError, Limits
 from kilauea.kubelet.processes.runtime import Isolation
-from support.containers import container, logged, run, runtime
+from kilauea.kubelet.processes.supervisor import process_tree
+from support.containers import container, limits_of, logged, processes_of, run, runtime, until
 
 PYTHON = os.path.realpath(sys.executable)
 """The interpreter itself: containers have a `/tmp` of their own, and the environment of the tests may be there."""
@@ -46,5 +48,31 @@ def test_a_container_cannot_have_more_processes_than_its_limit(tmp_path: Path, i
             state = await run(opened, wanted)
             assert state.exit_code != 0
             assert logged(wanted) == []
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("first", [Limits(), Limits(cpu=100, memory=32 << 20)], ids=["none", "some"])
+def test_the_limits_of_a_running_container_change(tmp_path: Path, isolation: Isolation, first: Limits) -> None:
+    async def story() -> None:
+        wanted = container(tmp_path, "sh", "-c", "sleep 1000 & wait", limits=first)
+        async with runtime(tmp_path, isolation) as opened:
+            if any("limits" in text for text in opened.limitations):
+                pytest.skip("this machine has no control groups that can be used")
+            state = await opened.start(wanted)
+            await until(lambda: len(process_tree.with_descendants([state.pid])) == 2)
+            await opened.resize("one", Limits(cpu=500, memory=64 << 20))
+            for pid in process_tree.with_descendants([state.pid]):
+                assert limits_of(pid) == ("50000", str(64 << 20))
+            seconds = str(300_000_000 + time.time_ns() % 100_000_000)
+            process = await opened.exec("one", ["sleep", seconds])
+            await until(lambda: processes_of("sleep", seconds))
+            assert limits_of(processes_of("sleep", seconds)[0]) == ("50000", str(64 << 20))
+            await process.close()
+            await opened.resize("one", Limits(cpu=500))
+            assert limits_of(state.pid)[0] == "50000"
+            assert limits_of(state.pid)[1] != str(64 << 20)
+            with pytest.raises(ContainerError, match='container "two" does not exist'):
+                await opened.resize("two", Limits())
 
     asyncio.run(story())

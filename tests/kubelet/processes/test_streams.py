@@ -93,6 +93,26 @@ def test_attach_shows_output_from_now_on_and_takes_input(tmp_path: Path, isolati
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("tty", [False, True])
+def test_an_attachment_ends_with_its_input_where_that_of_the_container_stays_open(
+    tmp_path: Path, isolation: Isolation, tty: bool
+) -> None:
+    async def story() -> None:
+        script = 'while read line; do echo "got $line"; done; exit 6'
+        wanted = container(tmp_path, "sh", "-c", script, stdin=True, stdin_once=tty, tty=tty)
+        async with runtime(tmp_path, isolation) as opened:
+            await opened.start(wanted)
+            for word in (b"one", b"two"):
+                attached = await opened.attach("one", stdin=True)
+                await attached.write(word + b"\n")
+                await attached.end_input()
+                output, errors, code = await output_of(attached)
+                assert (b"got " + word in output, errors, code) == (True, b"", 0)
+            assert "one" in opened.running
+
+    asyncio.run(story())
+
+
 def test_attach_to_a_terminal(tmp_path: Path, isolation: Isolation) -> None:
     async def story() -> None:
         wanted = container(tmp_path, "sh", stdin=True, tty=True)

@@ -7,6 +7,7 @@ have nothing to talk to, and the answer says so.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from kilauea.api.container_streams import Connection, PodConnections, Process
 from kilauea.api.ports import ApiError
@@ -46,7 +47,7 @@ async def exec_command(call: Call) -> Upgrade:
 async def attach(call: Call) -> Upgrade:
     """Answer a request to connect to the process of a container."""
     pod, connections = await _admitted(call)
-    container, streams = container_of(pod, call.request.first("container")), _streams(call)
+    container, streams = container_of(pod, call.request.first("container")), replace(_streams(call), has_code=False)
 
     async def connect() -> Process:
         return await connections.attach(pod, container, stdin=streams.stdin, tty=streams.tty)

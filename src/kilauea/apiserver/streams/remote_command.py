@@ -38,12 +38,21 @@ LARGEST_SIZE = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The streams of a process that a client asks for."""
+    """The streams of a process that a client asks for.
+
+    Attributes:
+        stdin: True to write to its input.
+        stdout: True to be sent its output.
+        stderr: True to be sent its errors.
+        tty: True for one with a terminal.
+        has_code: True if the client is told its exit code; one that is attached to a container never is.
+    """
 
     stdin: bool
     stdout: bool
     stderr: bool
     tty: bool
+    has_code: bool = True
 
 
 async def serve_process(socket: Socket, connect: Callable[[], Awaitable[Process]], streams: Streams) -> None:
@@ -77,14 +86,15 @@ async def _converse(socket: Socket, process: Process, streams: Streams) -> None:
 
 
 async def _send_output(socket: Socket, process: Process, streams: Streams) -> dict[str, Any]:
-    """Send all output; return the status with the exit code."""
+    """Send all output; return the status with the exit code, if the client is told it."""
     channels = {"stdout": STDOUT if streams.stdout else None, "stderr": STDERR if streams.stderr else None}
     try:
         while (output := await process.read()) is not None:
             channel = channels[output.channel]
             if channel is not None and output.data:
                 await socket.send(pack(socket.protocol, Message(channel, output.data)))
-        return exit_status(await process.wait())
+        code = await process.wait()
+        return exit_status(code if streams.has_code else 0)
     except ApiError as error:
         return status.internal(error.message).status
 

@@ -43,7 +43,7 @@ def run_arguments(
         *_limits(container),
         *_identity(container),
         *(f"--env={key}={value}" for key, value in container.environment.items()),
-        *(f"--mount={_mount(each)}" for each in container.mounts if each.source or not each.optional),
+        *(f"--mount={_mount(each)}" for each in container.mounts if each.source or each.image or not each.optional),
         f"--entrypoint={json.dumps([container.argv[0]])}",
         *(("--rootfs", f"{container.root}:O") if container.root is not None else (container.image,)),
         *container.argv[1:],
@@ -84,7 +84,8 @@ def _identity(container: Container) -> Iterator[str]:
         yield f"--workdir={container.working_dir}"
     if container.user is not None or container.group is not None:
         group = "" if container.group is None else f":{container.group}"
-        yield f"--user={container.user or 0}{group}"
+        user = container.image_user or "0" if container.user is None else container.user
+        yield f"--user={user}{group}"
     yield from (f"--group-add={group}" for group in container.groups)
     if container.no_new_privileges:
         yield "--security-opt=no-new-privileges"
@@ -99,10 +100,12 @@ def _identity(container: Container) -> Iterator[str]:
 def _mount(mount: Mount) -> str:
     """A mount as podman reads it: a line of CSV."""
     fields = ["type=bind", f"source={mount.source}"] if mount.source else ["type=tmpfs", "tmpfs-mode=1777"]
+    if mount.image:
+        fields = ["type=image", f"source={mount.image}"]
     fields.append(f"destination={mount.target}")
     if not mount.source and mount.size is not None:
         fields.append(f"tmpfs-size={mount.size}")
-    if mount.read_only:
+    if mount.read_only and not mount.image:  # which podman mounts read-only by itself
         fields.append("ro=true")
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(fields)

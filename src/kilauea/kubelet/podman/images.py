@@ -86,4 +86,5 @@ def _image(name: str, text: str) -> Image:
         working_dir=config.get("WorkingDir") or "",
         id=f"{name}@sha256:{data['Id'].removeprefix('sha256:')}",
         name=data["Id"],
+        user=(config.get("User") or "").partition(":")[0],
     )

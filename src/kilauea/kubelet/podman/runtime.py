@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kilauea.api.container_streams import Process
-from kilauea.kubelet.container_runtime import LOG_SIZE, Container, ContainerError, ContainerState, Usage
+from kilauea.kubelet.container_runtime import LOG_SIZE, Container, ContainerError, ContainerState, Limits, Usage
 from kilauea.kubelet.podman.arguments import ATTEMPT, FOLDER, ID, NAME, POD, run_arguments
 from kilauea.kubelet.podman.command import Result, connect, run, start, version
 from kilauea.kubelet.podman.folders import make_folder
@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _NOT_RUN = (126, 127)
 """Exit codes of podman for a command that cannot be run, or is not there."""
+_PERIOD = 100_000
+"""Microseconds over which a limit of processor time holds."""
 _LOOK = 15.0
 """Seconds between two looks at what runs: the stream of events may lose some."""
 _AGAIN = 1.0
@@ -141,6 +143,15 @@ class PodmanRuntime:
         """End all processes of a container: the kernel ends those of its namespace with the first."""
         await self.signal(id, 9)
 
+    async def resize(self, id: str, limits: Limits) -> None:
+        """Change the limits of a container that runs."""
+        memory = limits.memory or -1
+        quota = limits.cpu * _PERIOD // 1000 if limits.cpu else -1
+        flags = (f"--memory={memory}", f"--memory-swap={memory}", f"--cpu-period={_PERIOD}", f"--cpu-quota={quota}")
+        result = await self._podman("update", *flags, self._name(id))
+        if result.code:
+            raise ContainerError("ResizeError", f"podman cannot change the limits: {result.error}")
+
     async def remove(self, id: str) -> None:
         """Forget a container that has exited, except its log."""
         if id in self._running:
@@ -172,8 +183,17 @@ class PodmanRuntime:
         return await connect(command, folder=self._monitor(id), stdin=stdin, tty=tty)
 
     async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
-        """Return nothing: where podman keeps what a container writes depends on its storage."""
-        return {}
+        """Return the folders of containers in which all is that they have written to their root.
+
+        Podman tells them where its storage is made of overlays, and not of containers whose root is a folder.
+        """
+        names = {self._name(id): id for id in ids if self._running.get(id)}
+        found = {}
+        for data in await self._data(list(names)):
+            written = ((data.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
+            if written and not data.get("Rootfs"):
+                found[names[data["Name"]]] = Path(written)
+        return found
 
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
         """Return what running containers use; those that do not run are left out."""
@@ -222,14 +242,18 @@ class PodmanRuntime:
 
     async def _inspect(self, names: Sequence[str]) -> list[ContainerState]:
         """The states of containers, without those that are gone or were never started."""
+        return [self._state(each) for each in await self._data(names) if each["State"]["Status"] != "created"]
+
+    async def _data(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Containers as podman inspects them, without those that are gone."""
         if not names:
             return []
         result = await run(["container", "inspect", *names])
         try:
-            found = json.loads(result.text or "[]")
+            found: list[dict[str, Any]] = json.loads(result.text or "[]")
         except ValueError:
             return []
-        return [self._state(each) for each in found if each["State"]["Status"] != "created"]
+        return found
 
     def _state(self, data: Mapping[str, Any]) -> ContainerState:
         """The state of a container as podman inspects it, which does not know of the file of its monitor."""

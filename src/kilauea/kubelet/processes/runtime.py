@@ -22,6 +22,7 @@ from kilauea.kubelet.container_runtime import (
     Container,
     ContainerError,
     ContainerState,
+    Limits,
     Usage,
 )
 from kilauea.kubelet.processes.connection import LONGEST, Connection, connect, connect_or_start, last_error
@@ -160,6 +161,13 @@ class ProcessRuntime:
     async def kill(self, id: str) -> None:
         """End all processes of a container at once, also those that left its process group."""
         await self._call("kill", container=id)
+
+    async def resize(self, id: str, limits: Limits) -> None:
+        """Change the limits of a container that runs."""
+        try:
+            await self._call("resize", container=id, limits=msgspec.to_builtins(limits))
+        except ContainerError as error:
+            raise ContainerError("ResizeError", error.message) from error
 
     async def remove(self, id: str) -> None:
         """Forget a container that has exited, and free what it occupied, except its log."""

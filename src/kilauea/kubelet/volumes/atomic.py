@@ -13,28 +13,33 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from kilauea.kubelet.volumes.ownership import give_all, shared
 from kilauea.kubelet.volumes.sources import File, Files
 
 _DATA, _NEXT = "..data", "..data_tmp"
 
 
-def write_files(folder: Path, files: Files, owner: int | None = None) -> bool:
+def write_files(folder: Path, files: Files, group: int | None = None) -> bool:
     """Make a volume contain these files and no others; return False if it does already.
 
     Args:
         folder: the volume; created if it does not exist.
         files: by their path in it.
-        owner: user and group of the files; None for those of this process.
+        group: of the volume and its files; None for that of this process.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    before = folder / _DATA
-    if before.exists() and _read(before) == dict(files):
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        folder.chmod(0o777)
+    before, files = folder / _DATA, shared(files, group)
+    if before.exists() and _read(before) == {path: (file.data, file.mode) for path, file in files.items()}:
         return False
     old = os.readlink(before) if before.is_symlink() else ""
     stamp = time.strftime("..%Y_%m_%d_%H_%M_%S.", time.gmtime())
     data = Path(tempfile.mkdtemp(prefix=stamp, dir=folder))
     data.chmod(0o755)
-    _write(data, files, owner)
+    _write(data, files)
+    if group is not None:
+        give_all(folder, group, read_only=True)
     link = folder / _NEXT
     link.unlink(missing_ok=True)
     link.symlink_to(data.name)
@@ -45,14 +50,14 @@ def write_files(folder: Path, files: Files, owner: int | None = None) -> bool:
     return True
 
 
-def _write(data: Path, files: Mapping[str, File], owner: int | None) -> None:
+def _write(data: Path, files: Mapping[str, File]) -> None:
     for path, file in files.items():
         target = data / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(file.data)
         target.chmod(file.mode)
-        if owner is not None:
-            os.chown(target, owner, owner)
+        if file.user is not None:
+            os.chown(target, file.user, -1)
 
 
 def _link_tops(folder: Path, tops: set[str]) -> None:
@@ -66,11 +71,11 @@ def _link_tops(folder: Path, tops: set[str]) -> None:
             link.symlink_to(f"{_DATA}/{name}")
 
 
-def _read(data: Path) -> dict[str, File]:
-    """The files that a volume contains."""
+def _read(data: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and mode of the files that a volume contains."""
     found = {}
     for root, _, names in os.walk(data.resolve()):
         for name in names:
             path = Path(root) / name
-            found[str(path.relative_to(data.resolve()))] = File(path.read_bytes(), path.stat().st_mode & 0o7777)
+            found[str(path.relative_to(data.resolve()))] = path.read_bytes(), path.stat().st_mode & 0o7777
     return found

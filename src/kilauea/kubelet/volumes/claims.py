@@ -12,10 +12,17 @@ from kilauea.kubelet.volumes.sources import Lookup, VolumeError
 
 
 class Claimed(NamedTuple):
-    """The volume of a claim."""
+    """The volume of a claim.
+
+    Attributes:
+        path: its folder.
+        read_only: True if no container may write there.
+        has_group: True if it is given to the `fsGroup` of pods, as local volumes are.
+    """
 
     path: Path
     read_only: bool
+    has_group: bool = False
 
 
 def claimed_path(name: str, pod: Obj, lookup: Lookup) -> Claimed:
@@ -49,7 +56,7 @@ def claimed_path(name: str, pod: Obj, lookup: Lookup) -> Claimed:
         folder = Path(spec["local"]["path"])
         if not folder.exists():
             raise VolumeError(f'path "{folder}" of PersistentVolume {bound} does not exist: create it on this machine')
-        return Claimed(folder, read_only)
+        return Claimed(folder, read_only, has_group=True)
     raise VolumeError(
         f"PersistentVolume {bound} is neither hostPath nor local: pods that run as processes can use only these"
     )

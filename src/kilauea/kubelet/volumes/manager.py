@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kilauea.api.kinds import CONFIG_MAPS, SECRETS
 from kilauea.api.ports import Obj
+from kilauea.api.quantity import parse_size
 from kilauea.kubelet.container_runtime import Mount
 from kilauea.kubelet.environment import ConfigError, PodFacts, expand
 from kilauea.kubelet.removal import remove_later
 from kilauea.kubelet.volumes.atomic import write_files
 from kilauea.kubelet.volumes.claims import claimed_path
 from kilauea.kubelet.volumes.host_path import prepare_host_path
-from kilauea.kubelet.volumes.sources import Files, Lookup, VolumeError, field_files, object_files, projected_files
+from kilauea.kubelet.volumes.memory import MemoryFolders
+from kilauea.kubelet.volumes.ownership import fs_group_of, fs_user_of, give, give_all, policy_of
+from kilauea.kubelet.volumes.sources import (
+    DEFAULT_MODE,
+    File,
+    Files,
+    Lookup,
+    VolumeError,
+    field_files,
+    object_files,
+    projected_files,
+)
 from kilauea.kubelet.volumes.tokens import Tokens
+from kilauea.nodes.requests import amounts_of, requests_of
 
 SHARED_MEMORY = Path("/dev/shm")
 COVER_SIZE = 4096
 """Bytes of an empty folder that covers another one."""
-_SUPPORTED = "emptyDir, hostPath, configMap, secret, projected, downwardAPI or persistentVolumeClaim"
+_SUPPORTED = "emptyDir, hostPath, configMap, secret, projected, downwardAPI, image or persistentVolumeClaim"
 
 
 class Prepared(NamedTuple):
@@ -31,11 +45,17 @@ class Prepared(NamedTuple):
         path: a file or folder.
         read_only: True if no container may write there.
         is_of_machine: True for a path that someone has chosen, and not the kubelet.
+        image: name of an image that the runtime mounts instead of the path; empty for none.
     """
 
     path: Path
     read_only: bool = False
     is_of_machine: bool = False
+    image: str = ""
+
+
+ImageVolume = Callable[[str, str], Awaitable[Prepared]]
+"""Prepares the volume of an image, by the name of the image and a policy for its pull; raises `VolumeError`."""
 
 
 class Volumes:
@@ -47,6 +67,7 @@ class Volumes:
         tokens: of service accounts.
         memory: folder in memory, for those that pods want there; it need not exist.
         hidden: folder of the cluster, whose credentials are for its administrator alone; None to hide nothing.
+        image_volume: prepares volumes that are images; None if there are none.
     """
 
     def __init__(
@@ -56,11 +77,15 @@ class Volumes:
         tokens: Tokens,
         memory: Path = SHARED_MEMORY,
         hidden: Path | None = None,
+        image_volume: ImageVolume | None = None,
     ) -> None:
         self._folder = folder
         self._lookup = lookup
         self._tokens = tokens
-        self._memory = memory
+        self._memory = MemoryFolders(memory)
+        self._image_volume = image_volume
+        self._given: set[tuple[str, str]] = set()
+        """Volumes of claims that were given to the group of a pod: its uid and the name that the pod has for it."""
         self._hidden = None if hidden is None else hidden.resolve()
 
     async def prepare(self, pod: Obj, facts: PodFacts) -> dict[str, Prepared]:
@@ -82,18 +107,30 @@ class Volumes:
 
     async def _prepare(self, pod: Obj, volume: Obj, facts: PodFacts) -> Prepared:
         if "emptyDir" in volume or set(volume) == {"name"}:
-            return Prepared(self._empty(pod, volume))
+            return Prepared(self._empty(pod, volume, facts))
         if "hostPath" in volume:
             source = volume["hostPath"]
             return Prepared(prepare_host_path(source["path"], source.get("type") or ""), is_of_machine=True)
+        if "image" in volume and self._image_volume is not None:
+            source = volume["image"]
+            return await self._image_volume(source.get("reference") or "", source.get("pullPolicy") or "IfNotPresent")
         if "persistentVolumeClaim" in volume:
-            source = volume["persistentVolumeClaim"]
-            claimed = claimed_path(source["claimName"], pod, self._lookup)
-            return Prepared(claimed.path, claimed.read_only or bool(source.get("readOnly")), is_of_machine=True)
+            return await self._claimed(pod, volume)
         kind, files = await self._files(pod, volume, facts)
         folder = self._path(pod, kind, volume["name"])
-        write_files(folder, files)
+        write_files(folder, files, fs_group_of(pod))
         return Prepared(folder, True)
+
+    async def _claimed(self, pod: Obj, volume: Obj) -> Prepared:
+        """The volume of a claim; a local one is given to the group of the pod before its first container starts."""
+        source = volume["persistentVolumeClaim"]
+        claimed = claimed_path(source["claimName"], pod, self._lookup)
+        read_only = claimed.read_only or bool(source.get("readOnly"))
+        group, key = fs_group_of(pod), (pod["metadata"]["uid"], volume["name"])
+        if claimed.has_group and group is not None and not read_only and key not in self._given:
+            await asyncio.to_thread(give_all, claimed.path, group, policy_of(pod))
+            self._given.add(key)
+        return Prepared(claimed.path, read_only, is_of_machine=True)
 
     async def _files(self, pod: Obj, volume: Obj, facts: PodFacts) -> tuple[str, Files]:
         """The name of a volume's plugin, and its files."""
@@ -111,28 +148,29 @@ class Volumes:
         if "downwardAPI" in volume:
             return "downward-api", field_files(volume["downwardAPI"], value)
         if "projected" in volume:
-            tokens = await self._tokens.of_volume(pod, volume["projected"])
+            tokens = _token_files(pod, volume["projected"], await self._tokens.of_volume(pod, volume["projected"]))
             return "projected", projected_files(volume["projected"], namespace, self._lookup, value, tokens)
         kinds = ", ".join(sorted(set(volume) - {"name"}))
         raise VolumeError(f"volumes of kind {kinds} are not supported by pods that run as processes: use {_SUPPORTED}")
 
-    def _empty(self, pod: Obj, volume: Obj) -> Path:
+    def _empty(self, pod: Obj, volume: Obj, facts: PodFacts) -> Path:
         """The folder of an emptyDir."""
-        source = volume.get("emptyDir") or {}
-        folder = self._path(pod, "empty-dir", volume["name"])
-        if source.get("medium") == "Memory" and self._memory.is_dir():
-            folder = self._in_memory(pod["metadata"]["uid"]) / volume["name"]
-            folder.parent.mkdir(mode=0o700, exist_ok=True)  # other users of the machine are not to look into it
-        if not folder.exists():
-            folder.mkdir(parents=True)
-            folder.chmod(0o777)
+        source, uid = volume.get("emptyDir") or {}, pod["metadata"]["uid"]
+        if source.get("medium") == "Memory" and self._memory.exist:
+            folder, is_new = self._memory.make(uid, volume["name"], memory_size(pod, source, facts.allocatable or {}))
+        else:
+            folder = self._path(pod, "empty-dir", volume["name"])
+            is_new = not folder.exists()
+            if is_new:
+                folder.mkdir(parents=True)
+                folder.chmod(0o777)
+        group = fs_group_of(pod)
+        if is_new and group is not None:
+            give(folder, group)
         return folder
 
     def _path(self, pod: Obj, plugin: str, name: str) -> Path:
         return self._folder / str(pod["metadata"]["uid"]) / "volumes" / f"kubernetes.io~{plugin}" / name
-
-    def _in_memory(self, uid: str) -> Path:
-        return self._memory / f"kilauea-{uid}"
 
     def mounts(
         self, pod: Obj, container: Obj, volumes: Mapping[str, Prepared], variables: Mapping[str, str]
@@ -158,6 +196,9 @@ class Volumes:
                     f'volume "{mount["name"]}" of a mount of container {container["name"]} does not exist'
                 )
             part = expand(mount.get("subPathExpr") or "", variables) or mount.get("subPath") or ""
+            if volume.image:
+                found.append(_image_mount(mount, part, volume.image))
+                continue
             source = _within(volume.path, part) if part else volume.path
             read_only = volume.read_only or bool(mount.get("readOnly"))
             found.append(Mount(mount["mountPath"], str(source), read_only))
@@ -191,13 +232,55 @@ class Volumes:
     def remove(self, uid: str) -> None:
         """Remove the volumes of a pod and what else is in its folder, soon."""
         self._tokens.forget(uid)
-        for folder in (self._in_memory(uid), self._folder / uid):
-            if folder.exists():
-                remove_later(folder)
+        self._given = {key for key in self._given if key[0] != uid}
+        self._memory.remove(uid)
+        if (folder := self._folder / uid).exists():
+            remove_later(folder)
 
     def pods(self) -> Sequence[str]:
         """Return the uids of pods that have a folder."""
         return sorted(os.listdir(self._folder)) if self._folder.is_dir() else ()
+
+
+def _image_mount(mount: Obj, part: str, image: str) -> Mount:
+    """The mount of an image by the runtime.
+
+    Raises:
+        ConfigError: it is of a part of the image.
+    """
+    if part:
+        words = "podman mounts an image as a whole, so subPath cannot be used: remove it, or map the image to a folder"
+        raise ConfigError(f'volume "{mount["name"]}": {words}')
+    return Mount(mount["mountPath"], read_only=True, image=image)
+
+
+def _token_files(pod: Obj, source: Obj, tokens: Mapping[str, str]) -> dict[str, File]:
+    """The files of tokens: for the one user of the containers alone, if the pod says who that is, and its group."""
+    user = fs_user_of(pod)
+    is_private = user is not None or (pod["spec"].get("securityContext") or {}).get("fsGroup") is not None
+    mode = 0o600 if is_private else source.get("defaultMode", DEFAULT_MODE)
+    owner = user if os.getuid() == 0 else None
+    return {path: File(text.encode(), mode, owner) for path, text in tokens.items()}
+
+
+def memory_size(pod: Obj, source: Obj, allocatable: Mapping[str, str]) -> int:
+    """Return the size of an emptyDir in memory: the least of its limit, those of all containers, and the node's memory.
+
+    Args:
+        pod: the pod.
+        source: of the volume.
+        allocatable: of the node.
+
+    Returns:
+        Bytes; 0 if nothing limits it.
+    """
+    every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
+    limits = {each["name"]: (each.get("resources") or {}).get("limits") or {} for each in every}
+    sizes = [parse_size(str(source.get("sizeLimit") or 0)), amounts_of(allocatable).get("memory", 0)]
+    if all("memory" in each for each in limits.values()):
+        of_pod = requests_of(pod, {name: {"requests": each} for name, each in limits.items()})
+        sizes.append(of_pod.get("memory", 0))
+    return min((size for size in sizes if size > 0), default=0)
 
 
 def _within(folder: Path, part: str) -> Path:
@@ -219,7 +302,7 @@ def _within(folder: Path, part: str) -> Path:
 
 def _make_folders(folder: Path, path: Path) -> None:
     """Make a path in a volume, so that all writers of the volume can write there, as kubelets do it."""
-    mode = folder.stat().st_mode & 0o777
+    mode = folder.stat().st_mode & 0o2777
     for each in (*reversed(path.relative_to(folder).parents), path.relative_to(folder)):
         if not (folder / each).exists():
             (folder / each).mkdir()

@@ -25,10 +25,17 @@ class VolumeError(Exception):
 
 
 class File(NamedTuple):
-    """A file of a volume."""
+    """A file of a volume.
+
+    Attributes:
+        data: its content.
+        mode: its mode.
+        user: who owns it; None for the user of this process.
+    """
 
     data: bytes
     mode: int = DEFAULT_MODE
+    user: int | None = None
 
 
 Files = Mapping[str, File]
@@ -118,7 +125,7 @@ def field_files(source: Obj, value: FieldValue, mode: int = DEFAULT_MODE) -> dic
 
 
 def projected_files(
-    source: Obj, namespace: str, lookup: Lookup, value: FieldValue, tokens: Mapping[str, str]
+    source: Obj, namespace: str, lookup: Lookup, value: FieldValue, tokens: Mapping[str, File]
 ) -> dict[str, File]:
     """Return the files of a projected volume; later sources win.
 
@@ -142,7 +149,7 @@ def projected_files(
             files |= field_files(part["downwardAPI"], value, mode)
         elif "serviceAccountToken" in part:
             path = safe_path(part["serviceAccountToken"]["path"])
-            files[path] = File(tokens[path].encode(), mode)
+            files[path] = tokens[path]
         else:
             kinds = "configMap, secret, downwardAPI or serviceAccountToken"
             raise VolumeError(f"projected source {', '.join(part)} is not supported: use {kinds}")

@@ -20,6 +20,7 @@ from kilauea.kubelet.connections import ContainerConnections
 from kilauea.kubelet.container_runtime import ContainerError, ContainerState
 from kilauea.kubelet.gpus import Gpus
 from kilauea.kubelet.host import Host
+from kilauea.kubelet.image_volumes import image_volumes
 from kilauea.kubelet.images import Mapped, MappedImages
 from kilauea.kubelet.kubelet import Kubelet, by_pod, declare
 from kilauea.kubelet.logs import LogFiles
@@ -95,9 +96,9 @@ class MachinePods:
         nodes = [replace(each, info={**each.info, **runtime}) for each in machine_nodes(machine, names)]
         self._nodes = {each.name: each for each in nodes}
         folder = data / "kubelet" / "pods"
-        volumes = Volumes(folder, cache.get, Tokens(api, clock), hidden=data)
-        gpus = Gpus(node_gpus(machine, names), folder)
         images = PodmanImages(options.images) if options.containers else MappedImages(options.images)
+        volumes = Volumes(folder, cache.get, Tokens(api, clock), hidden=data, image_volume=image_volumes(images))
+        gpus = Gpus(node_gpus(machine, names), folder)
         keep_ranges(data, ranges)
         self.network = PodNetwork(cache, ranges, data / "kubelet", clock)
         self._host = Host(

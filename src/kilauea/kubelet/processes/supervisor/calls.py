@@ -10,7 +10,7 @@ from kilauea.kubelet.processes.supervisor.loop import Loop
 from kilauea.kubelet.processes.supervisor.plain import Plain
 from kilauea.kubelet.processes.supervisor.records import Record
 from kilauea.kubelet.processes.supervisor.server import PROTOCOL, Call, Connection, Request
-from kilauea.kubelet.processes.supervisor.specs import spec_of
+from kilauea.kubelet.processes.supervisor.specs import limits_of, spec_of
 
 
 class Calls:
@@ -34,6 +34,7 @@ class Calls:
             self.start,
             self.signal,
             self.kill,
+            self.resize,
             self.remove,
             self.usage,
             self.folders,
@@ -73,6 +74,11 @@ class Calls:
     def kill(self, connection: Connection, request: Request) -> None:
         """End all processes of a container."""
         self._containers.kill(request["container"])
+        connection.answer(request, None)
+
+    def resize(self, connection: Connection, request: Request) -> None:
+        """Change the limits of a container."""
+        self._containers.resize(request["container"], limits_of(request["limits"]))
         connection.answer(request, None)
 
     def remove(self, connection: Connection, request: Request) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,10 @@ _FILES = {
         "pids": "pids.max",
         "events": "memory.oom_control",
     },
+}
+_NO_LIMIT = {
+    2: {"cpu": f"max {_PERIOD}", "memory": "max", "pids": "max"},
+    1: {"cpu": "-1", "memory": "-1", "pids": "max"},
 }
 
 
@@ -59,21 +64,47 @@ class Cgroups:
     def create(self, id: str, limits: Limits) -> list[int]:
         """Make the groups of a container; return descriptors by which its first process enters them."""
         values = self._values(limits)
-        if not values or self._hierarchy is None:
-            return []
-        files = _FILES[self._hierarchy.version]
-        groups = []
-        for controller, value in values.items():
-            group = os.path.join(self._hierarchy.folders[controller], id)
-            os.makedirs(group, exist_ok=True)
-            groups.append(group)
-            _write(f"{group}/{files[controller]}", value)
-            if controller == "memory" and self._hierarchy.version == 2:
-                for name, text in (("memory.swap.max", "0"), ("memory.oom.group", "1")):
-                    with contextlib.suppress(OSError):
-                        _write(f"{group}/{name}", text)
-        self._groups[id] = tuple(dict.fromkeys(groups))
-        return [os.open(f"{group}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for group in self._groups[id]]
+        if values:
+            self._groups[id] = tuple(dict.fromkeys(self._limit(id, *each) for each in values.items()))
+        return self.open(id)
+
+    def open(self, id: str) -> list[int]:
+        """Return descriptors by which another process enters the groups of a container."""
+        groups = self._groups.get(id, ())
+        return [os.open(f"{group}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for group in groups]
+
+    def change(self, id: str, limits: Limits, pids: Callable[[], Iterable[int]]) -> None:
+        """Change the limits of a container that runs.
+
+        Args:
+            id: of the container.
+            limits: from now on.
+            pids: returns its processes, which enter the groups that it did not need before.
+        """
+        if self._hierarchy is None:
+            return
+        values, known = self._values(limits), self._groups.get(id, ())
+        found = []
+        for controller in _WANTED:
+            folder = self._hierarchy.folders.get(controller)
+            if folder is not None and (controller in values or os.path.join(folder, id) in known):
+                value = values.get(controller, _NO_LIMIT[self._hierarchy.version][controller])
+                found.append(self._limit(id, controller, value))
+        self._groups[id] = tuple(dict.fromkeys((*known, *found)))
+        for group in dict.fromkeys(each for each in found if each not in known):
+            _move(group, pids)
+
+    def _limit(self, id: str, controller: str, value: str) -> str:
+        """Set one limit of a container; return the group that has it."""
+        assert self._hierarchy is not None
+        group = os.path.join(self._hierarchy.folders[controller], id)
+        os.makedirs(group, exist_ok=True)
+        _write(f"{group}/{_FILES[self._hierarchy.version][controller]}", value)
+        if controller == "memory" and self._hierarchy.version == 2:
+            for name, text in (("memory.swap.max", "0"), ("memory.oom.group", "1")):
+                with contextlib.suppress(OSError):
+                    _write(f"{group}/{name}", text)
+        return group
 
     def ran_out_of_memory(self, id: str) -> bool:
         """Return True if the kernel ended a process of a container because its memory was used up."""
@@ -176,6 +207,16 @@ def _version_1(root: str, own: list[list[str]], name: str) -> Hierarchy | None:
                 _check_move(group)
                 folders[controller] = group
     return Hierarchy(1, folders) if folders else None
+
+
+def _move(group: str, pids: Callable[[], Iterable[int]]) -> None:
+    """Move processes into a group, until no other one was started meanwhile by one that had not been moved."""
+    moved: set[int] = set()
+    while new := [pid for pid in pids() if pid not in moved]:
+        for pid in new:
+            with contextlib.suppress(ProcessLookupError):
+                _write(f"{group}/cgroup.procs", str(pid))
+        moved.update(new)
 
 
 def _check_move(group: str) -> None:

@@ -6,10 +6,12 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from kilauea.kubelet.processes.supervisor.loop import Loop
 from kilauea.kubelet.processes.supervisor.outputs import Outputs
 from kilauea.kubelet.processes.supervisor.plain import Plain
 from kilauea.kubelet.processes.supervisor.records import CONTAINERS, Record, Records, boot_id
-from kilauea.kubelet.processes.supervisor.specs import Failure, Spec
+from kilauea.kubelet.processes.supervisor.specs import Failure, Limits, Spec
 
 Reply = Callable[[Any], None]
 """Gets the result of a request, or a `Failure`."""
@@ -203,6 +205,21 @@ class Containers:
         container = self.get(id)
         if container.runs:
             self._mode.kill(container.record, container.exec_pids)
+
+    def resize(self, id: str, limits: Limits) -> None:
+        """Change the limits of a container that runs."""
+        container = self.get_running(id)
+        assert container.spec is not None
+
+        def pids() -> list[int]:
+            return process_tree.with_descendants([container.record.pid, *container.exec_pids])
+
+        self._mode.cgroups.change(id, limits, pids)
+        container.spec = replace(container.spec, limits=limits)
+        if "memory" not in self._mode.cgroups.controllers:
+            size = limits.memory if limits.memory is not None else resource.RLIM_INFINITY
+            for pid in pids():
+                resource.prlimit(pid, resource.RLIMIT_DATA, (size, size))
 
     def remove(self, id: str) -> None:
         """Forget a container that has exited."""

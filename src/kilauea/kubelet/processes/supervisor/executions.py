@@ -17,6 +17,8 @@ from kilauea.kubelet.processes.supervisor.server import Connection, Request
 from kilauea.kubelet.processes.supervisor.specs import Failure, Spec
 
 _PID = re.compile(rb"(\d+)\n")
+_ANSWER = 0.5
+"""Seconds in which a container may answer the last input of a client whose attachment ends with it."""
 
 
 class Execution:
@@ -42,11 +44,13 @@ class Execution:
             raise Failure("NotFound", f'container "{container.record.id}" is not running')
         spec, argv = container.spec, [str(word) for word in request["argv"]]
         descriptors = connection.take_descriptors(1 if request.get("tty") else 3)
+        groups: list[int] = []
         try:
             plan = mode.prepare_exec(container.record, spec, argv, tty=len(descriptors) == 1)
-            pid, self._pipe = launch(plan, _standard(descriptors, spec))
+            groups = mode.cgroups.open(container.record.id)
+            pid, self._pipe = launch(plan, _standard(descriptors, spec), groups)
         finally:
-            for descriptor in descriptors:
+            for descriptor in (*descriptors, *groups):
                 os.close(descriptor)
         self._goes_on_elsewhere = plan.enter is not None
         if not self._goes_on_elsewhere:
@@ -121,9 +125,9 @@ class Attachment:
         outputs, spec = container.outputs, container.spec
         if outputs is None or spec is None:
             raise Failure("NotFound", f'container "{container.record.id}" is not running')
-        self._container, self._connection = container, connection
+        self._loop, self._container, self._connection = loop, container, connection
         self._outputs = outputs
-        self._ends_input = bool(request.get("stdin")) and spec.stdin_once
+        self._ends_input = bool(request.get("stdin")) and spec.stdin_once and not spec.tty
         taken = dict(zip(("stdout", "stderr"), connection.take_descriptors(2), strict=True))
         if spec.tty:
             os.close(taken.pop("stderr"))
@@ -137,19 +141,37 @@ class Attachment:
         connection.answer(request, result, (descriptor,) if descriptor >= 0 else ())
 
     def end_input(self) -> None:
-        """End the input of the container, if it ends with this connection."""
-        if self._ends_input and self._container.stdin >= 0:
+        """End the input of the container with that of the client, or else the attachment, as containerd does it."""
+        if self._ends_input:
+            self._close_input()
+        else:
+            self._loop.after(_ANSWER, self._leave)
+
+    def _close_input(self) -> None:
+        if self._container.stdin >= 0:
             os.close(self._container.stdin)
             self._container.stdin = -1
+
+    def _leave(self) -> None:
+        """End the attachment to a container that goes on."""
+        self._forget()
+        self._subscriber.end()
+        self._connection.send({"exit": {"exit_code": 0}})
 
     def _tell_exit(self) -> None:
         self._connection.send({"exit": {"exit_code": self._container.record.exit_code}})
 
     def _stop(self) -> None:
-        self.end_input()
+        if self._ends_input:
+            self._close_input()
+        self._forget()
         self._subscriber.close()
+
+    def _forget(self) -> None:
         if self._subscriber in self._outputs.subscribers:
             self._outputs.subscribers.remove(self._subscriber)
+        if self._tell_exit in self._container.at_exit:
+            self._container.at_exit.remove(self._tell_exit)
 
 
 def _standard(descriptors: Sequence[int], spec: Spec) -> Descriptors:

@@ -64,8 +64,13 @@ def spec_of(data: dict[str, Any]) -> Spec:
     known = _known(Spec, data)
     known["mounts"] = tuple(Mount(**_known(Mount, mount)) for mount in data.get("mounts") or ())
     known["groups"] = tuple(known.get("groups") or ())
-    known["limits"] = Limits(**_known(Limits, data.get("limits") or {}))
+    known["limits"] = limits_of(data.get("limits") or {})
     return Spec(**known)
+
+
+def limits_of(data: dict[str, Any]) -> Limits:
+    """Return the limits that a request gives; fields of later versions are ignored."""
+    return Limits(**_known(Limits, data))
 
 
 def _known(kind: type[Any], data: dict[str, Any]) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import tracemalloc
 from collections.abc import Callable
 
 from kilauea.apiserver.request import WatchStream, make_request
 from kilauea.apiserver.rest.listing import CHUNK
+from kilauea.apiserver.selection import NEWEST
 from kilauea.apiserver.storage.watch import BATCH_BYTES
 from support.api_core import ADMIN, MAPS, Api
 
@@ -34,10 +36,22 @@ def test_what_a_watch_selects_is_remembered_without_the_objects(api: Api) -> Non
     watch = api.watch(f"{MAPS}?labelSelector=a=b&resourceVersion={start}")
     for _ in range(50):
         watch.next()
+    (answers,) = api.backend.matches._known.values()
+    assert len(answers) >= 50
+    assert not any(isinstance(part, bytes) for question in answers for part in question)
+    assert len(api.backend.matches._newest) <= NEWEST
     watch.close()
-    remembered = api.backend.matches._known
-    assert len(remembered) >= 50
-    assert not any(isinstance(part, bytes) for question in remembered for part in question)
+
+
+def test_what_a_watch_selects_is_forgotten_with_it(api: Api) -> None:
+    watch = api.watch(f"{MAPS}?labelSelector=a!=b&resourceVersion={api.backend.store.revision}")
+    api.create_map("a")
+    watch.next()
+    assert len(api.backend.matches._known) == 1
+    watch.close()
+    del watch
+    gc.collect()
+    assert len(api.backend.matches._known) == 0
 
 
 def test_a_watcher_gets_a_batch_of_moderate_size_however_many_events_there_are(api: Api) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from kilauea import connections
 from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.http import connections, transport
+from kilauea.apiserver.http import transport
 from kilauea.apiserver.http.credentials import Credentials, load_credentials
 from kilauea.apiserver.http.transport import Transport
 from kilauea.apiserver.request import ApiRequest, ApiResponse, WatchStream

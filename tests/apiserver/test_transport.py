@@ -26,7 +26,7 @@ from typing import Any, Self
 import pytest
 import yaml
 
-from kilauea.apiserver.http.connections import HEAD_SECONDS, SWEEP_SECONDS
+from kilauea.connections import HEAD_SECONDS, SWEEP_SECONDS
 from support.api_core import MAPS, PODS
 
 SECONDS = 60

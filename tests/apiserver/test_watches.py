@@ -195,3 +195,12 @@ def test_all_values_but_false_and_0_ask_for_a_watch(api: Api, value: str, watche
     assert isinstance(answer, WatchStream) == watches
     if isinstance(answer, WatchStream):
         api.run(answer.chunks.aclose())
+
+
+@pytest.mark.parametrize(("kind", "condition"), [("labelSelector", "a!=x"), ("fieldSelector", "metadata.name!=x")])
+def test_a_watch_does_not_make_the_server_keep_a_large_selector(api: Api, kind: str, condition: str) -> None:
+    text = ",".join(f"{condition}{number}" for number in range(6000))
+    assert api.good("GET", f"{MAPS}?{kind}={text}")["items"] is not None
+    answer = api.ask("GET", f"{MAPS}?watch=1&{kind}={text}")
+    assert answer.code == 400
+    assert f"have {len(text)} characters: a watch takes at most 32768" in answer.body["message"]

@@ -11,8 +11,9 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilauea.api.printing import printable
 from kilauea.cli.main import main
-from kilauea.cli.table import printable, table
+from kilauea.cli.table import table
 
 RED = "\x1b[31mred"
 BACKWARDS = "\u202egpj"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from kilauea.runtime.logs import JSON, TEXT, JsonFormatter, start_log
+from kilauea.runtime.logs import TEXT, JsonFormatter, TextFormatter, start_log
 
 
 @contextmanager
@@ -64,12 +66,75 @@ def test_the_level_is_the_option_or_else_follows_the_verbosity(level: str, verbo
         assert root.level == lowest
 
 
+@contextmanager
+def logging_process(program: str) -> Iterator[subprocess.Popen[str]]:
+    """A process with pipes; the program is given what starts its log."""
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_the_form_is_that_of_the_option() -> None:
-    stream = io.StringIO()
-    with fresh_root() as root:
-        start_log(JSON, "", 2)
-        handler = root.handlers[0]
-        assert isinstance(handler, logging.StreamHandler)
-        handler.setStream(stream)
+    program = """
+        import logging
+        from kilauea.runtime.logs import start_log
+        start_log("json", "", 2)
         logging.getLogger("kilauea.x").info("said")
-    assert json.loads(stream.getvalue())["msg"] == "said"
+        """
+    with logging_process(program) as process:
+        _, text = process.communicate()
+    assert json.loads(text)["msg"] == "said"
+
+
+@pytest.mark.parametrize("start", ["start_log('text', '', 0)", "start_log('json', '', 0)", "log_warnings()"])
+def test_a_log_that_is_not_read_holds_no_one_up(start: str) -> None:
+    program = f"""
+        import logging, sys
+        from kilauea.runtime.logs import log_warnings, start_log
+        {start}
+        for number in range(40):
+            logging.warning("%d %s", number, "x" * 100_000)
+        print("goes on", flush=True)
+        sys.stdin.readline()
+        logging.warning("the last")
+        """
+    with logging_process(program) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "goes on\n"
+        lines = [process.stderr.readline()]
+        while "dropped" not in lines[-1]:
+            lines.append(process.stderr.readline())
+        kept = len(lines) - 1
+        assert 9 <= kept < 20
+        assert all(f"{number} xxx" in line for number, line in enumerate(lines[:kept]))
+        assert f"{40 - kept} messages were dropped here" in lines[-1]
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert "the last" in process.stderr.readline()
+        process.communicate()
+        assert process.returncode == 0
+
+
+def test_a_process_ends_although_its_log_is_not_read() -> None:
+    program = """
+        import logging
+        from kilauea.runtime.logs import log_warnings
+        log_warnings()
+        for _ in range(10):
+            logging.warning("x" * 100_000)
+        """
+    with logging_process(program) as process:
+        assert process.wait(60) == 0
+
+
+def test_a_message_neither_controls_the_terminal_nor_looks_like_another() -> None:
+    record = logging.LogRecord("kilauea.x", logging.WARNING, "x.py", 1, "pod %s", ("a\x1b[2J\n2026 E root: b",), None)
+    record.created = 0.0
+    formatter = TextFormatter("%(levelname).1s %(name)s: %(message)s")
+    assert formatter.format(record) == "W kilauea.x: pod a\\x1b[2J\n    2026 E root: b"

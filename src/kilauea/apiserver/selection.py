@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
 
 from kilauea.api.remembered import remembered
-from kilauea.api.selectors import Selector, matches
 from kilauea.apiserver import status
+from kilauea.apiserver.conditions import Conditions, conditions_of
 from kilauea.apiserver.label_text import parse_labels
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.storage import Stored
 
 MOST_MATCHES = 8192
 """Answers that are remembered; then it begins again."""
+NEWEST = 4
+"""Objects whose labels and fields are kept for further selections."""
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 _FIELD = re.compile(r"((?:[^\\=!,]|\\.)+)(==|=|!=)((?:[^\\,=]|\\.)*)")
 
@@ -60,42 +64,75 @@ class _Labelled(msgspec.Struct):
 _labels_of = msgspec.json.Decoder(_Labelled).decode
 
 
-@dataclass(frozen=True, slots=True)
+class Traits:
+    """The parts of an object that selectors look at, read when the first of them asks."""
+
+    def __init__(self, resource: ResourceType, key: str, value: bytes) -> None:
+        self._resource = resource
+        self._key = key
+        self._value = value
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """The labels."""
+        return _labels_of(self._value).metadata.labels or {}
+
+    @cached_property
+    def _fields(self) -> Mapping[str, str]:
+        return self._resource.strategy.fields(msgspec.json.decode(self._value))
+
+    def field(self, path: str) -> str:
+        """A field; empty if it is missing."""
+        if path == _NAME:
+            return self._key.rpartition("/")[2]
+        if path == _NAMESPACE:
+            return self._key.rsplit("/", 2)[1] if self._resource.namespaced else ""
+        return self._fields.get(path, "")
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Selection:
-    """The objects of a kind that a list or watch selects."""
+    """The objects of a kind that a list or watch selects.
+
+    Attributes:
+        resource: the kind.
+        text: the selectors as the client sent them.
+        labels: conditions on labels.
+        equal: by field, the values of which it must have all.
+        unequal: by field, the values that it must not have.
+    """
 
     resource: ResourceType
-    labels: Selector
-    fields: tuple[FieldTerm, ...]
+    text: tuple[str, str]
+    labels: Conditions | None
+    equal: Mapping[str, frozenset[str]]
+    unequal: Mapping[str, frozenset[str]]
 
     @property
     def is_everything(self) -> bool:
         """True if there is no condition at all."""
-        return not self.labels and not self.fields
+        return self.labels is None and not self.has_fields
+
+    @property
+    def has_fields(self) -> bool:
+        """True if there are conditions on fields."""
+        return bool(self.equal or self.unequal)
 
     def only_name(self) -> str:
         """The one name that can be meant; empty if several can."""
-        return next((term.value for term in self.fields if term.path == _NAME and term.equal), "")
+        return next(iter(self.equal.get(_NAME, ())), "")
 
     def matches(self, key: str, value: bytes) -> bool:
         """Return True if an object is selected, by its key and bytes."""
-        if self.labels and not matches(self.labels, _labels_of(value).metadata.labels or {}):
-            return False
-        return not self.fields or self._fields_match(key, value)
+        return self.match(Traits(self.resource, key, value))
 
-    def _fields_match(self, key: str, value: bytes) -> bool:
-        known: Mapping[str, str] | None = None
-        for path, equal, wanted in self.fields:
-            if path == _NAME:
-                actual = key.rpartition("/")[2]
-            elif path == _NAMESPACE:
-                actual = key.rsplit("/", 2)[1] if self.resource.namespaced else ""
-            else:
-                known = known or self.resource.strategy.fields(msgspec.json.decode(value))
-                actual = known.get(path, "")
-            if (actual == wanted) is not equal:
-                return False
-        return True
+    def match(self, traits: Traits) -> bool:
+        """Return True if an object is selected."""
+        if self.labels is not None and not self.labels.match(traits.labels):
+            return False
+        return all(wanted == {traits.field(path)} for path, wanted in self.equal.items()) and not any(
+            traits.field(path) in refused for path, refused in self.unequal.items()
+        )
 
 
 def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
@@ -104,11 +141,17 @@ def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
     Raises:
         ApiFault: one of them cannot be parsed, or asks for a field that is not selectable (400).
     """
-    terms = parse_fields(fields)
-    for term in terms:
-        if term.path not in (_NAME, _NAMESPACE, *resource.strategy.selectable):
+    equal: dict[str, set[str]] = {}
+    unequal: dict[str, set[str]] = {}
+    selectable = {_NAME, _NAMESPACE, *resource.strategy.selectable}
+    for term in parse_fields(fields):
+        if term.path not in selectable:
             raise status.bad_request(_not_selectable(resource, term.path))
-    return Selection(resource, parse_labels(labels), terms)
+        (equal if term.equal else unequal).setdefault(term.path, set()).add(term.value)
+    requirements = parse_labels(labels)
+    conditions = conditions_of(requirements) if requirements else None
+    frozen = [{path: frozenset(values) for path, values in found.items()} for found in (equal, unequal)]
+    return Selection(resource, (labels, fields), conditions, *frozen)
 
 
 def _not_selectable(resource: ResourceType, path: str) -> str:
@@ -119,20 +162,43 @@ def _not_selectable(resource: ResourceType, path: str) -> str:
 
 
 class Matches:
-    """`Selection.matches`, remembered: many watchers with equal selections see the same events.
+    """Recent answers of `Selection.match`: many watchers see the same events, with equal selections or others.
 
-    An object at a revision is always the same, so the revision stands for the object, which is not held on to.
+    An object at a revision is always the same, so the revision stands for the object. Only the newest few are held on
+    to, and selections as long as there are watchers with them. What is held keeps its kind, so the kind's id is unique.
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Selection, str, int], bool] = {}
+        self._selections: WeakValueDictionary[tuple[int, str, str], Selection] = WeakValueDictionary()
+        self._known: WeakKeyDictionary[Selection, dict[tuple[str, int], bool]] = WeakKeyDictionary()
+        self._answers = 0
+        self._newest: dict[tuple[int, str, int], Traits] = {}
+
+    def shared(self, selection: Selection) -> Selection:
+        """The selection of other watchers if it is equal to this one, which becomes theirs otherwise."""
+        return self._selections.setdefault((id(selection.resource), *selection.text), selection)
 
     def matches(self, selection: Selection, stored: Stored) -> bool:
         """Return True if an object is selected."""
-        question = selection, stored.key, stored.revision
-        known = self._known.get(question)
+        answers = self._known.get(selection)
+        if answers is None:
+            answers = self._known[selection] = {}
+        question = stored.key, stored.revision
+        known = answers.get(question)
         if known is None:
-            if len(self._known) >= MOST_MATCHES:
+            if self._answers >= MOST_MATCHES:
                 self._known.clear()
-            known = self._known[question] = selection.matches(stored.key, stored.value)
+                self._answers = 0
+                answers = self._known[selection] = {}
+            self._answers += 1
+            known = answers[question] = selection.match(self._traits(selection.resource, stored))
         return known
+
+    def _traits(self, resource: ResourceType, stored: Stored) -> Traits:
+        which = id(resource), stored.key, stored.revision
+        found = self._newest.get(which)
+        if found is None:
+            if len(self._newest) >= NEWEST:
+                del self._newest[next(iter(self._newest))]
+            found = self._newest[which] = Traits(resource, stored.key, stored.value)
+        return found

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.api.printing import printable
 from kilauea.cli.color import echo
 from kilauea.cli.inputs import Usage
 from kilauea.cli.simulation.options import Options, read_inputs, simulation_options
 from kilauea.cli.simulation.progress import progress
-from kilauea.cli.table import printable, table
+from kilauea.cli.table import table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

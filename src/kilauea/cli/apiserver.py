@@ -79,8 +79,10 @@ def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durab
     from kilauea.runtime.cluster.apiserver import ServerOptions, serve
     from kilauea.runtime.cluster.server_loop import run_server
     from kilauea.runtime.daemon import StartError
+    from kilauea.runtime.logs import log_warnings
     from kilauea.runtime.tasks import stopped_by_signals
 
+    log_warnings()
     host, port = parse_listen(listen)
     folder = data_dir or default_data_dir()
     options = ServerOptions(host, port, folder, kubeconfig or folder / "kubeconfig", durability)

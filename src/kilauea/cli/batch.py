@@ -174,7 +174,7 @@ def script_of(words: tuple[str, ...], wrapped: str) -> Script:
 
 
 def _note(text: str) -> None:
-    from kilauea.cli.table import printable
+    from kilauea.api.printing import printable
 
     click.echo(printable(f"note: {text}"), err=True)
 

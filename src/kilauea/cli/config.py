@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.api.printing import printable
 from kilauea.cli.color import echo
 from kilauea.cli.inputs import Usage, plugins_option
-from kilauea.cli.table import printable, table
+from kilauea.cli.table import table
 
 if TYPE_CHECKING:
     from kilauea.engine.explain.conf_check import Issue

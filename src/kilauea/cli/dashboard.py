@@ -48,8 +48,10 @@ def dashboard(kubeconfig: Path | None, address: str, namespace: str, history: Pa
     from kilauea.client.access import AccessError
     from kilauea.runtime.daemon import StartError
     from kilauea.runtime.dashboard.process import DashboardOptions, run_dashboard
+    from kilauea.runtime.logs import log_warnings
     from kilauea.runtime.tasks import stopped_by_signals
 
+    log_warnings()
     host, port = parse_listen(address)
     if not is_loopback(host):
         raise click.UsageError(

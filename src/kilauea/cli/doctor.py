@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.api.printing import printable
 from kilauea.cli.inputs import Usage, plugins_option
 from kilauea.cli.options import access
-from kilauea.cli.table import printable, table
+from kilauea.cli.table import table
 
 if TYPE_CHECKING:
     from kilauea.runtime.doctor.findings import Check, Finding

@@ -75,12 +75,12 @@ def explain(
 
     The command changes nothing: it computes the next scheduling cycle here, for the cluster as it is now.
     """  # noqa: D205 - the first line of the help is the sentence
+    from kilauea.api.printing import printable
     from kilauea.cli.color import echo
     from kilauea.cli.explain_output import render_explanation
     from kilauea.cli.group_names import owners_of
     from kilauea.cli.places import render_place
     from kilauea.cli.subjects import Answered, concerned, groups_of, subject
-    from kilauea.cli.table import printable
     from kilauea.runtime.inputs.expecting import expected, is_foreseeable
 
     what = subject(words)

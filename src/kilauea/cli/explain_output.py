@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from kilauea.api.decode import encode_json
+from kilauea.api.printing import printable
 from kilauea.api.quantity import format_amount
 from kilauea.cli.expected_output import expected_data, expected_text
 from kilauea.cli.explain_queues import (
@@ -20,7 +21,7 @@ from kilauea.cli.explain_queues import (
 )
 from kilauea.cli.group_names import Owners, long, title
 from kilauea.cli.plan_output import plural
-from kilauea.cli.table import printable, table
+from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import human, numbers
 from kilauea.engine.explain.group import Blocker, Change, Explanation
 

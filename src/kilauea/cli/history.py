@@ -46,9 +46,9 @@ def job(
 
     If there were several of this name, the newest is shown.
     """
+    from kilauea.api.printing import printable
     from kilauea.cli.histories.output import job_lines
     from kilauea.cli.inputs import Failure
-    from kilauea.cli.table import printable
     from kilauea.cli.vcctl.cluster import now
 
     source = Source(kubeconfig, data, namespace, all_namespaces)
@@ -127,8 +127,8 @@ def import_(path: Path, data: Path) -> None:
 
     What is in both is there once. Nothing else may write the folder meanwhile: stop its cluster first.
     """
+    from kilauea.api.printing import printable
     from kilauea.cli.inputs import Failure
-    from kilauea.cli.table import printable
     from kilauea.history.errors import HistoryError
     from kilauea.history.store import History, read_lines
 

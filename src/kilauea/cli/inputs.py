@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from kilauea.api.printing import printable
 from kilauea.api.wellknown import ALL_SCHEDULERS
 from kilauea.cli.color import echo
-from kilauea.cli.table import printable
 
 if TYPE_CHECKING:
     from kilauea.engine.conf import SchedulerConf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -125,8 +124,9 @@ def nodes(
     from kilauea.nodes.machine import Machine
     from kilauea.runtime.cluster.nodes import NodesOptions, run_nodes
     from kilauea.runtime.daemon import DaemonOptions
+    from kilauea.runtime.logs import TEXT, start_log
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    start_log(TEXT, "info", 0)
     if start_delay < 0:
         raise Usage("--start-delay must not be negative, for example 2s")
     daemon = DaemonOptions(kubeconfig, dict(os.environ), seed=seed)

@@ -9,12 +9,13 @@ import yaml
 
 from kilauea.api.core import Node
 from kilauea.api.decode import encode_json
+from kilauea.api.printing import printable
 from kilauea.api.quantity import format_resources
 from kilauea.cli.group_names import owners_of, short
 from kilauea.cli.inputs import Failure
 from kilauea.cli.plan_output import cell, plural, queue_data
 from kilauea.cli.subjects import Subject
-from kilauea.cli.table import printable, table
+from kilauea.cli.table import table
 from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import in_words
 from kilauea.engine.explain.group import binding_reasons, with_hints

@@ -89,7 +89,7 @@ def sacct(
 
 def _lines(chosen: list[Column], rows: list[list[str]], parsable: bool, noheader: bool) -> list[str]:
     """A table with a line of dashes below its heading, or cells between bars."""
-    from kilauea.cli.table import printable
+    from kilauea.api.printing import printable
 
     titles = [column.title for column in chosen]
     cells = [[printable(cell) for cell in row] for row in rows]

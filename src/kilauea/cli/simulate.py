@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kilauea.api.printing import printable
 from kilauea.cli.color import echo
 from kilauea.cli.inputs import Usage
 from kilauea.cli.simulation.options import Options, read_inputs, simulation_options
 from kilauea.cli.simulation.progress import progress
-from kilauea.cli.table import printable
 
 if TYPE_CHECKING:
     from kilauea.simulator.replay.report import Json

@@ -40,7 +40,7 @@ def sinfo(queues: tuple[str, ...], noheader: bool, as_json: bool, kubeconfig: st
 def _print(rows: list[dict[str, str]], *, noheader: bool, as_json: bool) -> None:
     import json
 
-    from kilauea.cli.table import printable
+    from kilauea.api.printing import printable
 
     if as_json:
         click.echo(json.dumps({"partitions": rows}, indent=2, ensure_ascii=False))

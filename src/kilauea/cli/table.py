@@ -8,15 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from kilauea.api.printing import printable
+
 NUMBER = re.compile(r"-|(\d[\d.]*([KMGTP]i)?)?")
 """Right-aligned cells: numbers, with or without a unit, and the sign for none."""
-
-
-def printable(text: str) -> str:
-    r"""The text on one line, with characters that do not print (`\x1b`, line ends, marks of direction) spelled out."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, gap: int = 3) -> list[str]:

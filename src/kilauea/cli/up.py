@@ -196,7 +196,10 @@ def run(options: Up) -> None:
     from kilauea.runtime.cluster.server_loop import run_server
     from kilauea.runtime.cluster.up import run_up
     from kilauea.runtime.daemon import StartError
+    from kilauea.runtime.logs import log_warnings
     from kilauea.runtime.tasks import stopped_by_signals
+
+    log_warnings()
 
     def ready(address: str, link: str) -> None:
         click.echo(f"The cluster is ready at {address}. Ctrl-C ends it.\n")

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import select
+import sys
+import threading
+from collections import deque
+from contextlib import suppress
+
+from kilauea.api.printing import printable
 
 TEXT, JSON = "text", "json"
 FORMATS = (TEXT, JSON)
@@ -11,6 +19,11 @@ LEVELS = ("debug", "info", "warning", "error")
 LINE = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 DEBUG_FROM = 4
 """Verbosity (`-v`) from which debug messages are logged."""
+MOST_WAITING = 1 << 20
+"""Characters of messages that may wait to be written."""
+FLUSH_SECONDS = 1.0
+"""Seconds that the end of a process waits for its messages to be read."""
+DROPPED = "%d messages were dropped here, because standard error was not read"
 
 
 class JsonFormatter(logging.Formatter):
@@ -30,6 +43,94 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
+class TextFormatter(logging.Formatter):
+    """Lines for people. What objects bring into one neither controls a terminal nor looks like another message."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, the name is logging's
+        """Return the line, with control characters spelled out and further lines indented."""
+        record.message = "\n    ".join(map(printable, record.message.split("\n")))
+        return super().formatMessage(record)
+
+
+class StandardError(logging.Handler):
+    """Writes to standard error in a thread of its own, so that a reader who has stopped holds up that thread alone.
+
+    A pipe that is not read takes 64 KiB, and then a write does not return. What waits for the reader is limited; beyond
+    that messages are dropped, and a line says how many once the reader continues.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: deque[str] = deque()
+        self._size = 0
+        self._dropped = 0
+        self._writing = False
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Condition()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Have a message written, or drop it if too much waits."""
+        try:
+            line = self.format(record) + "\n"
+        except Exception:
+            self.handleError(record)
+            return
+        with self._changed:
+            if self._waiting and self._size + len(line) > MOST_WAITING:
+                self._dropped += 1
+                return
+            self._tell_dropped()
+            self._put(line)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Wait until all is written, but not for a reader who has stopped."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting and not self._writing, FLUSH_SECONDS)
+
+    def _put(self, line: str) -> None:
+        self._waiting.append(line)
+        self._size += len(line)
+
+    def _tell_dropped(self) -> None:
+        if self._dropped:
+            name = {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING"}
+            self._put(self.format(logging.makeLogRecord({**name, "msg": DROPPED, "args": (self._dropped,)})) + "\n")
+            self._dropped = 0
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting)
+                line = self._waiting.popleft()
+                self._writing = True
+            with suppress(OSError, ValueError):  # closed: there is no one left to tell
+                _write_all(line.encode(errors="backslashreplace"))
+            with self._changed:
+                self._writing = False
+                self._size -= len(line)
+                if not self._waiting:
+                    self._tell_dropped()
+                self._changed.notify_all()
+
+
+def _write_all(data: bytes) -> None:
+    """Write to the descriptor: a stream of Python has a lock, for which the end of the process would wait.
+
+    Raises:
+        OSError, ValueError: standard error is closed.
+    """
+    descriptor = sys.__stderr__.fileno() if sys.__stderr__ else 2
+    while data:
+        try:
+            data = data[os.write(descriptor, data) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+
+
 def start_log(form: str, level: str, verbosity: int) -> None:
     """Log to standard error.
 
@@ -38,7 +139,16 @@ def start_log(form: str, level: str, verbosity: int) -> None:
         level: lowest level that is logged, one of `LEVELS`; empty to follow the verbosity.
         verbosity: as klog counts it: debug messages are logged from 4 up.
     """
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if form == JSON else logging.Formatter(LINE))
     lowest = level.upper() or ("DEBUG" if verbosity >= DEBUG_FROM else "INFO")
+    _log_with(JsonFormatter() if form == JSON else TextFormatter(LINE), lowest)
+
+
+def log_warnings() -> None:
+    """Log warnings and errors to standard error, as plain sentences."""
+    _log_with(TextFormatter(), "WARNING")
+
+
+def _log_with(formatter: logging.Formatter, lowest: str) -> None:
+    handler = StandardError()
+    handler.setFormatter(formatter)
     logging.basicConfig(level=lowest, handlers=[handler])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +13,11 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from kilauea.connections import REQUEST_SECONDS, Bounded
+
+MOST_CONNECTIONS = 64
+"""Connections to the pages at a time: probes and collectors of metrics need few, and the process its descriptors."""
+GRACE_SECONDS = 1.0
 Settings = Callable[[], Mapping[str, Any]]
 """Returns the settings of a component that are in use, without secrets."""
 
@@ -31,8 +38,10 @@ def pages(not_ready: Callable[[], str], registry: CollectorRegistry, settings: S
         why = not_ready()
         return web.Response(text=f"not ready: {why}", status=503) if why else web.Response(text="ok")
 
+    made_metrics = _Metrics(registry)
+
     async def metrics(request: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=made_metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def configz(request: web.Request) -> web.Response:
         return web.json_response(settings(), dumps=_indented)
@@ -55,14 +64,25 @@ async def serve_pages(host: str, port: int, application: web.Application) -> Asy
     Raises:
         OSError: it cannot listen there.
     """
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host or None, port)
-        await site.start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    async with Bounded(application, MOST_CONNECTIONS, REQUEST_SECONDS, GRACE_SECONDS) as server:
+        yield await server.listen(host or None, port)
+
+
+class _Metrics:
+    """The text of the metrics, which is kept for nine times as long as it took: clients get a tenth of the time."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._text = b""
+        self._fresh_until = -math.inf
+
+    def text(self) -> bytes:
+        """Return the metrics of now, or of a moment ago if many ask."""
+        if time.monotonic() >= self._fresh_until:
+            start = time.thread_time()
+            self._text = generate_latest(self._registry)
+            self._fresh_until = time.monotonic() + 9 * (time.thread_time() - start)
+        return self._text
 
 
 def _indented(data: object) -> str:

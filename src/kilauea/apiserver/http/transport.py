@@ -19,19 +19,18 @@ from kilauea.api.times import SECOND, parse_duration
 from kilauea.apiserver import status
 from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.core import ApiServer, fault_response
-from kilauea.apiserver.http.connections import (
-    HEAD_SECONDS,
-    REQUEST_SECONDS,
-    Connections,
-    SeldomOutOfDescriptors,
-    Work,
-    raise_limit,
-)
 from kilauea.apiserver.http.tunnels import Tunnels
 from kilauea.apiserver.http.upgrade import Conversations
 from kilauea.apiserver.request import JSON, ApiRequest, ApiResponse, TextStream, Tunnel, Upgrade, User, WatchStream
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.turns import Turns
+from kilauea.connections import (
+    REQUEST_SECONDS,
+    Connections,
+    Listening,
+    Work,
+    raise_limit,
+)
 
 LARGEST_BODY = 3 * 1024 * 1024
 SMALL_BODY = 64 * 1024
@@ -55,7 +54,6 @@ LINGER_SECONDS = 10.0
 _TIMEOUT = re.compile("(?:^|&)timeout=([^&]*)")
 _IS_PLAIN = re.compile("/[^#]*").fullmatch
 """Matches the target of a request that is a path and a query, as it is unless it names the server or a fragment."""
-_SELDOM = SeldomOutOfDescriptors()
 _GZIP = 16 + zlib.MAX_WBITS
 _SHARED = {"Cache-Control": "no-cache, private"}
 _JSON_HEAD = web.Response(headers={**_SHARED, "Content-Type": JSON}).headers
@@ -95,7 +93,7 @@ class Transport:
         self._tunnels = Tunnels()
         self._bodies = Turns(MOST_BODIES, MOST_BODIES_OF_TENANT)
         self._runner = web.ServerRunner(self._connections, shutdown_timeout=2.0)
-        self._listening: asyncio.Server | None = None
+        self._listening: Listening | None = None
 
     async def listen(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which the system picks if 0 was given.
@@ -104,18 +102,14 @@ class Transport:
             OSError: the address cannot be had.
         """
         await self._runner.setup()
-        logging.getLogger("asyncio").addFilter(_SELDOM)
         SSLProtocol.max_size = READ_BYTES  # asyncio takes 256 KiB, and has no option for it
-        self._listening = await asyncio.get_running_loop().create_server(
-            self._connections, host, port, ssl=self._tls, backlog=128, ssl_handshake_timeout=HEAD_SECONDS
-        )
-        found: int = self._listening.sockets[0].getsockname()[1]
-        return found
+        self._listening = await self._connections.listen(host, port, self._tls)
+        return self._listening.port
 
     async def close(self) -> None:
         """End all connections."""
         if self._listening is not None:
-            self._listening.close()
+            await self._listening.close()
         await self._conversations.close()
         await self._tunnels.close()
         await self._runner.cleanup()

@@ -139,7 +139,7 @@ async def _single(call: Call, name: str, selection: Selection) -> Found:
 
 async def _in_version_of_fields(call: Call, selection: Selection, items: list[Stored]) -> list[Stored]:
     """Objects as a selection sees them: a version that a webhook makes may have fields that the stored one lacks."""
-    return await served_items(call, items) if selection.fields else items
+    return await served_items(call, items) if selection.has_fields else items
 
 
 async def _selected(call: Call, options: ListOptions, selection: Selection, prefix: str) -> Found:

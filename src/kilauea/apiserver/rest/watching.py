@@ -27,6 +27,8 @@ from kilauea.apiserver.storage import Event, Expired, Stored, Watcher
 SHORTEST_DEFAULT = 1800.0
 """Seconds that a watch lasts at least if it does not say; up to twice that, so that not all end together."""
 BOOKMARK_SECONDS = 60.0
+LONGEST_SELECTOR = 32 * 1024
+"""Characters of the selectors of a watch."""
 LAST_BOOKMARK_FROM = 2.0
 """A watch that lasts longer, in seconds, ends with a bookmark."""
 _END_OF_INITIAL = "k8s.io/initial-events-end"
@@ -35,7 +37,13 @@ _END_OF_INITIAL = "k8s.io/initial-events-end"
 async def watch(call: Call) -> WatchStream:
     """Answer a watch."""
     options = read_options(call)
-    selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
+    labels, fields = call.request.first("labelSelector"), call.request.first("fieldSelector")
+    if len(labels) + len(fields) > LONGEST_SELECTOR:
+        raise status.bad_request(
+            f"labelSelector and fieldSelector have {len(labels) + len(fields)} characters: a watch takes at most "
+            f"{LONGEST_SELECTOR}, as the server keeps them; select more and drop events that are not for you"
+        )
+    selection = call.backend.matches.shared(selection_of(call.resource, labels, fields))
     view = view_of(call)
     if options.initial_events:
         await wait_for_revision(call, options.revision or 0)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kilauea.api.printing import printable
 from kilauea.api.times import SECOND, format_time
 from kilauea.cli.jobs.host_lists import host_list
 from kilauea.cli.jobs.records import STATES, Record, cpu_count, elapsed
 from kilauea.cli.slurm import DAY, HOUR, MINUTE
-from kilauea.cli.table import printable
 from kilauea.cli.vcctl.command import CommandError
 
 _FIELD = re.compile(r"%(\.?)(\d*)([A-Za-z%])")

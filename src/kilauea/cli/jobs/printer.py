@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from kilauea.cli.table import printable
+from kilauea.api.printing import printable
 
 MOST_HELD = 64 * 1024
 """Bytes of a line without an end that are held back for its label; a longer line is broken."""

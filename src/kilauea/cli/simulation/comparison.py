@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from kilauea.api.printing import printable
 from kilauea.cli.simulation.figures import Figure, Json, figures, queue_figures, written
-from kilauea.cli.table import printable, table
+from kilauea.cli.table import table
 from kilauea.simulator.replay.comparing import Difference, difference
 
 ENOUGH = 2

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import click
 
+from kilauea.api.printing import printable
 from kilauea.api.times import SECOND
 from kilauea.cli.simulation.figures import duration
-from kilauea.cli.table import printable
 
 PAUSE = 0.5
 """Seconds between two states of the line on a terminal."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kilauea.api.printing import printable
 from kilauea.cli.simulation.figures import Figure, Json, duration, figures, mean, number, percent, written
-from kilauea.cli.table import printable, table
+from kilauea.cli.table import table
 
 MOST_QUEUES = 20
 """Queues that are listed, those with the most jobs first."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kilauea.cli.table import printable
+from kilauea.api.printing import printable
 
 if TYPE_CHECKING:
     from kilauea.api.ports import Api, Key, Obj, Resource

@@ -146,7 +146,7 @@ class Leaf(_Entry):
         except Exception as error:
             if not _is_told(error):
                 raise
-            from kilauea.cli.table import printable
+            from kilauea.api.printing import printable
 
             aside = given.get("output") in FOR_PROGRAMS
             lines = "\n".join(map(printable, _message(error).split("\n")))

@@ -10,7 +10,7 @@ import click
 from kilauea.api.ages import since
 from kilauea.api.kinds import EVENTS, POD_GROUPS
 from kilauea.api.ports import Key, Obj
-from kilauea.cli.table import printable
+from kilauea.api.printing import printable
 from kilauea.cli.vcctl.cluster import now, object_or_none, objects
 from kilauea.cli.vcctl.job_list import local_time, phase_of, tasks_of
 from kilauea.cli.vcctl.tables import part

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from kilauea.api.ports import Obj, Resource
-from kilauea.cli.table import printable
+from kilauea.api.printing import printable
 
 NOTHING = "No resources found"
 

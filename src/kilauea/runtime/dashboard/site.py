@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from aiohttp import web
 from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.quantity import Unit, unit_of
+from kilauea.connections import Bounded
 from kilauea.dashboard.pages import MOST_MANIFEST, Cluster, narrow_rights, plan_page
 from kilauea.dashboard.picture import Entry
 from kilauea.dashboard.plan_outcome import outcome, pasted_names, shown_messages
@@ -59,6 +61,9 @@ EVENTS_SHOWN, PODS_WITH_EVENTS = 100, 10
 LOG_LINES, LOG_BYTES = 200, 256 * 1024
 SEND_BYTES = 64 * 1024
 """Bytes that the system keeps for a stream whose browser does not read."""
+MOST_CONNECTIONS = 2 * MOST_VIEWERS
+"""Connections at a time: a page that is open has one for its stream, and others for a moment."""
+GRACE_SECONDS = 0.5
 log = logging.getLogger(__name__)
 
 
@@ -133,14 +138,9 @@ class Site:
                 web.get("/{path:.*}", self._page),
             ]
         )
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port).start()
-            self._port = runner.addresses[0][1]
+        async with Bounded(application, MOST_CONNECTIONS, math.inf, GRACE_SECONDS) as server:
+            self._port = await server.listen(host, port)
             yield self._port
-        finally:
-            await runner.cleanup()
 
     @property
     def _cookie(self) -> str:

@@ -14,8 +14,6 @@ from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
-from aiohttp import web
-
 from kilauea.admission.lookups import INTERESTS
 from kilauea.admission.registry import HOOKS
 from kilauea.admission.resource_groups import read_resource_groups
@@ -24,6 +22,7 @@ from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.times import SECOND
 from kilauea.client.advice import FORBIDDEN
 from kilauea.client.view import Cache
+from kilauea.connections import REQUEST_SECONDS, Bounded
 from kilauea.runtime.daemon import Daemon, DaemonOptions, StartError, cannot_listen
 from kilauea.runtime.settings import plain
 from kilauea.runtime.webhooks.certificates import SECRET, CertificateError, Files, FileSource, SecretSource, Source
@@ -31,6 +30,7 @@ from kilauea.runtime.webhooks.configurations import Where, register
 from kilauea.runtime.webhooks.credentials import Credentials
 from kilauea.runtime.webhooks.reviews import answer_in_time
 from kilauea.runtime.webhooks.serving import Tls, application, check
+from kilauea.telemetry.serving import MOST_CONNECTIONS as MOST_WATCHING
 from kilauea.telemetry.serving import pages
 from kilauea.telemetry.webhook_metrics import ANSWERED, FAILED, WebhookMetrics
 
@@ -43,6 +43,8 @@ LOOK_SECONDS = 2.0
 REGISTER_SECONDS = 60
 """Seconds after which the registration is written again, although nothing has changed here."""
 COMPLAIN_SECONDS = 10.0
+MOST_CONNECTIONS = 1024
+"""Connections to the webhooks at a time; API servers have one for each request that waits for an answer."""
 TWO = "if the webhooks are installed twice, remove one installation; `kilauea doctor` names both"
 
 log = logging.getLogger(__name__)
@@ -201,21 +203,22 @@ class Webhooks:
         answers = {hook.path: partial(self._answer, hook) for hook in self._hooks}
         watched = pages(self._not_ready, self._metrics.registry, self._settings_in_use)
         async with AsyncExitStack() as stack:
-            hooks = await stack.enter_async_context(_running(application(answers, self._not_ready), options.grace))
-            about = await stack.enter_async_context(_running(watched, options.grace))
-            await self._listen(hooks, options.host, options.port, "--listen-address or --port")
+            made = application(answers, self._not_ready)
+            hooks = await stack.enter_async_context(Bounded(made, MOST_CONNECTIONS, REQUEST_SECONDS, options.grace))
+            about = await stack.enter_async_context(Bounded(watched, MOST_WATCHING, REQUEST_SECONDS, options.grace))
+            bound = await self._listen(hooks, options.host, options.port, "--listen-address or --port")
             for host, port in options.daemon.pages:
                 await self._listen(about, host, port, "--healthz-address")
-            yield hooks.addresses[0][1]
+            yield bound
 
-    async def _listen(self, runner: web.AppRunner, host: str, port: int, option: str) -> None:
-        """Listen at an address.
+    async def _listen(self, server: Bounded, host: str, port: int, option: str) -> int:
+        """Listen at an address; returns the port.
 
         Raises:
             StartError: it is taken.
         """
         try:
-            await web.TCPSite(runner, host or None, port, ssl_context=self._tls.context).start()
+            return await server.listen(host or None, port, self._tls.context)
         except OSError as error:
             raise cannot_listen(host, port, error, f"choose another address with {option}") from error
 
@@ -294,17 +297,6 @@ class Webhooks:
             return f"{path}: {error}"
         self._settings = dataclasses.replace(self._options.settings, resource_groups=groups)
         return ""
-
-
-@asynccontextmanager
-async def _running(application: web.Application, grace: float) -> AsyncIterator[web.AppRunner]:
-    """A server without addresses, for the length of a block."""
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=grace)
-    await runner.setup()
-    try:
-        yield runner
-    finally:
-        await runner.cleanup()
 
 
 def _explained(error: ApiError) -> str:

@@ -16,6 +16,8 @@ from prometheus_client import REGISTRY
 from kilauea.api.times import parse_duration
 from kilauea.apiserver import status
 from kilauea.apiserver.access import REVIEWS
+from kilauea.apiserver.aggregator.passing_on import pass_on
+from kilauea.apiserver.aggregator.services import Aggregator
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.deferred import KNOWN, MOST_DEFERRED, Deferred
 from kilauea.apiserver.documents import Documents
@@ -129,6 +131,11 @@ class ApiServer:
         self._flows = FlowControl(backend.store)
         self.metrics.registry.register(FlowMetrics(self._flows))
         self._turns = LoopTurns()
+        self._aggregator: Aggregator | None = None
+
+    def aggregate(self, aggregator: Aggregator) -> None:
+        """Hand requests on to the API servers of others from now on, and show what they serve."""
+        self._aggregator = self.documents.aggregator = aggregator
 
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
@@ -185,6 +192,11 @@ class ApiServer:
             if request.incoming is not None:
                 self._check(request, info)
                 request.body = await request.incoming()
+            if self._aggregator is not None and self._aggregator.services and request.user is not None:
+                service = self._aggregator.of_path(request.path)
+                if service is not None:  # without a seat, which a server that never answers would keep
+                    self._check(request, info)
+                    return await pass_on(self._aggregator, service, request, request.user)
             if request.user is not None and GROUP_MASTERS in request.user.groups:
                 return await self._answer_now(request, info)  # exempt, by a FlowSchema that never changes
             flow = request.flow = self._flows.flow_of(request.user or ANONYMOUS, request.method, request.path, info)

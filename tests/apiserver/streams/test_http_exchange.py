@@ -37,7 +37,7 @@ def ask(
     connection = Scripted(answer, size)
 
     async def story() -> tuple[int, bytes]:
-        found = await exchange(connection, method, target, {"host": "a:80"}, body)
+        found = await exchange(connection, method, target, [("host", "a:80")], body)
         assert isinstance(found, Answer)
         return found.status, b"".join([part async for part in found.body])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import NamedTuple
 
 from kilauea.api.container_streams import Connection
@@ -44,7 +44,12 @@ class Switched(NamedTuple):
 
 
 async def exchange(
-    connection: Connection, method: str, target: str, headers: Mapping[str, str], body: bytes, upgrade: str = ""
+    connection: Connection,
+    method: str,
+    target: str,
+    headers: Iterable[tuple[str, str]],
+    body: bytes,
+    upgrade: str = "",
 ) -> Answer | Switched:
     """Send a request and return its answer, once its head is there; the connection ends with its body.
 
@@ -52,14 +57,14 @@ async def exchange(
         connection: to the server.
         method: of the request.
         target: path and query.
-        headers: without those that are about the connection.
+        headers: names and values, without those that are about the connection.
         body: may be empty.
         upgrade: a protocol that is asked for. If the server changes to it, the connection stays open.
 
     Raises:
         ExchangeError: there is no answer, or it is not HTTP.
     """
-    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
     if body or method in ("POST", "PUT", "PATCH"):
         lines.append(f"Content-Length: {len(body)}")
     if any("\r" in line or "\n" in line for line in lines):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kilauea.api.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 from kilauea.api.ports import Controller, Key
@@ -22,7 +22,7 @@ from kilauea.controllers.jobflows.controller import JobFlowController
 from kilauea.controllers.jobflows.templates import JobTemplateController
 from kilauea.controllers.jobs.controller import JobController
 from kilauea.controllers.mirrored_endpoints import MirroringController
-from kilauea.controllers.namespaces import NamespaceController
+from kilauea.controllers.namespaces import Discovered, NamespaceController
 from kilauea.controllers.nodes.controller import NodeLifecycleController
 from kilauea.controllers.numatopologies import NumatopologyController
 from kilauea.controllers.podgroup_protection import PodGroupProtectionController
@@ -81,13 +81,16 @@ def volcano_controllers(
     ]
 
 
-def kubernetes_controllers(since: int = 0, authority: str = "", sign: Sign | None = None) -> list[Controller]:
+def kubernetes_controllers(
+    since: int = 0, authority: str = "", sign: Sign | None = None, discover: Callable[[], Discovered] = Discovered
+) -> list[Controller]:
     """Return the controllers of Kubernetes' own controller manager that this one has.
 
     Args:
         since: when they begin, in microseconds since 1970; nodes are not blamed for silence before.
         authority: certificates that clients of the API are to trust, as PEM; empty if they are published elsewhere.
         sign: signs requests for certificates; None if that happens elsewhere.
+        discover: finds the kinds of API servers of others.
     """
     return [
         *([RootAuthorityController(authority)] if authority else []),
@@ -110,18 +113,21 @@ def kubernetes_controllers(since: int = 0, authority: str = "", sign: Sign | Non
         DefaultClassController(),
         ResourceClaimController(),
         DeviceTaintEvictionController(),
-        *server_controllers(),
+        *server_controllers(discover),
     ]
 
 
-def server_controllers() -> list[Controller]:
+def server_controllers(discover: Callable[[], Discovered] = Discovered) -> list[Controller]:
     """The controllers that an API server without a controller manager runs itself.
 
     Without those that complete deletions these would not end, and without the first, roles would lack rights.
+
+    Args:
+        discover: finds the kinds of API servers of others.
     """
     return [
         ClusterRoleAggregation(),
-        NamespaceController(),
+        NamespaceController(discover),
         GarbageCollector(),
         ClaimProtectionController(),
         VolumeProtectionController(),

@@ -6,9 +6,11 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from aiohttp import web
 
-from kilauea.apiserver.request import ApiResponse, TextStream, User, make_request
+from kilauea.apiserver.aggregator import passing_on
+from kilauea.apiserver.request import ApiResponse, TextStream, Tunnel, User, make_request
 from support.aggregated_server import PATH, AggregatedServer, Aggregation
 from support.api_core import ADMIN
 
@@ -196,3 +198,47 @@ def test_paths_that_lead_elsewhere_are_not_handed_on(behind: Aggregation, server
     before = len(server.requests)
     assert ask(behind, "GET", f"{FLUNDERS}/a/%2E%2E/%2E%2E/secrets")[0] == 404
     assert len(server.requests) == before
+
+
+def test_an_answer_that_does_not_end_is_cut_off(
+    behind: Aggregation, server: AggregatedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passing_on, "ANSWER_SECONDS", 0.2)
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"some")
+        await asyncio.sleep(60)
+        return response
+
+    server.handlers[FLUNDERS] = slow
+    behind.register(server)
+    with pytest.raises(ConnectionResetError):
+        ask(behind, "GET", FLUNDERS)
+    assert behind.open_connections() == 0
+
+
+def test_another_protocol_is_agreed_on_with_the_server(behind: Aggregation, server: AggregatedServer) -> None:
+    async def talk(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_bytes(message.data)
+        return socket
+
+    server.handlers[f"{FLUNDERS}/a/exec"] = talk
+    behind.register(server)
+    headers = {
+        "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==", "sec-websocket-protocol": "v5.channel.k8s.io",
+    }  # fmt: skip
+    asked = make_request("GET", f"{FLUNDERS}/a/exec?command=ls", headers, user=ADMIN)
+    answer = behind.api.run(behind.api.server.handle(asked))
+    assert isinstance(answer, Tunnel)
+    assert ("sec-websocket-protocol", "v5.channel.k8s.io") in answer.head
+    assert behind.open_connections() == 1
+    behind.api.run(answer.connection.write(bytes([0x82, 0x82, 0, 0, 0, 0]) + b"hi"))
+    assert behind.api.run(answer.connection.read()) == bytes([0x82, 0x02]) + b"hi"
+    behind.api.run(answer.connection.close())
+    assert behind.open_connections() == 0

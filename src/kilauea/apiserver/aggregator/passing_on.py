@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from types import TracebackType
 from urllib.parse import quote, urlencode
 
 from kilauea.api.container_streams import Connection
 from kilauea.apiserver.aggregator.services import Aggregator, RemoteService
 from kilauea.apiserver.dynamic.remote import CallError
 from kilauea.apiserver.request import ApiRequest, ApiResponse, TextStream, Tunnel, User
-from kilauea.apiserver.streams.http_exchange import ExchangeError, Switched, exchange
+from kilauea.apiserver.streams.http_exchange import Body, ExchangeError, Switched, exchange
 
 ANSWER_SECONDS = 60.0
 """Seconds in which an answer has to come as a whole, unless the request is one that may last."""
@@ -70,17 +69,16 @@ async def pass_on(
     if request.method == "HEAD" or answer.status in _WITHOUT_BODY:
         await connection.close()
         return ApiResponse(answer.status, b"", kind, others)
-    body = _Body(answer.body, connection, None if _may_last(request) else ANSWER_SECONDS)
+    body = answer.body if _may_last(request) else _InTime(answer.body, connection, ANSWER_SECONDS)
     return TextStream(body, kind or "application/octet-stream", others, answer.status)
 
 
-class _Body(AsyncGenerator[bytes, None]):
-    """The parts of an answer. Its connection ends with it, also if no part of it was ever asked for."""
+class _InTime(Body):
+    """The parts of an answer, all of which have to come in some seconds."""
 
-    def __init__(self, parts: AsyncGenerator[bytes, None], connection: Connection, seconds: float | None) -> None:
-        self._parts = parts
-        self._connection = connection
-        self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
+    def __init__(self, parts: AsyncGenerator[bytes, None], connection: Connection, seconds: float) -> None:
+        super().__init__(parts, connection)
+        self._end = asyncio.get_running_loop().time() + seconds
 
     async def asend(self, value: None) -> bytes:
         """Return the next part.
@@ -90,26 +88,10 @@ class _Body(AsyncGenerator[bytes, None]):
         """
         try:
             async with asyncio.timeout_at(self._end):
-                return await anext(self._parts)
+                return await super().asend(value)
         except TimeoutError:
             await self.aclose()
             raise ConnectionResetError("the answer does not end") from None
-
-    async def athrow(
-        self,
-        kind: type[BaseException] | BaseException,
-        value: BaseException | object = None,
-        trace: TracebackType | None = None,
-        /,
-    ) -> bytes:
-        """End it by an error."""
-        await self.aclose()
-        raise kind
-
-    async def aclose(self) -> None:
-        """End it."""
-        await self._parts.aclose()
-        await self._connection.close()
 
 
 def user_headers(user: User) -> list[tuple[str, str]]:

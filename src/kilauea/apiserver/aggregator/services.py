@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from kilauea.api.container_streams import Connection
+from kilauea.api.ports import Resource
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.dynamic.remote import CallError, Target, service_address
 from kilauea.apiserver.rest.metrics import METRICS
@@ -21,6 +22,7 @@ REPLACEABLE = frozenset((each.group, each.version) for each in METRICS)
 """Versions of groups that this server serves only as long as no one else does."""
 MOST_CONNECTIONS, MOST_OF_TENANT = 512, 128
 """Connections to one server: those of one that never answers must not keep users from the others."""
+_DELETING = frozenset(("deletecollection", "list"))
 _OUTSIDE = "run the API server outside of the cluster, and"
 
 GroupVersion = tuple[str, str]
@@ -139,6 +141,18 @@ class Aggregator:
         if key in self.services and self.found.get(key) != found:
             self.found[key] = found
             self.generation += 1
+
+    def kinds(self) -> tuple[list[Resource], list[str]]:
+        """Return the kinds whose collections can be deleted, and the versions of groups whose server is away."""
+        kinds, away = [], []
+        for (group, version), service in self.services.items():
+            resources = self.found.get(service.key, Found()).resources
+            if not service.is_available or resources is None:
+                away.append(f"{group}/{version}")
+                continue
+            deleted = [each for each in resources if {*each["verbs"]} >= _DELETING]
+            kinds += [Resource(group, version, each["name"], each["kind"], each["namespaced"]) for each in deleted]
+        return kinds, away
 
     def sessions(self, service: RemoteService) -> Sessions:
         """The connections of users to a server."""

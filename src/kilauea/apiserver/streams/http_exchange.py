@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from types import TracebackType
 from typing import NamedTuple
 
 from kilauea.api.container_streams import Connection
@@ -82,7 +83,35 @@ async def exchange(
         await connection.close()
         raise
     length = None if method != "HEAD" and status not in _WITHOUT_BODY else 0
-    return Answer(status, received, _body(reader, connection, dict(received), length))
+    return Answer(status, received, Body(_body(reader, connection, dict(received), length), connection))
+
+
+class Body(AsyncGenerator[bytes, None]):
+    """The parts of an answer. The connection ends with them, also if no part was ever asked for."""
+
+    def __init__(self, parts: AsyncGenerator[bytes, None], connection: Connection) -> None:
+        self._parts = parts
+        self._connection = connection
+
+    async def asend(self, value: None) -> bytes:
+        """Return the next part."""
+        return await anext(self._parts)
+
+    async def athrow(
+        self,
+        kind: type[BaseException] | BaseException,
+        value: BaseException | object = None,
+        trace: TracebackType | None = None,
+        /,
+    ) -> bytes:
+        """End it by an error."""
+        await self.aclose()
+        raise kind
+
+    async def aclose(self) -> None:
+        """End it."""
+        await self._parts.aclose()
+        await self._connection.close()
 
 
 async def _body(

@@ -51,6 +51,7 @@ from kilauea.runtime.cluster.advising import Advisor, Words
 from kilauea.runtime.cluster.apiserver import ServerOptions, serve
 from kilauea.runtime.cluster.dashboard import dashboard_of_cluster
 from kilauea.runtime.cluster.direct import DirectClient
+from kilauea.runtime.cluster.in_process import discovered
 from kilauea.runtime.cluster.machine_pods import MachineOptions, MachinePods
 from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
 from kilauea.runtime.daemon import StartError
@@ -185,7 +186,7 @@ async def _components(
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
-    kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign)
+    kubernetes = kubernetes_controllers(clock.now(), authority, api.backend.sign, partial(discovered, api))
     machine = None
     if up.pods is not None and ranges is not None:
         data = up.server.data_dir.resolve()

@@ -122,7 +122,7 @@ test-kubernetes: install
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.
 test-conformance: install
-	@$(BIN)/python tests/kubernetes/real_binaries.py e2e.test agnhost
+	@$(BIN)/python tests/kubernetes/real_binaries.py e2e.test agnhost etcd sample-apiserver
 	@$(BIN)/python tests/kubernetes/conformance.py $(CONFORMANCE_FLAGS)
 	@$(MAKE) --no-print-directory test-charts
 

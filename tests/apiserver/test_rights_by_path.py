@@ -68,3 +68,20 @@ def test_a_local_review_is_about_its_own_namespace(shared: Api) -> None:
     assert shared.ask("POST", path, paths, user=BOB).code == 422
     own = {"spec": {"user": "bob", "resourceAttributes": {**asked, "namespace": "team"}}}
     assert shared.good("POST", path, own, user=BOB)["status"]["allowed"] is True
+
+
+def test_a_right_by_name_allows_a_list_that_selects_this_name(api: Api) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    rule = {"verbs": ["list", "watch"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"]}
+    api.good("POST", f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "a"}, "rules": [rule]})
+    subject = {"kind": "User", "name": "bob", "apiGroup": "rbac.authorization.k8s.io"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "a"}
+    binding = {"metadata": {"name": "a"}, "roleRef": reference, "subjects": [subject]}
+    api.good("POST", f"{RBAC}/namespaces/default/rolebindings", binding)
+    for name in ("a", "b"):
+        api.create_map(name)
+    found = api.good("GET", f"{path}?fieldSelector=metadata.name%3Da", user=BOB)
+    assert [each["metadata"]["name"] for each in found["items"]] == ["a"]
+    for query in ("", "?fieldSelector=metadata.name%3Db", "?fieldSelector=metadata.name!%3Da", "?fieldSelector=%3D"):
+        assert api.ask("GET", f"{path}{query}", user=BOB).code == 403, query
+    assert api.ask("DELETE", f"{path}?fieldSelector=metadata.name%3Da", user=BOB).code == 403

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from real_binaries import HERE, folder
+from real_binaries import HERE, folder, missing
 
 SIGS = ("sig-api-machinery", "sig-auth", "sig-apps", "sig-scheduling", "sig-cli", "sig-instrumentation")
 MORE_SIGS = ("sig-architecture", "sig-autoscaling", "sig-network", "sig-node", "sig-storage")
@@ -55,6 +55,7 @@ PROCESSES, OTHERS_IN_PROCESSES = HERE / "conformance_in_processes.yaml", HERE / 
 UP_WITH_PROCESSES = "--runtime=process --nodes=3 --image=*=host --listen=127.0.0.1:0 --durability=memory".split()
 BUSYBOX = "registry.k8s.io/e2e-test-images/busybox"
 AGNHOST, PAUSE = "registry.k8s.io/e2e-test-images/agnhost", "registry.k8s.io/pause"
+SAMPLE_SERVER, ETCD = "registry.k8s.io/e2e-test-images/sample-apiserver", "registry.k8s.io/etcd"
 MISSING_IMAGES = (
     "foo:non-existent,webserver:404,gcr.io/google_samples/gb-redisslave:nonexistent,"
     "localhost/some-image-that-doesnt-exist"
@@ -145,6 +146,26 @@ def agnhost_image() -> Path:
     program.write_text(f'#!/bin/sh\n[ $# = 0 ] && set -- pause\nexec "{copy}" "$@"\n')
     program.chmod(0o755)
     return program
+
+
+def sample_server_images() -> dict[str, Path]:
+    """Images of the sample API server and its etcd, by their names; none if the server has not been built.
+
+    It listens at the address of its pod alone: all addresses would include those of services, where port 443 is taken.
+    """
+    if missing(("sample-apiserver", "etcd")):
+        return {}
+    place = Path("/var/tmp") / f"kilauea-sample-apiserver-{os.getuid()}"
+    binaries = place / "etcd" / "usr" / "local" / "bin"
+    binaries.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for name, copy in (("etcd", binaries / "etcd"), ("sample-apiserver", place / "sample-apiserver")):
+        if not copy.exists() or copy.stat().st_mtime < (folder() / name).stat().st_mtime:
+            shutil.copy(folder() / name, copy)
+            copy.chmod(0o755)
+    program = place / "sample-apiserver-image"
+    program.write_text(f'#!/bin/sh\nexec "{place / "sample-apiserver"}" "$@" --bind-address="$(hostname -i)"\n')
+    program.chmod(0o755)
+    return {SAMPLE_SERVER: program, ETCD: place / "etcd"}
 
 
 def busybox_image(program: str) -> Path:
@@ -290,6 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         images = [f"--image={name}={agnhost_image()}" for name in (AGNHOST, PAUSE)]
         if busybox := shutil.which("busybox"):
             images.append(f"--image={BUSYBOX}={busybox_image(busybox)}")
+        images += [f"--image={name}={path}" for name, path in sample_server_images().items()]
         up, jobs = [*UP_WITH_PROCESSES, *images], 1
     work = options.work or Path(tempfile.mkdtemp(prefix="kilauea-conformance-"))
     print(f"conformance: {len(specs)} specs; logs are in {work}", flush=True)

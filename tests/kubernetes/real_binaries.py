@@ -1,7 +1,7 @@
 """Where the binaries of the real Kubernetes are, and how they are built.
 
-`make kubernetes-binaries` runs this file, and `make test-conformance` runs it with `e2e.test` and `agnhost`. They are
-built from the versions in go.mod, by Go, into a folder outside the repository:
+`make kubernetes-binaries` runs this file, and `make test-conformance` runs it with `e2e.test` and programs that are
+images. They are built from the versions in go.mod, by Go, into a folder outside the repository:
 `$XDG_CACHE_HOME/kilauea/kubernetes/<version>`, where XDG_CACHE_HOME is ~/.cache unless set.
 """
 
@@ -25,7 +25,7 @@ PACKAGES = {
 """Binaries, and the main package of each."""
 SUITES = {"e2e.test": "k8s.io/kubernetes/test/e2e"}
 """Test suites, and the package of each; built only when they are asked for by name."""
-IMAGES = {"agnhost": "k8s.io/kubernetes/test/images/agnhost"}
+IMAGES = {"agnhost": "k8s.io/kubernetes/test/images/agnhost", "sample-apiserver": "k8s.io/sample-apiserver"}
 """Programs that are images in the test suites, and the package of each; built only when they are asked for by name."""
 
 

@@ -13,9 +13,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from prometheus_client import REGISTRY
 
+from kilauea.api.names import path_segment_problems
+from kilauea.api.ports import Resource
 from kilauea.api.times import parse_duration
 from kilauea.apiserver import status
 from kilauea.apiserver.access import REVIEWS
+from kilauea.apiserver.aggregator.passing_on import pass_on
+from kilauea.apiserver.aggregator.services import Aggregator
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.deferred import KNOWN, MOST_DEFERRED, Deferred
 from kilauea.apiserver.documents import Documents
@@ -62,6 +66,7 @@ from kilauea.apiserver.rest.streams import attach, exec_command, forward_ports
 from kilauea.apiserver.rest.token import create_token
 from kilauea.apiserver.rest.update import update
 from kilauea.apiserver.rest.watching import watch
+from kilauea.apiserver.selection import parse_fields
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import StorageError
 from kilauea.apiserver.turns import CALLER, LoopTurns
@@ -129,6 +134,15 @@ class ApiServer:
         self._flows = FlowControl(backend.store)
         self.metrics.registry.register(FlowMetrics(self._flows))
         self._turns = LoopTurns()
+        self._aggregator: Aggregator | None = None
+
+    def aggregate(self, aggregator: Aggregator) -> None:
+        """Hand requests on to the API servers of others from now on, and show what they serve."""
+        self._aggregator = self.documents.aggregator = aggregator
+
+    def others(self) -> tuple[list[Resource], list[str]]:
+        """Return kinds of other servers whose collections can be deleted, and versions whose server is away."""
+        return self._aggregator.kinds() if self._aggregator is not None else ([], [])
 
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
@@ -185,6 +199,11 @@ class ApiServer:
             if request.incoming is not None:
                 self._check(request, info)
                 request.body = await request.incoming()
+            if self._aggregator is not None and self._aggregator.services and request.user is not None:
+                service = self._aggregator.of_path(request.path)
+                if service is not None:  # without a seat, which a server that never answers would keep
+                    self._check(request, info)
+                    return await pass_on(self._aggregator, service, request, request.user)
             if request.user is not None and GROUP_MASTERS in request.user.groups:
                 return await self._answer_now(request, info)  # exempt, by a FlowSchema that never changes
             flow = request.flow = self._flows.flow_of(request.user or ANONYMOUS, request.method, request.path, info)
@@ -221,7 +240,10 @@ class ApiServer:
         """Refuse a caller who may not do what a request asks for (403)."""
         user = request.user
         if user is not None and GROUP_MASTERS not in user.groups:
-            self._authorizer.check(user, action_of(request.method, request.path, info))
+            action = action_of(request.method, request.path, info)
+            if action.verb in ("list", "watch") and not action.name and request.query:
+                action = action._replace(name=_selected_name(request))
+            self._authorizer.check(user, action)
 
     async def _route(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
         """Find what a path means."""
@@ -301,6 +323,16 @@ class ApiServer:
                 raise status.not_found(resource.plural, resource.group, info.name)
             return None
         return Call(self.backend, request, info, resource, subresource)
+
+
+def _selected_name(request: ApiRequest) -> str:
+    """The only name that a list or watch selects, as rights to single objects allow it; empty for others."""
+    try:
+        terms = parse_fields(request.first("fieldSelector"))
+    except ApiFault:  # the request is refused
+        return ""
+    names = [each.value for each in terms if each.path == "metadata.name" and each.equal]
+    return names[0] if len(names) == 1 and not path_segment_problems(names[0]) else ""
 
 
 def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:

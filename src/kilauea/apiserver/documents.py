@@ -12,6 +12,8 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from kilauea.apiserver import discovery, status
 from kilauea.apiserver.account_tokens import AUDIENCE, AccountTokens
+from kilauea.apiserver.aggregator.discovery import with_aggregated, with_group, with_group_list
+from kilauea.apiserver.aggregator.services import Aggregator
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.health import PATHS, SLIS, Health
 from kilauea.apiserver.negotiation import check_readable
@@ -41,8 +43,10 @@ class Documents:
         self._address = address
         self._openapi = OpenApi(backend.registry)
         self._kept: dict[tuple[str, str], bytes] = {}
-        self._generation = -1
+        self._generation = (-1, -1)
         self._health = Health()
+        self.aggregator: Aggregator | None = None
+        """The servers of others; None if no requests are handed on."""
 
     def answer(self, request: ApiRequest) -> ApiResponse | None:
         """The document at a path; None if there is none."""
@@ -58,7 +62,7 @@ class Documents:
         if path == "/metrics":
             return ApiResponse(200, b"".join(map(generate_latest, self.metrics)), _METRICS)
         if path.startswith("/openapi/"):
-            return self._openapi.answer(path, request)
+            return self._openapi.answer(path, request, self.aggregator)
         if path in (ISSUER, KEYS) and self._backend.accounts is not None:
             return self._issuer(path, self._backend.accounts, request)
         if path == "/":
@@ -83,12 +87,16 @@ class Documents:
         if not path.startswith("/api"):
             return None
         version = discovery.aggregated_version(request.headers.get("accept", "")) if path in ("/api", "/apis") else ""
-        if self._generation != self._backend.registry.generation:
+        aggregator = self.aggregator
+        generation = (self._backend.registry.generation, aggregator.generation if aggregator is not None else 0)
+        if self._generation != generation:
             self._kept.clear()
-            self._generation = self._backend.registry.generation
+            self._generation = generation
         body = self._kept.get((path, version))
         if body is None:
             document = self._discovered(path, version)
+            if aggregator is not None and aggregator.services:
+                document = _with_others(document, path, version, aggregator)
             if document is None:
                 return None
             body = self._kept[path, version] = msgspec.json.encode(document)
@@ -121,7 +129,19 @@ class Documents:
         for each in self._backend.registry:
             if each.group:
                 found |= {f"/apis/{each.group}", f"/apis/{each.group}/{each.version}"}
+        for group, version in self.aggregator.services if self.aggregator is not None else ():
+            found |= {f"/apis/{group}", f"/apis/{group}/{version}"}
         return sorted(found)
+
+
+def _with_others(
+    document: dict[str, Any] | None, path: str, version: str, aggregator: Aggregator
+) -> dict[str, Any] | None:
+    """A document of discovery with what other servers serve."""
+    if path == "/apis" and document is not None:
+        return with_aggregated(document, aggregator) if version else with_group_list(document, aggregator)
+    parts = path.split("/")
+    return with_group(document, parts[2], aggregator) if parts[1] == "apis" and len(parts) == 3 else document
 
 
 def version_info() -> dict[str, str]:

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver import status
+from kilauea.apiserver.aggregator.descriptions import merged
+from kilauea.apiserver.aggregator.services import Aggregator, Found
 from kilauea.apiserver.crd.describe import described, in_older_form, with_descriptions
 from kilauea.apiserver.protobuf.openapi import encode_document
 from kilauea.apiserver.request import ApiRequest, ApiResponse
@@ -31,13 +33,16 @@ class OpenApi:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._kept: dict[str, bytes] = {}
-        self._generation = -1
+        self._generation = (-1, -1)
+        self._others: Mapping[tuple[str, str], Found] = {}
 
-    def answer(self, path: str, request: ApiRequest) -> ApiResponse | None:
+    def answer(self, path: str, request: ApiRequest, aggregator: Aggregator | None = None) -> ApiResponse | None:
         """The document at a path below `/openapi`; None if there is none."""
-        if self._generation != self._registry.generation:
+        generation = (self._registry.generation, aggregator.generation if aggregator is not None else 0)
+        if self._generation != generation:
             self._kept.clear()
-            self._generation = self._registry.generation
+            self._generation = generation
+            self._others = aggregator.found if aggregator is not None else {}
         name, accept = path.removeprefix("/openapi/"), request.headers.get("accept", "") or _JSON
         if name == "v2" and accept.startswith(_V2_PROTO):
             name, media = _V2_PROTO, _V2_PROTO.replace("@", ".")
@@ -57,7 +62,9 @@ class OpenApi:
     def _document(self, name: str) -> bytes | None:
         if name not in self._kept:
             if name == _V2_PROTO:
-                return self._kept.setdefault(name, encode_document(self._v2()))
+                return self._kept.setdefault(name, encode_document(self._v2_of_all()))
+            if (body := self._of_others().get(name.removeprefix("v3/"))) and name.startswith("v3/"):
+                return body
             document = self._make(name)
             if document is None:
                 return None
@@ -66,7 +73,7 @@ class OpenApi:
 
     def _make(self, name: str) -> dict[str, Any] | None:
         if name == "v2":
-            return self._v2()
+            return self._v2_of_all()
         if name == "v3":
             return {"paths": {path: {"serverRelativeURL": self._url(path)} for path in self._group_paths()}}
         path = name.removeprefix("v3/")
@@ -84,7 +91,16 @@ class OpenApi:
 
     def _group_paths(self) -> list[str]:
         """`api/v1`, `apis/apps/v1` and so on."""
-        return list(dict.fromkeys(_group_path(each) for each in self._registry))
+        return list(dict.fromkeys([*(_group_path(each) for each in self._registry), *self._of_others()]))
+
+    def _of_others(self) -> dict[str, bytes]:
+        """The documents of other servers, by such paths."""
+        return {f"apis/{group}/{version}": each.v3 for (group, version), each in self._others.items() if each.v3}
+
+    def _v2_of_all(self) -> dict[str, Any]:
+        """The description in the older form, of this server and others."""
+        others = [each.v2 for each in self._others.values() if each.v2 is not None]
+        return merged(self._v2(), others) if others else self._v2()
 
     def _types_at(self, path: str) -> list[ResourceType]:
         return [each for each in self._registry if _group_path(each) == path]

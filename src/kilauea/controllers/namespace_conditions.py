@@ -25,9 +25,23 @@ _FINE = {
 }
 
 
-def deletion_conditions(namespace: Obj, left: Sequence[Remaining], now: int) -> list[dict[str, Any]] | None:
-    """The conditions of a namespace in which this is left; None if it has them already."""
-    found = {FAILURE: _failure(namespace, left, now), CONTENT: _content(left), FINALIZERS: _finalizers(left)}
+def deletion_conditions(
+    namespace: Obj, left: Sequence[Remaining], now: int, failing: Sequence[str] = ()
+) -> list[dict[str, Any]] | None:
+    """The conditions of a namespace in which this is left; None if it has them already.
+
+    Args:
+        namespace: that is being deleted.
+        left: of each kind.
+        now: microseconds since 1970.
+        failing: versions of groups whose kinds are not known, as `GROUP/VERSION`.
+    """
+    found = {
+        DISCOVERY: _discovery(failing),
+        FAILURE: _failure(namespace, left, now),
+        CONTENT: _content(left),
+        FINALIZERS: _finalizers(left),
+    }
     conditions, changed = [], False
     for type, (reason, message) in _FINE.items():
         fault = found.get(type)
@@ -40,6 +54,15 @@ def deletion_conditions(namespace: Obj, left: Sequence[Remaining], now: int) -> 
         conditions.append({"type": type, "lastTransitionTime": since, **dict(fields)})
     others = [each for each in (namespace.get("status") or {}).get("conditions") or () if each["type"] not in _FINE]
     return [*others, *conditions] if changed else None
+
+
+def _discovery(failing: Sequence[str]) -> tuple[str, str] | None:
+    """The versions of groups whose server is away."""
+    if not failing:
+        return None
+    each = ", ".join(f"{name}: stale GroupVersion discovery: {name}" for name in sorted(failing))
+    words = f"{len(failing)} failing: unable to retrieve the complete list of server APIs: {each}"
+    return "DiscoveryFailed", f"Discovery failed for some groups, {words}"
 
 
 def _failure(namespace: Obj, left: Sequence[Remaining], now: int) -> tuple[str, str] | None:

@@ -22,7 +22,7 @@ from kilauea.controllers.jobflows.controller import JobFlowController
 from kilauea.controllers.jobflows.templates import JobTemplateController
 from kilauea.controllers.jobs.controller import JobController
 from kilauea.controllers.mirrored_endpoints import MirroringController
-from kilauea.controllers.namespaces import NamespaceController
+from kilauea.controllers.namespaces import Discovered, NamespaceController
 from kilauea.controllers.nodes.controller import NodeLifecycleController
 from kilauea.controllers.numatopologies import NumatopologyController
 from kilauea.controllers.podgroup_protection import PodGroupProtectionController
@@ -86,6 +86,7 @@ def kubernetes_controllers(
     speaks_for: Callable[[Obj], bool] = lambda node: False,
     authority: str = "",
     sign: Sign | None = None,
+    discover: Callable[[], Discovered] = Discovered,
 ) -> list[Controller]:
     """Return the controllers of Kubernetes' own controller manager that this one has.
 
@@ -95,6 +96,7 @@ def kubernetes_controllers(
         speaks_for: returns True for a node for which their own process speaks, so that it is never silent.
         authority: certificates that clients of the API are to trust, as PEM; empty if they are published elsewhere.
         sign: signs requests for certificates; None if that happens elsewhere.
+        discover: finds the kinds of API servers of others.
     """
     return [
         *([RootAuthorityController(authority)] if authority else []),
@@ -117,18 +119,21 @@ def kubernetes_controllers(
         DefaultClassController(),
         ResourceClaimController(),
         DeviceTaintEvictionController(),
-        *server_controllers(),
+        *server_controllers(discover),
     ]
 
 
-def server_controllers() -> list[Controller]:
+def server_controllers(discover: Callable[[], Discovered] = Discovered) -> list[Controller]:
     """The controllers that an API server without a controller manager runs itself.
 
     Without those that complete deletions these would not end, and without the first, roles would lack rights.
+
+    Args:
+        discover: finds the kinds of API servers of others.
     """
     return [
         ClusterRoleAggregation(),
-        NamespaceController(),
+        NamespaceController(discover),
         GarbageCollector(),
         ClaimProtectionController(),
         VolumeProtectionController(),

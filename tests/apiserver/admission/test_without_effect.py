@@ -12,12 +12,10 @@ from kilauea.apiserver.admission.without_effect import WithoutEffect
 from support.api_core import Api
 
 NETWORK = "/apis/networking.k8s.io/v1/namespaces/default"
-SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 NAMESPACES, SECRETS = "/api/v1/namespaces", "/api/v1/namespaces/default/secrets"
 MERGE = "application/merge-patch+json"
 BACKEND = {"service": {"name": "x", "port": {"number": 80}}}
 AUDIT = "pod-security.kubernetes.io/audit"
-PRIORITIES = {"groupPriorityMinimum": 1, "versionPriority": 1}
 TOKEN = {"type": "kubernetes.io/service-account-token"}
 ACCOUNT = {"annotations": {"kubernetes.io/service-account.name": "default"}}
 
@@ -54,14 +52,6 @@ def test_an_object_without_effect_is_warned_of_when_it_is_written(
     assert words in made.headers["Warning"]
     changed = up.ask("PATCH", f"{path}/a", {"metadata": {"labels": {"x": "y"}}}, content_type=MERGE)
     assert (changed.code, "Warning" in changed.headers) == (200, False)
-
-
-def test_an_api_service_of_another_server_is_warned_of(up: Api) -> None:
-    spec = {"group": "x.io", "version": "v1", **PRIORITIES, "insecureSkipTLSVerify": True}
-    body = {"metadata": {"name": "v1.x.io"}, "spec": {**spec, "service": {"name": "a", "namespace": "default"}}}
-    made = up.ask("POST", SERVICES, body)
-    assert made.code == 201, made.body
-    assert "does not pass requests on" in made.headers["Warning"]
 
 
 def test_others_are_not_warned_of(up: Api) -> None:

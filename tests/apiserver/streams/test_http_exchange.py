@@ -37,7 +37,7 @@ def ask(
     connection = Scripted(answer, size)
 
     async def story() -> tuple[int, bytes]:
-        found = await exchange(connection, method, target, {"host": "a:80"}, body)
+        found = await exchange(connection, method, target, [("host", "a:80")], body)
         assert isinstance(found, Answer)
         return found.status, b"".join([part async for part in found.body])
 
@@ -99,3 +99,15 @@ def test_a_body_that_is_not_whole_ends_with_an_error(answer: bytes) -> None:
 def test_a_target_with_a_line_break_is_refused() -> None:
     with pytest.raises(ExchangeError, match="line break"):
         ask(b"HTTP/1.1 200 OK\r\n\r\n", target="/ HTTP/1.1\r\nX: y")
+
+
+def test_an_answer_that_is_not_read_ends_its_connection() -> None:
+    connection = Scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 1000)
+
+    async def story() -> None:
+        found = await exchange(connection, "HEAD", "/", [], b"")
+        assert isinstance(found, Answer)
+        await found.body.aclose()
+
+    asyncio.run(story())
+    assert connection.closed

@@ -24,12 +24,6 @@ def _runtime_class(_: Raw) -> str:
     return "the handler of a RuntimeClass has no effect in this cluster; its overhead and scheduling do"
 
 
-def _api_service(obj: Raw) -> str:
-    if not (obj.get("spec") or {}).get("service"):
-        return ""
-    return "this server does not pass requests on to other API servers: what the APIService announces is not served"
-
-
 def _attributes_class(_: Raw) -> str:
     return "no volume of this cluster is changed by a VolumeAttributesClass"
 
@@ -50,7 +44,6 @@ def _namespace(obj: Raw) -> str:
 _WARNINGS: Mapping[tuple[str, str], Callable[[Raw], str]] = {
     ("", "namespaces"): _namespace,
     ("", "secrets"): _secret,
-    ("apiregistration.k8s.io", "apiservices"): _api_service,
     ("networking.k8s.io", "ingresses"): _ingress,
     ("networking.k8s.io", "networkpolicies"): _network_policy,
     ("node.k8s.io", "runtimeclasses"): _runtime_class,

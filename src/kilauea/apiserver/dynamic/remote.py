@@ -13,6 +13,7 @@ from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.storage import Store
 
 Raw = Mapping[str, Any]
+_OUTSIDE = "run the webhook outside of the cluster, and set clientConfig.url, or"
 
 
 class CallError(Exception):
@@ -67,16 +68,28 @@ def target_of(config: Raw, store: Store, connections: PodConnections | None = No
     server = f"{name}.{namespace}.svc"
     url = f"https://{server}:{port}{path if path.startswith('/') else '/' + path}"
     try:
-        host, target_port = _service_address(store, namespace, name, port, connections)
+        host, target_port = service_address(store, namespace, name, port, connections, _OUTSIDE)
     except CallError as error:
         raise CallError(f'failed to call webhook: Post "{url}": {error}') from error
     return Target(url, host, target_port, server, authority)
 
 
-def _service_address(
-    store: Store, namespace: str, name: str, port: int, connections: PodConnections | None
+def service_address(
+    store: Store, namespace: str, name: str, port: int, connections: PodConnections | None, outside: str
 ) -> tuple[str, int]:
-    """An address behind a service: its external name, or an endpoint that is not a simulated pod."""
+    """An address behind a service: its external name, or an endpoint that is not a simulated pod.
+
+    Args:
+        store: the objects.
+        namespace: of the service.
+        name: of the service.
+        port: of the service.
+        connections: tells which pods are processes; None if all are simulated.
+        outside: what users can do if the pods are simulated, besides a service of type ExternalName.
+
+    Raises:
+        CallError: the service leads nowhere.
+    """
     stored = store.get(f"/core/services/{namespace}/{name}")
     if stored is None:
         raise CallError(f'service "{name}" not found')
@@ -95,8 +108,8 @@ def _service_address(
     simulated = simulated or _selected_pod(store, namespace, spec.get("selector") or {}, connections)
     if simulated:
         raise CallError(
-            f"pod {namespace}/{simulated} is simulated and serves nothing: run the webhook outside of the cluster, and "
-            f'set clientConfig.url, or make service "{name}" one of type ExternalName'
+            f"pod {namespace}/{simulated} is simulated and serves nothing: {outside} "
+            f'make service "{name}" one of type ExternalName'
         )
     raise CallError(f'no endpoints available for service "{name}"')
 

@@ -20,7 +20,7 @@ from cryptography import x509
 from kilauea.apiserver.request import GROUP_MASTERS
 from kilauea.pki import CLIENT, SERVER, Authority, Issued, key_pem, new_key, outlasts, pem, subject
 
-ADMIN = "kubernetes-admin"
+ADMIN, FRONT_PROXY = "kubernetes-admin", "front-proxy-client"
 _NAMES = (
     "localhost",
     "kubernetes",
@@ -37,7 +37,11 @@ class CredentialsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Credentials of the server and its administrator; certificates and keys as PEM."""
+    """Credentials of the server and its administrator; certificates and keys as PEM.
+
+    The front proxy's certificate, by which API servers of others know this one, has an authority of its own: its holder
+    says who asks, so that no certificate which users can be given may pass for it.
+    """
 
     ca: bytes
     admin_certificate: bytes
@@ -46,6 +50,8 @@ class Credentials:
     account_key: bytes
     server_files: tuple[Path, Path]
     authority: Authority
+    front_proxy_ca: bytes
+    front_proxy_files: tuple[Path, Path]
 
     def server_context(self) -> ssl.SSLContext:
         """TLS of the server: its certificate, and certificates of clients if they have one of our authority."""
@@ -91,17 +97,30 @@ def load_credentials(folder: Path, host: str, now: datetime.datetime, service: s
         CredentialsError: a file cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    authority = _authority(folder, now)
+    authority = _authority(folder, "ca", now)
+    front_proxy_authority = _authority(folder, "front-proxy-ca", now)
     admin = (folder / "admin.crt", folder / "admin.key")
     if not (all(path.exists() for path in admin) and _lasts(admin[0], now)):
         _write_pair(admin, authority.issue(subject(ADMIN, GROUP_MASTERS), (), CLIENT, now))
     server = (folder / "server.crt", folder / "server.key")
     _write_pair(server, authority.issue(subject("kilauea-apiserver"), _alternatives(host, service), SERVER, now))
+    front_proxy = (folder / "front-proxy-client.crt", folder / "front-proxy-client.key")
+    _write_pair(front_proxy, front_proxy_authority.issue(subject(FRONT_PROXY), (), CLIENT, now))
     account_key = _account_key(folder / "service-accounts.key")
     certificate, key = admin
     ca = pem(authority.certificate)
     token = _token(folder / "token")
-    return Credentials(ca, certificate.read_bytes(), key.read_bytes(), token, account_key, server, authority)
+    return Credentials(
+        ca,
+        certificate.read_bytes(),
+        key.read_bytes(),
+        token,
+        account_key,
+        server,
+        authority,
+        pem(front_proxy_authority.certificate),
+        front_proxy,
+    )
 
 
 def _account_key(path: Path) -> bytes:
@@ -118,11 +137,11 @@ def _token(path: Path) -> str:
     return path.read_text().strip()
 
 
-def _authority(folder: Path, now: datetime.datetime) -> Authority:
-    """Return the certificate authority, created at the first start."""
-    certificate, key = folder / "ca.crt", folder / "ca.key"
+def _authority(folder: Path, name: str, now: datetime.datetime) -> Authority:
+    """Return the certificate authority of a name, created at the first start."""
+    certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
     if not certificate.exists() and not key.exists():
-        created = Authority.create("kilauea-ca", now)
+        created = Authority.create(f"kilauea-{name}", now)
         _write_pair((certificate, key), Issued(pem(created.certificate), key_pem(created.key)))
     try:
         return Authority.load(certificate.read_bytes(), key.read_bytes())

@@ -170,6 +170,8 @@ class Transport:
             return _plain(answer)
         response = work.answer = _begin(answer)
         if request.method == "HEAD":  # a body here would be read as the answer to the next request
+            if isinstance(answer, WatchStream | TextStream):
+                await answer.chunks.aclose()
             return response
         try:
             if isinstance(answer, WatchStream | TextStream):
@@ -319,8 +321,8 @@ async def _large(request: web.BaseRequest, response: web.StreamResponse, answer:
 
 async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer: WatchStream | TextStream) -> None:
     """A watch or a log that is followed, until it ends or the client goes."""
-    await response.prepare(request)
     async with aclosing(answer.chunks) as chunks:
+        await response.prepare(request)
         async for chunk in chunks:
             await _write(request, response, chunk)
     await response.write_eof()

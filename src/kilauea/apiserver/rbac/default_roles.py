@@ -167,12 +167,22 @@ def default_roles() -> Iterator[tuple[str, Object]]:
     version = f"{GROUP}/v1"
     for role in _roles():
         yield f"/apis/{version}/clusterroles", role
+    yield _authentication_reader()
     for name, groups in _BOUND.items():
         yield f"/apis/{version}/clusterrolebindings", {
             "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": _metadata(name),
             "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
             "subjects": [{"apiGroup": GROUP, "kind": "Group", "name": group} for group in groups],
         }  # fmt: skip
+
+
+def _authentication_reader() -> tuple[str, Object]:
+    """The path and the role by which aggregated API servers read whom to believe."""
+    rule = {**_rule(_READ, "", ("configmaps",)), "resourceNames": ["extension-apiserver-authentication"]}
+    metadata = {**_metadata("extension-apiserver-authentication-reader"), "namespace": "kube-system"}
+    version = f"{GROUP}/v1"
+    role = {"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": [rule]}
+    return f"/apis/{version}/namespaces/kube-system/roles", role
 
 
 def _metadata(name: str) -> Object:

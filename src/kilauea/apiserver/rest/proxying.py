@@ -131,7 +131,7 @@ async def _pass_on(call: Call, pod: Object, port: int, *, tls: bool) -> TextStre
         connection = await call.backend.ports.counted(call.user, lambda: connections.connect(pod, port, tls=tls))
         request = call.request
         headers = {"host": f"{address}:{port}", **_headers(call)}
-        answer = await exchange(connection, request.method, _target(call), headers, request.body, upgrade)
+        answer = await exchange(connection, request.method, _target(call), headers.items(), request.body, upgrade)
     except BaseException as error:
         end()
         if not isinstance(error, ApiError | ExchangeError):

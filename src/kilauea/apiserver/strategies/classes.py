@@ -119,7 +119,7 @@ class AddressRanges(Strategy):
 
 
 class ApiServices(Strategy):
-    """API services: versions of groups; those of another server are stored, and requests are not passed on."""
+    """API services: versions of groups, of this server or of others (`kilauea.apiserver.aggregator`)."""
 
     has_generation = False
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from types import TracebackType
 from typing import NamedTuple
 
 from kilauea.api.container_streams import Connection
@@ -44,7 +45,12 @@ class Switched(NamedTuple):
 
 
 async def exchange(
-    connection: Connection, method: str, target: str, headers: Mapping[str, str], body: bytes, upgrade: str = ""
+    connection: Connection,
+    method: str,
+    target: str,
+    headers: Iterable[tuple[str, str]],
+    body: bytes,
+    upgrade: str = "",
 ) -> Answer | Switched:
     """Send a request and return its answer, once its head is there; the connection ends with its body.
 
@@ -52,14 +58,14 @@ async def exchange(
         connection: to the server.
         method: of the request.
         target: path and query.
-        headers: without those that are about the connection.
+        headers: names and values, without those that are about the connection.
         body: may be empty.
         upgrade: a protocol that is asked for. If the server changes to it, the connection stays open.
 
     Raises:
         ExchangeError: there is no answer, or it is not HTTP.
     """
-    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
     if body or method in ("POST", "PUT", "PATCH"):
         lines.append(f"Content-Length: {len(body)}")
     if any("\r" in line or "\n" in line for line in lines):
@@ -77,7 +83,35 @@ async def exchange(
         await connection.close()
         raise
     length = None if method != "HEAD" and status not in _WITHOUT_BODY else 0
-    return Answer(status, received, _body(reader, connection, dict(received), length))
+    return Answer(status, received, Body(_body(reader, connection, dict(received), length), connection))
+
+
+class Body(AsyncGenerator[bytes, None]):
+    """The parts of an answer. The connection ends with them, also if no part was ever asked for."""
+
+    def __init__(self, parts: AsyncGenerator[bytes, None], connection: Connection) -> None:
+        self._parts = parts
+        self._connection = connection
+
+    async def asend(self, value: None) -> bytes:
+        """Return the next part."""
+        return await anext(self._parts)
+
+    async def athrow(
+        self,
+        kind: type[BaseException] | BaseException,
+        value: BaseException | object = None,
+        trace: TracebackType | None = None,
+        /,
+    ) -> bytes:
+        """End it by an error."""
+        await self.aclose()
+        raise kind
+
+    async def aclose(self) -> None:
+        """End it."""
+        await self._parts.aclose()
+        await self._connection.close()
 
 
 async def _body(

@@ -33,6 +33,11 @@ class Sessions:
         self._what = what
         self._tenants: Counter[str] = Counter()
 
+    @property
+    def total(self) -> int:
+        """Conversations of all tenants."""
+        return self._tenants.total()
+
     def begin(self, user: User) -> int:
         """Count a conversation; return how many bytes a message of its client may have.
 

@@ -36,6 +36,7 @@ from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Durability, StorageError, Store
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.addresses import advertised_address, local_address, may_listen
+from kilauea.runtime.cluster.aggregating import aggregating
 from kilauea.runtime.cluster.in_process import Definitions, standalone
 from kilauea.runtime.cluster.workers import Workers
 from kilauea.runtime.daemon import StartError, cannot_listen
@@ -127,6 +128,10 @@ async def serve(
         try:
             await ending.enter_async_context(_own_work(api))
         except (ApiError, StorageError) as error:
+            raise StartError(f"{options.data_dir}: {error}") from error
+        try:
+            await ending.enter_async_context(aggregating(api, credentials))
+        except RuntimeError as error:
             raise StartError(f"{options.data_dir}: {error}") from error
         # Only now: a webhook that does not answer must not keep out the server's own objects, or it could never start.
         api.backend.dynamic = DynamicAdmission(store, client)

@@ -61,7 +61,7 @@ class DirectTransport:
         answer = await self._server.handle(request)
         if isinstance(answer, TextStream):
             async with aclosing(answer.chunks) as chunks:
-                return ApiResponse(200, b"".join([chunk async for chunk in chunks]))
+                return ApiResponse(answer.status, b"".join([chunk async for chunk in chunks]), answer.content_type)
         if not isinstance(answer, ApiResponse):
             await _end(answer)
             raise unreachable(f"{request.method} {request.path}: the answer is a stream")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -14,6 +15,7 @@ from kilauea.apiserver.crd.controllers import definition_controllers
 from kilauea.apiserver.crd.serving import ServedDefinitions
 from kilauea.apiserver.flow_control.configuration import FlowConfiguration
 from kilauea.client.view import Cache
+from kilauea.controllers.namespaces import Discovered
 from kilauea.controllers.registry import server_controllers
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.direct import DirectClient
@@ -52,10 +54,16 @@ async def controllers_in_process(
         yield
 
 
+def discovered(api: ApiServer) -> Discovered:
+    """Return the kinds of the API servers of others behind a server."""
+    kinds, failing = api.others()
+    return Discovered(kinds, failing)
+
+
 @asynccontextmanager
 async def standalone(api: ApiServer, authority: str = "") -> AsyncIterator[None]:
     """Run the controllers that complete deletions (namespaces, dependents, claims, volumes)."""
-    controllers = server_controllers()
+    controllers = server_controllers(partial(discovered, api))
     async with controllers_in_process(
         api, "kube-controller-manager", controllers, SystemClock(), gather=GATHER_SECONDS
     ):

@@ -51,6 +51,7 @@ from kilauea.runtime.cluster.advising import Advisor, Words
 from kilauea.runtime.cluster.apiserver import ServerOptions, serve
 from kilauea.runtime.cluster.dashboard import dashboard_of_cluster
 from kilauea.runtime.cluster.direct import DirectClient
+from kilauea.runtime.cluster.in_process import discovered
 from kilauea.runtime.cluster.machine_pods import MachineOptions, MachinePods
 from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
 from kilauea.runtime.daemon import StartError
@@ -190,7 +191,9 @@ async def _components(
     if up.pods is not None and ranges is not None:
         data = up.server.data_dir.resolve()
         machine = MachinePods(up.pods, ranges, client("kubelet"), cache, clock, recorder.record, data, address)
-    kubernetes = kubernetes_controllers(attention.since, partial(_is_ours, machine), authority, api.backend.sign)
+    kubernetes = kubernetes_controllers(
+        attention.since, partial(_is_ours, machine), authority, api.backend.sign, partial(discovered, api)
+    )
     simulated: list[Controller] = [AutoscalerController(), LoadBalancerController(), *_nodes(up, machine)]
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)

@@ -1,0 +1,323 @@
+"""Asks the API servers of others, in bounded ways, whether they answer and what they serve, and writes the condition.
+
+All APIServices are looked at every half minute, and at once when they, their services or endpoints change. A server is
+asked once at a time, has a few seconds to answer, and more than a few megabytes of an answer are not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, aclosing, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kilauea.apiserver.aggregator.descriptions import described
+from kilauea.apiserver.aggregator.passing_on import user_headers
+from kilauea.apiserver.aggregator.services import PREFIX, Aggregator, Found, GroupVersion, RemoteService
+from kilauea.apiserver.bootstrap import SELF, message_of, own_server
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.dynamic.remote import CallError
+from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
+from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.streams.http_exchange import Answer, ExchangeError, exchange
+
+log = logging.getLogger(__name__)
+CHECKER = User("system:kube-aggregator", groups=(GROUP_MASTERS,))
+"""As whom servers are asked: with this group, they always answer."""
+CHECK_SECONDS = 5.0
+"""Seconds for each question."""
+AGAIN_SECONDS, SOON_SECONDS = 30.0, 0.5
+"""Seconds from one check to the next, and after the first one that failed; those after each further one double."""
+GATHER_SECONDS = 0.1
+"""Seconds for which changes gather."""
+AT_A_TIME = 8
+"""Servers that are asked at a time."""
+LARGEST_DISCOVERY, LARGEST_DESCRIPTION = 2 * 1024 * 1024, 8 * 1024 * 1024
+"""Bytes of an answer that are read."""
+MOST_KINDS = 2000
+_WATCHED = (PREFIX, "/core/services/", "/core/endpoints/", "/discovery.k8s.io/endpointslices/")
+_MERGE = {"content-type": "application/merge-patch+json", "user-agent": "kube-apiserver/kilauea"}
+
+
+class Verdict(NamedTuple):
+    """The condition Available."""
+
+    status: str
+    reason: str
+    message: str
+
+
+PASSED = Verdict("True", "Passed", "all checks passed")
+
+
+class _Kind(msgspec.Struct):
+    """An entry of an APIResourceList: the fields that are relied on."""
+
+    name: str
+    kind: str
+    namespaced: bool
+    verbs: list[str]
+
+
+class _Kinds(msgspec.Struct):
+    resources: list[_Kind]
+
+
+@dataclass(slots=True)
+class _Watched:
+    """The state of the checks of a server."""
+
+    facts: object = None
+    due: float = 0.0
+    failures: int = 0
+    task: asyncio.Task[None] | None = None
+
+
+class Availability:
+    """The checks of one server's APIServices.
+
+    Args:
+        api: the server.
+        aggregator: its APIServices.
+        again: seconds from one check to the next.
+    """
+
+    def __init__(self, api: ApiServer, aggregator: Aggregator, again: float = AGAIN_SECONDS) -> None:
+        self._again = again
+        self._own = own_server(api)
+        self._store = api.backend.store
+        self._stamp = api.backend.timestamp
+        self._aggregator = aggregator
+        self._watched: dict[GroupVersion, _Watched] = {}
+        self._changed = asyncio.Event()
+        self._turns = asyncio.Semaphore(AT_A_TIME)
+
+    async def run(self) -> None:
+        """Check until cancelled."""
+        loop = asyncio.get_running_loop()
+        with self._listening():
+            try:
+                while True:
+                    self._changed.clear()
+                    self._look(loop.time())
+                    await self._wait(loop.time())
+            finally:
+                tasks = [each.task for each in self._watched.values() if each.task is not None]
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Hear of changes, as long as there is anything to check."""
+
+        def heard() -> None:
+            if self._aggregator.services or self._watched:
+                self._changed.set()
+
+        with ExitStack() as stack:
+            for prefix in _WATCHED:
+                stack.enter_context(self._store.listening(prefix, heard))
+            yield
+
+    async def _wait(self, now: float) -> None:
+        """Wait for a change or for the next check that is due."""
+        due = [each.due for each in self._watched.values() if each.task is None]
+        seconds = max(0.0, min(due) - now) if due else None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+        except TimeoutError:
+            pass
+
+    def _look(self, now: float) -> None:
+        """Begin the checks that are due, or whose facts have changed."""
+        services = self._aggregator.services
+        for key in [key for key in self._watched if key not in services]:
+            gone = self._watched.pop(key)
+            if gone.task is not None:
+                gone.task.cancel()
+        for key, service in services.items():
+            watched = self._watched.setdefault(key, _Watched())
+            facts = self._facts(service)
+            if watched.task is None and (facts != watched.facts or now >= watched.due):
+                watched.facts = facts
+                watched.task = asyncio.ensure_future(self._checked(service, watched))
+
+    def _facts(self, service: RemoteService) -> object:
+        """All that a verdict depends on, besides the server."""
+        stored = self._store.get(f"/core/services/{service.namespace}/{service.service}")
+        try:
+            target: object = self._aggregator.target(service)
+        except CallError as error:
+            target = str(error)
+        return service.specification, stored.value if stored is not None else None, target
+
+    async def _checked(self, service: RemoteService, watched: _Watched) -> None:
+        """Check a service, write the verdict, and plan the next check."""
+        try:
+            async with self._turns:
+                verdict, found = await self.check(service)
+            self._aggregator.note(service.key, found)
+            await self._write(service.name, verdict)
+            watched.failures = 0 if verdict.status == "True" else watched.failures + 1
+        except Exception:
+            log.exception("APIService %s cannot be checked", service.name)
+            watched.failures += 1
+        finally:
+            watched.due = asyncio.get_running_loop().time() + self._pause(watched.failures)
+            watched.task = None
+            self._changed.set()
+
+    def _pause(self, failures: int) -> float:
+        """Seconds until the next check, after this many that failed."""
+        return min(self._again, SOON_SECONDS * 2.0 ** (failures - 1)) if failures else self._again
+
+    async def check(self, service: RemoteService) -> tuple[Verdict, Found]:
+        """Return the condition of a service, and what its server serves, which outlasts a server that is away."""
+        known = self._aggregator.found.get(service.key, Found())
+        fault = self._fault(service)
+        if fault is not None:
+            return fault, known
+        path = f"/apis/{service.group}/{service.version}"
+        try:
+            url = self._aggregator.target(service).url
+        except CallError as error:
+            return Verdict("False", "FailedDiscoveryCheck", str(error)), known
+        try:
+            code, body = await self._ask(service, path, LARGEST_DISCOVERY)
+        except (CallError, ExchangeError, OSError) as error:
+            words = f'failing or missing response from {url}{path}: Get "{url}{path}": {error}'
+            return Verdict("False", "FailedDiscoveryCheck", words), known
+        if not 200 <= code < 300:
+            words = f"failing or missing response from {url}{path}: bad status from {url}{path}: {code}"
+            return Verdict("False", "FailedDiscoveryCheck", words), known
+        resources = _resources(body)
+        if resources is None:
+            return PASSED, known
+        v3, v2 = await self._descriptions(service, path)
+        return PASSED, Found(resources, v3, described(v2, path) if v2 else None)
+
+    def _fault(self, service: RemoteService) -> Verdict | None:
+        """A verdict that objects give already, as Kubernetes words it; None if the server is to be asked."""
+        where = f'service/{service.service} in "{service.namespace}"'
+        stored = self._store.get(f"/core/services/{service.namespace}/{service.service}")
+        if stored is None:
+            return Verdict("False", "ServiceNotFound", f"{where} is not present")
+        spec = decode(stored.value).get("spec") or {}
+        if (spec.get("type") or "ClusterIP") != "ClusterIP":
+            return None
+        port = next((each for each in spec.get("ports") or () if each.get("port") == service.port), None)
+        if port is None:
+            return Verdict("False", "ServicePortError", f"{where} is not listening on port {service.port}")
+        name = port.get("name") or ""
+        slices = [
+            piece
+            for piece in (decode(each.value) for each in self._store.list(_slices(service)).items)
+            if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == service.service
+        ]
+        endpoints = self._store.get(f"/core/endpoints/{service.namespace}/{service.service}")
+        if not slices and endpoints is None:
+            return Verdict("False", "EndpointsNotFound", f"cannot find endpointslices for {where}")
+        if not any(_is_ready(piece, name) for piece in slices) and not _has_address(endpoints, name):
+            words = f'endpointslices for {where} have no addresses with port name "{name}"'
+            return Verdict("False", "MissingEndpoints", words)
+        return None
+
+    async def _descriptions(self, service: RemoteService, path: str) -> tuple[bytes, bytes]:
+        """The descriptions in OpenAPI v3 and v2; nothing where there is none."""
+        found = []
+        for where in (f"/openapi/v3{path}", "/openapi/v2"):
+            try:
+                code, body = await self._ask(service, where, LARGEST_DESCRIPTION)
+            except (CallError, ExchangeError, OSError):
+                code, body = 0, b""
+            found.append(body if code == 200 else b"")
+        return found[0], found[1]
+
+    async def _ask(self, service: RemoteService, path: str, largest: int) -> tuple[int, bytes]:
+        """Return code and body of an answer.
+
+        Raises:
+            CallError: there is none in time, or it is too large.
+            ExchangeError: it is not HTTP.
+            OSError: it breaks off.
+        """
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                target = self._aggregator.target(service)
+                connection = await self._aggregator.connect(service, target)
+                try:
+                    headers = [("host", f"{target.name}:{service.port}"), ("accept", "application/json")]
+                    answer = await exchange(connection, "GET", path, [*headers, *user_headers(CHECKER)], b"")
+                    if not isinstance(answer, Answer):
+                        raise CallError("unexpected upgrade")
+                    return answer.status, await _limited(answer, largest)
+                finally:
+                    await connection.close()
+        except TimeoutError as error:
+            raise CallError("context deadline exceeded") from error
+
+    async def _write(self, name: str, verdict: Verdict) -> None:
+        """Write the condition, unless it is there already."""
+        stored = self._store.get(f"{PREFIX}{name}")
+        if stored is None:
+            return
+        conditions = (decode(stored.value).get("status") or {}).get("conditions") or []
+        before: Mapping[str, Any] = next((each for each in conditions if each["type"] == "Available"), {})
+        if tuple(before.get(each) for each in Verdict._fields) == verdict:
+            return
+        since = before["lastTransitionTime"] if before.get("status") == verdict.status else self._stamp()
+        written = {"type": "Available", "lastTransitionTime": since, **verdict._asdict()}
+        others = [each for each in conditions if each["type"] != "Available"]
+        body = msgspec.json.encode({"status": {"conditions": [*others, written]}})
+        path = f"/apis/apiregistration.k8s.io/v1/apiservices/{name}/status"
+        answer = await self._own.handle(ApiRequest("PATCH", path, headers=_MERGE, body=body, user=SELF))
+        if not isinstance(answer, ApiResponse) or answer.status not in (200, 404):
+            log.warning("the status of APIService %s cannot be written: %s", name, message_of(answer))
+
+
+def _slices(service: RemoteService) -> str:
+    return f"/discovery.k8s.io/endpointslices/{service.namespace}/"
+
+
+def _is_ready(piece: Mapping[str, Any], name: str) -> bool:
+    """Return True if a slice has a ready endpoint and a port of this name."""
+    ready = any((each.get("conditions") or {}).get("ready") is not False for each in piece.get("endpoints") or ())
+    return ready and any((each.get("name") or "") == name and each.get("port") for each in piece.get("ports") or ())
+
+
+def _has_address(stored: Any, name: str) -> bool:
+    """Return True if Endpoints, where there are any, have an address and a port of this name."""
+    subsets = (decode(stored.value).get("subsets") or ()) if stored is not None else ()
+    return any(
+        each.get("addresses") and any((port.get("name") or "") == name for port in each.get("ports") or ())
+        for each in subsets
+    )
+
+
+async def _limited(answer: Answer, largest: int) -> bytes:
+    """Return a body; raises CallError if it is too large."""
+    parts, size = [], 0
+    async with aclosing(answer.body) as body:
+        async for part in body:
+            parts.append(part)
+            size += len(part)
+            if size > largest:
+                raise CallError(f"the answer is larger than {largest} bytes")
+    return b"".join(parts)
+
+
+def _resources(body: bytes) -> tuple[Mapping[str, Any], ...] | None:
+    """Return the entries of an APIResourceList; None if it is none."""
+    try:
+        msgspec.json.decode(body, type=_Kinds)
+        entries = msgspec.json.decode(body)["resources"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return tuple(entries) if len(entries) <= MOST_KINDS else None

@@ -1,0 +1,37 @@
+"""API servers of others behind that of this process: requests are handed on, and APIServices are kept up to date."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from kilauea.apiserver.aggregator.authentication import publish_authentication
+from kilauea.apiserver.aggregator.availability import Availability
+from kilauea.apiserver.aggregator.registration import Registration
+from kilauea.apiserver.aggregator.services import Aggregator
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.http.aggregated_servers import AggregatedServers
+from kilauea.apiserver.http.credentials import Credentials
+
+
+@asynccontextmanager
+async def aggregating(api: ApiServer, credentials: Credentials) -> AsyncIterator[None]:
+    """Hand requests on to other API servers for the length of a block.
+
+    Raises:
+        RuntimeError: an object of the server cannot be stored.
+    """
+    aggregator = Aggregator(api.backend, AggregatedServers(credentials.front_proxy_files))
+    registration = Registration(api)
+    await publish_authentication(api, credentials.ca, credentials.front_proxy_ca)
+    await registration.write()
+    with aggregator.following(), registration.following():
+        api.aggregate(aggregator)
+        tasks = [asyncio.ensure_future(each) for each in (Availability(api, aggregator).run(), registration.run())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kilauea.kubelet.processes.supervisor import process_tree
 from kilauea.kubelet.processes.supervisor.containers import Container
@@ -124,6 +124,7 @@ class Attachment:
         self._container, self._connection = container, connection
         self._outputs = outputs
         self._ends_input = bool(request.get("stdin")) and spec.stdin_once
+        self._ends_with_input = bool(request.get("stdin")) and not spec.stdin_once and not spec.tty
         taken = dict(zip(("stdout", "stderr"), connection.take_descriptors(2), strict=True))
         if spec.tty:
             os.close(taken.pop("stderr"))
@@ -137,7 +138,13 @@ class Attachment:
         connection.answer(request, result, (descriptor,) if descriptor >= 0 else ())
 
     def end_input(self) -> None:
-        """End the input of the container, if it ends with this connection."""
+        """The client has no more input: that of the container ends, or stays open for others, and the client goes."""
+        self._close_input()
+        if self._ends_with_input:
+            self._leave(self._subscriber.end)
+            self._connection.send({"exit": {"exit_code": 0}})
+
+    def _close_input(self) -> None:
         if self._ends_input and self._container.stdin >= 0:
             os.close(self._container.stdin)
             self._container.stdin = -1
@@ -146,8 +153,11 @@ class Attachment:
         self._connection.send({"exit": {"exit_code": self._container.record.exit_code}})
 
     def _stop(self) -> None:
-        self.end_input()
-        self._subscriber.close()
+        self._close_input()
+        self._leave(self._subscriber.close)
+
+    def _leave(self, disconnect: Callable[[], None]) -> None:
+        disconnect()
         if self._subscriber in self._outputs.subscribers:
             self._outputs.subscribers.remove(self._subscriber)
 

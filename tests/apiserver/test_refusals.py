@@ -18,6 +18,7 @@ FILES = {name: list(group) for name, group in groupby(RECORDED, key=lambda each:
 TYPES = {"merge": "application/merge-patch+json", "strategic": "application/strategic-merge-patch+json"}
 NAMESPACE = "recorded"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NUMBER = re.compile(r"current: [0-9]+")
 
 
@@ -25,7 +26,7 @@ def _comparable(text: Any) -> Any:
     """The first line of a text of our server, with what is random replaced as in the recorded ones."""
     if not isinstance(text, str):
         return text
-    text = text.partition("\n")[0]
+    text = _TIME.sub("<time>", text.partition("\n")[0])
     return _NUMBER.sub("current: <resourceVersion>", _UUID.sub("<uuid>", text).replace(NAMESPACE, "${ns}"))
 
 

@@ -279,6 +279,19 @@ def test_a_part_of_a_volume_must_lie_in_it(machine: Machine) -> None:
             machine.mounts({"volumeMounts": [{"name": "v", "mountPath": "/d", "subPath": part}]}, volume)
 
 
+def test_nothing_is_made_outside_of_a_volume(machine: Machine) -> None:
+    volume = {"name": "v", "emptyDir": {}}
+    folder, elsewhere = machine.prepare(volume)["v"].path, machine.folder / "elsewhere"
+    elsewhere.mkdir()
+    (folder / "out").symlink_to(elsewhere)
+    (folder / "dangling").symlink_to(machine.folder / "missing")
+    for part in ("out/new", "out/new/deep", "dangling", "dangling/new"):
+        with pytest.raises(ConfigError, match=f'subPath "{part}" leads out of its volume'):
+            machine.mounts({"volumeMounts": [{"name": "v", "mountPath": "/d", "subPath": part}]}, volume)
+    assert list(elsewhere.iterdir()) == []
+    assert not (machine.folder / "missing").exists()
+
+
 def test_a_volume_that_contains_the_folder_of_the_cluster_has_an_empty_one_there(machine: Machine) -> None:
     (machine.folder / "cluster" / "credentials").mkdir(parents=True)
     (machine.folder / "link").symlink_to(machine.folder)

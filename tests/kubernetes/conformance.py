@@ -33,7 +33,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -252,8 +252,19 @@ def run(suite: Path, specs: Sequence[Spec], jobs: int, work: Path, options: Sequ
             if not report.exists():
                 raise RuntimeError(f"the suite wrote no report: see {place / 'suite.log'}")
             found += outcomes(report)
-    wanted = set(specs)  # the suite also runs specs whose names only begin like one of these
-    return sorted(each for each in found if each.spec in wanted)
+    return each_once(found, specs)
+
+
+def each_once(found: Iterable[Outcome], specs: Sequence[Spec]) -> list[Outcome]:
+    """The outcomes of specs, each once; where one was run several times, the one that did not pass.
+
+    The suite also runs specs whose names only begin like one of those asked for, in another process than their own.
+    """
+    wanted, kept = set(specs), dict[Spec, Outcome]()
+    for each in found:
+        if each.spec in wanted and (each.spec not in kept or each.state != "passed"):
+            kept[each.spec] = each
+    return sorted(kept.values())
 
 
 def show(found: Sequence[Outcome], specs: Sequence[Spec], omitted: Sequence[tuple[Spec, str]]) -> int:

@@ -256,6 +256,8 @@ class ApiServer:
             raise status.no_such_resource()
         verb = _verb_of(call)
         is_head = request.method == "HEAD" and not call.resource.is_custom and info.subresource != "proxy"
+        if verb is None and call.resource.is_custom:
+            raise status.no_such_verb(info.verb, info.group, info.resource)
         if verb is None or is_head:
             raise status.wrong_method()
         if info.subresource != "proxy":

@@ -164,6 +164,12 @@ def wrong_method() -> ApiFault:
     return ApiFault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
+def no_such_verb(verb: str, group: str, resource: str) -> ApiFault:
+    """A verb that a custom resource does not have."""
+    message = f'{verb} is not supported on resources of kind "{resource}.{group}"'
+    return ApiFault(405, "MethodNotAllowed", message, {"group": group, "kind": resource})
+
+
 def no_proxy(resource: str, name: str, why: str = "") -> ApiFault:
     """A request that is to be passed on to a node, a pod or a service, and cannot be."""
     why = why or f"{resource.removesuffix('s')} {name} has no network in this cluster"

@@ -68,7 +68,8 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
     """
     spec, attempt, uid = member.spec, member.next_attempt(), member.uid
     name = hostname_of(pod, host.hostname)
-    given = container_environment(spec, facts_of(pod, host), _lookup(host), host.services(pod))
+    facts = replace(facts_of(pod, host), volumes={key: each.path for key, each in volumes.items()})
+    given = container_environment(spec, facts, _lookup(host), host.services(pod))
     _assign(pod, spec, host)
     devices = host.gpus.variables(pod, spec)
     variables = {**DEFAULTS, **image.environment, "HOSTNAME": name, **given, **devices}

@@ -10,11 +10,13 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kilauea.api.kinds import CONFIG_MAPS, SECRETS
 from kilauea.api.ports import Key, Obj, Resource
 from kilauea.api.quantity import QuantityError, parse_milli, parse_units
+from kilauea.kubelet.env_files import EnvFileError, value_in
 
 CONFIG_ERROR = "CreateContainerConfigError"
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
@@ -40,12 +42,14 @@ class PodFacts:
         host_ips: addresses of its node.
         pod_ips: its addresses.
         allocatable: of its node, which stands in for limits that a container does not have.
+        volumes: folders of its volumes, by name.
     """
 
     pod: Obj
     host_ips: Sequence[str] = ()
     pod_ips: Sequence[str] = ()
     allocatable: Mapping[str, str] | None = None
+    volumes: Mapping[str, Path] | None = None
 
     def field(self, path: str) -> str:
         """Return the value of a field by its path.
@@ -187,6 +191,8 @@ def _value_from(source: Obj, container: Obj, facts: PodFacts, namespace: str, lo
         return facts.field(source["fieldRef"]["fieldPath"])
     if "resourceFieldRef" in source:
         return facts.resource(source["resourceFieldRef"], container)
+    if "fileKeyRef" in source:
+        return _of_file(source["fileKeyRef"], facts.volumes or {})
     for field, resource in (("configMapKeyRef", CONFIG_MAPS), ("secretKeyRef", SECRETS)):
         reference: Any = source.get(field)
         if reference is None:
@@ -198,6 +204,20 @@ def _value_from(source: Obj, container: Obj, facts: PodFacts, namespace: str, lo
             raise ConfigError(f"couldn't find key {reference['key']} in {where}")
         return value
     raise ConfigError("this kind of valueFrom is not supported: use fieldRef, resourceFieldRef or a key reference")
+
+
+def _of_file(reference: Obj, volumes: Mapping[str, Path]) -> str | None:
+    """The value of a variable in a file of a volume; None if it is optional and missing."""
+    volume, path, key = reference["volumeName"], reference["path"], reference["key"]
+    if volume not in volumes:
+        raise ConfigError(f'cannot find the volume "{volume}" referenced by FileKeyRef')
+    try:
+        value = value_in(volumes[volume], path, key)
+    except EnvFileError as error:
+        raise ConfigError(f"couldn't parse env file: {error}") from error
+    if not value and not reference.get("optional"):
+        raise ConfigError(f'environment variable key "{key}" not found in file "{path}" of volume "{volume}"')
+    return value or None
 
 
 def command_of(container: Obj, variables: Mapping[str, str]) -> tuple[list[str], list[str]]:

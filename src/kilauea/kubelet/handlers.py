@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -14,6 +13,7 @@ from kilauea.api.container_streams import Process
 from kilauea.api.ports import Obj
 from kilauea.kubelet.container_runtime import ContainerError, ContainerRuntime
 from kilauea.kubelet.grpc_health import SERVING, NoHealth, check_health
+from kilauea.kubelet.http_get import TooManyRedirects, http_get
 
 Verdict = Literal["success", "failure", "unknown"]
 LONGEST_OUTPUT = 10 * 1024
@@ -28,10 +28,12 @@ class Result(NamedTuple):
     Attributes:
         verdict: `unknown` if it could not be asked.
         output: in words.
+        is_warning: True of a success that is told all the same.
     """
 
     verdict: Verdict
     output: str = ""
+    is_warning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,38 +158,17 @@ async def _http(action: Obj, target: Target, seconds: float | None) -> Result:
     headers = {"Host": f"{shown}:{port}", "User-Agent": _PROBE_AGENT, "Accept": "*/*", "Connection": "close"}
     headers |= {each["name"]: each.get("value") or "" for each in action.get("httpHeaders") or ()}
     try:
-        status = await asyncio.wait_for(_get(host, port, scheme == "https", path, headers), seconds)
+        answer = await asyncio.wait_for(http_get(url, headers), seconds)
     except TimeoutError:
         words = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         return Result("failure", f'Get "{url}": {words}')
+    except TooManyRedirects as error:
+        return Result("failure", f'Get "{url}": {error}')
     except (OSError, asyncio.IncompleteReadError) as error:
         words = "EOF" if isinstance(error, asyncio.IncompleteReadError) else _dial(host, port, error)
         return Result("failure", f'Get "{url}": {words}')
-    if 200 <= status < 400:
-        return Result("success", str(status))
-    return Result("failure", f"HTTP probe failed with statuscode: {status}")
-
-
-async def _get(host: str, port: int, tls: bool, path: str, headers: Mapping[str, str]) -> int:
-    """Send a request; return the status of the answer.
-
-    Raises:
-        OSError: there is no connection.
-        asyncio.IncompleteReadError: there is no answer.
-        ValueError: the answer is not HTTP.
-    """
-    context = None
-    if tls:
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as kubelets do
-    reader, writer = await asyncio.open_connection(host, port, ssl=context)
-    try:
-        lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-        writer.write("\r\n".join(lines).encode())
-        await writer.drain()
-        words = (await reader.readuntil(b"\n")).split(None, 2)
-        if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
-            raise ValueError(f"the answer of {host}:{port} is not HTTP")
-        return int(words[1])
-    finally:
-        writer.close()
+    if 300 <= answer.status < 400:
+        return Result("success", f"Probe terminated redirects, Response body: {answer.body}", is_warning=True)
+    if 200 <= answer.status < 300:
+        return Result("success", str(answer.status))
+    return Result("failure", f"HTTP probe failed with statuscode: {answer.status}")

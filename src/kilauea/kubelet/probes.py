@@ -54,7 +54,7 @@ def counter_of(probe: Obj) -> Counter:
 Report = Callable[[Kind, bool], None]
 """Is told of each verdict."""
 Tell = Callable[[Kind, Result], None]
-"""Is told of each result that is not a success."""
+"""Is told of each result that is not a success, or one with a warning."""
 
 
 async def run_probe(kind: Kind, probe: Obj, target: Target, report: Report, tell: Tell) -> None:
@@ -65,14 +65,14 @@ async def run_probe(kind: Kind, probe: Obj, target: Target, report: Report, tell
         probe: as the container's specification has it.
         target: the container.
         report: is told of verdicts.
-        tell: is told of failures.
+        tell: is told of failures and warnings.
     """
     counter = counter_of(probe)
     period, seconds = probe.get("periodSeconds") or 10, probe.get("timeoutSeconds") or 1
     await asyncio.sleep(probe.get("initialDelaySeconds") or 0)
     while True:
         result = await handle(probe, target, seconds)
-        if result.verdict != "success":
+        if result.verdict != "success" or result.is_warning:
             tell(kind, result)
         if result.verdict != "unknown" and counter.count(result.verdict == "success"):
             report(kind, bool(counter.passed))
@@ -84,7 +84,9 @@ async def run_probe(kind: Kind, probe: Obj, target: Target, report: Report, tell
 
 
 def failure_text(kind: Kind, result: Result) -> str:
-    """The message of the event about a failed probe."""
+    """The message of the event about a probe that failed, or succeeded with a warning."""
+    if result.is_warning:
+        return f"{kind.capitalize()} probe warning: {result.output}"
     if result.verdict == "unknown":
         return f"{kind.capitalize()} probe errored and resulted in unknown state: {result.output}"
     return f"{kind.capitalize()} probe failed: {result.output}"

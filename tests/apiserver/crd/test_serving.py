@@ -188,6 +188,17 @@ def test_openapi_v2_says_nothing_of_fields_beside_those_that_are_open() -> None:
     run(scenario)
 
 
+def test_a_method_that_custom_resources_do_not_have_is_refused_by_their_name() -> None:
+    async def scenario(api: Api) -> None:
+        await define(api, crd())
+        for method, path, verb in (("DELETE", f"{WIDGETS}/w/status", "delete"), ("OPTIONS", WIDGETS, "")):
+            code, body = await api.ask(method, path)
+            assert (code, body["details"]) == (405, {"group": "example.com", "kind": "widgets"})
+            assert body["message"] == f'{verb} is not supported on resources of kind "widgets.example.com"'
+
+    run(scenario)
+
+
 def test_custom_resources_have_no_protobuf_form() -> None:
     async def scenario(api: Api) -> None:
         await api.ask("POST", CRDS, crd())

@@ -113,6 +113,25 @@ def test_an_attachment_ends_with_its_input_where_that_of_the_container_stays_ope
     asyncio.run(story())
 
 
+def test_a_client_whose_input_ends_leaves_that_of_the_container_open_for_others(
+    tmp_path: Path, isolation: Isolation
+) -> None:
+    async def story() -> None:
+        wanted = replace(container(tmp_path, "cat"), stdin=True)
+        async with runtime(tmp_path, isolation) as opened:
+            await opened.start(wanted)
+            for line in (b"a\n", b"b\n"):
+                attached = await opened.attach("one", stdin=True)
+                await attached.write(line)
+                assert await read_until(attached, line) == line
+                await attached.end_input()
+                assert await output_of(attached) == (b"", b"", 0)
+                await attached.close()
+            assert logged(wanted) == ["a", "b"]
+
+    asyncio.run(story())
+
+
 def test_attach_to_a_terminal(tmp_path: Path, isolation: Isolation) -> None:
     async def story() -> None:
         wanted = container(tmp_path, "sh", stdin=True, tty=True)

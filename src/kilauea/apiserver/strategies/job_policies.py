@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from kilauea.api.names import qualified_name_problems
 from kilauea.apiserver.fields import (
@@ -17,6 +16,7 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, spec_of
+from kilauea.apiserver.strategies.job_indexes import INDEXED, count_indexes
 
 _ACTIONS, _OPERATORS = ("Count", "FailIndex", "FailJob", "Ignore"), ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")
@@ -46,6 +46,28 @@ def check_failure_policy(path: str, spec: Object) -> Iterator[Cause]:
             yield Cause(where, "FieldValueInvalid", f"Invalid value: {_BOTH}")
         elif codes is None and not conditions:
             yield Cause(where, "FieldValueInvalid", f"Invalid value: {_NEITHER}")
+
+
+def told_failure_policy(policy: Object) -> Object:
+    """A failure policy as the real server shows it in messages."""
+    return {"Rules": [_told_rule(rule) for rule in policy.get("rules") or []]}
+
+
+def _told_rule(rule: Object) -> Object:
+    codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
+    told_codes = codes and {
+        "ContainerName": codes.get("containerName"),
+        "Operator": codes.get("operator", ""),
+        "Values": codes.get("values"),
+    }
+    told = [{"Type": each.get("type", ""), "Status": each.get("status", "True")} for each in conditions or []]
+    return {"Action": rule.get("action", ""), "OnExitCodes": told_codes, "OnPodConditions": told or None}
+
+
+def told_success_policy(policy: Object) -> Object:
+    """A success policy as the real server shows it in messages."""
+    parts = (("SucceededIndexes", "succeededIndexes"), ("SucceededCount", "succeededCount"))
+    return {"Rules": [{name: rule.get(field) for name, field in parts} for rule in policy.get("rules") or []]}
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -93,10 +115,8 @@ def _check_conditions(path: str, conditions: Sequence[Object]) -> Iterator[Cause
 def check_success_policy(path: str, spec: Object) -> Iterator[Cause]:
     """The errors in the success policy of a job."""
     rules = spec["successPolicy"].get("rules") or []
-    if spec.get("completionMode") != "Indexed":
-        parts = (("SucceededIndexes", "succeededIndexes"), ("SucceededCount", "succeededCount"))
-        told = [{name: rule.get(field) for name, field in parts} for rule in rules]
-        yield invalid_value(path, {"Rules": told}, "requires indexed completion mode")
+    if spec.get("completionMode") != INDEXED:
+        yield invalid_value(path, told_success_policy(spec["successPolicy"]), "requires indexed completion mode")
         return
     if not rules:
         yield required(f"{path}.rules", "at least one rules must be specified when the successPolicy is specified")
@@ -112,7 +132,7 @@ def _check_success(path: str, rule: Object, completions: int) -> Iterator[Cause]
         yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
     if indexes is not None:
         try:
-            total = _count_indexes(indexes, completions)
+            total = count_indexes(indexes, completions)
         except ValueError as error:
             message = f"error parsing succeededIndexes: {error}"
             yield invalid_value(f"{path}.succeededIndexes", indexes, message)
@@ -128,34 +148,3 @@ def _check_success(path: str, rule: Object, completions: int) -> Iterator[Cause]
             f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
         )
         yield invalid_value(where, count, message)
-
-
-def _count_indexes(text: str, completions: int) -> int:
-    """Return how many indexes a text such as `1,3-5` names.
-
-    Raises:
-        ValueError: it names none, or none of the job.
-    """
-    total, last = 0, None
-    for part in text.split(",") if text else ():
-        ends = part.split("-")
-        if len(ends) > 2:
-            raise ValueError(
-                f'the fragment "{part}" violates the requirement that an index interval can have at most two parts '
-                "separated by '-'"
-            )
-        numbers = [_index(each, completions) for each in ends]
-        for previous, current in [(last, numbers[0]), *pairwise(numbers)]:
-            if previous is not None and previous >= current:
-                raise ValueError(f"non-increasing order, previous: {previous}, current: {current}")
-        last = numbers[-1]
-        total += numbers[-1] - numbers[0] + 1
-    return total
-
-
-def _index(text: str, completions: int) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f'cannot convert string to integer for index: "{text}"')
-    if int(text) >= completions:
-        raise ValueError(f'too large index: "{text}"')
-    return int(text)

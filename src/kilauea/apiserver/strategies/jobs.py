@@ -18,7 +18,14 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.ingresses import check_controller
-from kilauea.apiserver.strategies.job_policies import check_failure_policy, check_success_policy
+from kilauea.apiserver.strategies.job_indexes import INDEXED
+from kilauea.apiserver.strategies.job_policies import (
+    check_failure_policy,
+    check_success_policy,
+    told_failure_policy,
+    told_success_policy,
+)
+from kilauea.apiserver.strategies.job_statuses import check_job_status
 from kilauea.apiserver.strategies.pod_spec import RESTART_POLICIES
 from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.pods import check_template
@@ -38,7 +45,7 @@ _COUNTS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
     "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
-_MODES = ("NonIndexed", "Indexed")
+_MODES = ("NonIndexed", INDEXED)
 _REPLACEMENTS = ("Failed", "TerminatingOrFailed")
 _ENDING = ("OnFailure", "Never")
 
@@ -86,8 +93,12 @@ class Jobs(Strategy):
         causes += check_fixed(obj, old, ("selector",))
         if spec_of(obj).get("template") != spec_of(old).get("template") and not _may_change_template(old):
             causes.append(invalid_value("spec.template", spec_of(obj).get("template"), IMMUTABLE))
+        told = {"podFailurePolicy": told_failure_policy, "successPolicy": told_success_policy}
         fixed = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-        return causes + check_fixed(obj, old, fixed)
+        return causes + check_fixed(obj, old, fixed, told)
+
+    def validate_status(self, obj: Object, old: Object) -> list[Cause]:
+        return check_job_status(obj, old)
 
     def warnings(self, obj: Object) -> list[str]:
         return name_warnings(obj) + template_warnings("spec.template.", spec_of(obj).get("template") or {})
@@ -98,7 +109,7 @@ def _check_completions(spec: Object, before: Object) -> Iterator[Cause]:
     completions = spec.get("completions")
     if completions == before.get("completions"):
         return
-    if spec.get("completionMode") != "Indexed":
+    if spec.get("completionMode") != INDEXED:
         yield invalid_value("spec.completions", completions, IMMUTABLE)
     elif completions is None:
         yield required("spec.completions", "when completion mode is Indexed")
@@ -192,7 +203,7 @@ def _check_pod_names(job: Object) -> Iterator[Cause]:
     """The name of an indexed job is the beginning of the names of its pods, which are those of hosts."""
     name, spec = job["metadata"].get("name", ""), spec_of(job)
     completions = spec.get("completions") or 0
-    if spec.get("completionMode") == "Indexed" and completions > 0:
+    if spec.get("completionMode") == INDEXED and completions > 0:
         last = f"{name}-{completions - 1}"
         if label_problems(last):
             message = f"will not able to create pod with invalid DNS label: {last}"
@@ -203,12 +214,12 @@ def _check_generated(job: Object) -> Iterator[Cause]:
     """The selector and labels that a job is given must be as the server makes them."""
     metadata, spec = job["metadata"], spec_of(job)
     uid, name = metadata.get("uid", ""), metadata.get("name", "")
-    if spec.get("selector") != {"matchLabels": {UID_LABEL: uid}}:
-        yield invalid_value("spec.selector", spec.get("selector"), "`selector` not auto-generated")
     labels = labels_of(spec) or {}
     for label, value in ((_OLD_UID_LABEL, uid), (_OLD_NAME_LABEL, name), (UID_LABEL, uid), (NAME_LABEL, name)):
         if labels.get(label) != value:
             yield invalid_value(f"spec.template.metadata.labels[{label}]", labels, f"must be '{value}'")
+    if spec.get("selector") != {"matchLabels": {UID_LABEL: uid}}:
+        yield invalid_value("spec.selector", spec.get("selector"), "`selector` not auto-generated")
 
 
 def _check_selected(path: str, spec: Object) -> Iterator[Cause]:
@@ -260,7 +271,7 @@ def _check_indexes(path: str, spec: Object) -> Iterator[Cause]:
         for field, value in (("backoffLimitPerIndex", limit), ("maxFailedIndexes", failed)):
             if value is not None:
                 yield invalid_value(f"{path}.{field}", value, "requires indexed completion mode")
-    if mode != "Indexed":
+    if mode != INDEXED:
         return
     completions, parallelism = spec.get("completions"), spec.get("parallelism")
     if completions is None:

@@ -47,8 +47,8 @@ _SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRe
 _TOO_MANY = "may not have more than one field specified at a time"
 
 
-def check_variables(path: str, variables: list[Object], volumes: Collection[str]) -> list[Cause]:
-    """The variables of a container, whose pod has these volumes."""
+def check_variables(path: str, variables: list[Object], volumes: Mapping[str, str]) -> list[Cause]:
+    """The variables of a container, whose pod has volumes of these kinds."""
     causes: list[Cause] = []
     has_sources = False
     for number, variable in enumerate(variables):
@@ -62,9 +62,13 @@ def check_variables(path: str, variables: list[Object], volumes: Collection[str]
             causes += _check_source(f"{path}[{number}].valueFrom", variable)
     for number, variable in enumerate(variables if has_sources else ()):
         source = (variable.get("valueFrom") or {}).get("fileKeyRef")
-        if source is not None and source.get("volumeName", "") not in volumes:
-            where = f"{path}[{number}].valueFrom.fileKeyRef.volumeName"
-            causes.append(missing_reference(where, source.get("volumeName", "")))
+        if source is None:
+            continue
+        where, volume = f"{path}[{number}].valueFrom.fileKeyRef.volumeName", source.get("volumeName", "")
+        if volume not in volumes:
+            causes.append(missing_reference(where, volume))
+        elif volumes[volume] != "emptyDir":
+            causes.append(invalid_value(where, volume, "referenced volume must be of type emptyDir"))
     return causes
 
 

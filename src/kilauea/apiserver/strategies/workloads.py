@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -323,11 +323,21 @@ def check_deadline(spec: Object, kind: str) -> list[Cause]:
     return [forbidden_field("spec.template.spec.activeDeadlineSeconds", message)]
 
 
-def check_fixed(obj: Object, old: Object, fields: tuple[str, ...]) -> list[Cause]:
-    """Fields of the specification that cannot change."""
+def check_fixed(
+    obj: Object, old: Object, fields: tuple[str, ...], told: Mapping[str, Callable[[Object], Object]] | None = None
+) -> list[Cause]:
+    """Fields of the specification that cannot change.
+
+    Args:
+        obj: the object.
+        old: the object before.
+        fields: names of the fields.
+        told: the form in which the real server shows some of them.
+    """
+    forms = {"selector": told_selector, **(told or {})}
     spec, before = spec_of(obj), spec_of(old)
-    changed = [field for field in fields if spec.get(field) != before.get(field)]
+    changed = [(field, spec.get(field)) for field in fields if spec.get(field) != before.get(field)]
     return [
-        invalid_value(f"spec.{field}", told_selector(value) if field == "selector" and value else value, IMMUTABLE)
-        for field, value in ((field, spec.get(field)) for field in changed)
+        invalid_value(f"spec.{field}", forms[field](value) if field in forms and value else value, IMMUTABLE)
+        for field, value in changed
     ]

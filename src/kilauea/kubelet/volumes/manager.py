@@ -291,12 +291,11 @@ def _within(folder: Path, part: str) -> Path:
     """
     if part.startswith("/") or ".." in part.split("/"):
         raise ConfigError(f'subPath "{part}" must be relative and must not contain ".."')
-    path = folder / part
-    if not path.exists():
-        _make_folders(folder, path)
-    found = path.resolve()
-    if not found.is_relative_to(folder.resolve()):
+    root, found = folder.resolve(), (folder / part).resolve()
+    if not found.is_relative_to(root):  # looked at first, so that nothing is made elsewhere
         raise ConfigError(f'subPath "{part}" leads out of its volume')
+    if not found.exists():
+        _make_folders(root, found)
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from kilauea.api.names import qualified_name_problems
+from kilauea.api.numbers import whole_number
 from kilauea.apiserver.fields import (
     check_name,
     check_not_negative,
@@ -154,8 +155,9 @@ def _count_indexes(text: str, completions: int) -> int:
 
 
 def _index(text: str, completions: int) -> int:
-    if not (text.isascii() and text.isdigit()):
+    index = whole_number(text)
+    if index is None:
         raise ValueError(f'cannot convert string to integer for index: "{text}"')
-    if int(text) >= completions:
+    if index >= completions:
         raise ValueError(f'too large index: "{text}"')
-    return int(text)
+    return index

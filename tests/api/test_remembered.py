@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from kilauea.api.remembered import remembered
+import tracemalloc
+
+from kilauea.api.names import (
+    data_key_problems,
+    label_problems,
+    label_value_problems,
+    path_segment_problems,
+    qualified_name_problems,
+    service_name_problems,
+    subdomain_problems,
+)
+from kilauea.api.remembered import remembered, remembered_parts
+from kilauea.api.selectors import is_label_key, is_label_value
+from kilauea.nodes.script import read_script
 
 
 def test_an_answer_is_made_once_unless_its_text_is_long_or_too_many_came_since() -> None:
@@ -15,3 +28,35 @@ def test_an_answer_is_made_once_unless_its_text_is_long_or_too_many_came_since()
 
     assert [length(text) for text in ("a", "b", "a", "long", "long", "c", "a")] == [1, 1, 1, 4, 4, 1, 1]
     assert asked == ["a", "b", "long", "long", "c", "a"]
+
+
+def test_long_parts_are_not_remembered() -> None:
+    asked: list[int] = []
+
+    @remembered_parts(4, longest=10)
+    def count(words: tuple[str, ...], pairs: tuple[tuple[str, str], ...] = ()) -> int:
+        asked.append(1)
+        return len(words) + len(pairs)
+
+    for _ in range(3):
+        assert count(("a", "b")) == 2
+    assert len(asked) == 1
+    for _ in range(3):
+        assert count(("a",), (("x", "y" * 10),)) == 2
+    assert len(asked) == 4
+
+
+def test_checks_of_names_do_not_keep_what_clients_send() -> None:
+    checks = [subdomain_problems, label_problems, qualified_name_problems, label_value_problems, data_key_problems]
+    checks += [service_name_problems, path_segment_problems]
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for number in range(20):
+        for check in checks:
+            check(f"{number}-" + "a" * 500_000)
+        is_label_key(f"{number}-" + "a" * 500_000)
+        is_label_value(f"{number}-" + "a" * 500_000)
+        assert not read_script(("echo", f"{number} " + "a" * 500_000), ()).tells_time
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 3_000_000

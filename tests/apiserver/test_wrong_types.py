@@ -154,3 +154,14 @@ def test_no_answer_has_more_warnings_than_clients_take() -> None:
 def test_a_body_as_large_as_allowed_is_read(api: Api) -> None:
     body = b'{"metadata":{"name":"a"},"data":{"a":"b"}' + b" " * (LARGEST_BODY - 100) + b"}"
     assert api.ask("POST", MAPS, body).code == 201
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "9" * 400])
+def test_more_digits_than_a_number_has_are_the_fault_of_the_client(api: Api, digits: str) -> None:
+    listed = api.ask("GET", f"{PODS}?resourceVersion={digits}")
+    assert listed.code == 400
+    assert "value out of range" in listed.body["message"]
+    budget = {"metadata": {"name": "b"}, "spec": {"maxUnavailable": f"{digits}%", "selector": {}}}
+    refused = api.ask("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    assert refused.code == 422
+    assert "must not be greater than 100%" in refused.body["message"]

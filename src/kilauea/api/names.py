@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from kilauea.api.remembered import remembered
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -44,25 +45,25 @@ _DATA_KEY_WORDS = (
 )
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def subdomain_problems(text: str) -> tuple[str, ...]:
     """Return the errors in a DNS subdomain, which most names must be."""
     return _name_problems(text, "subdomain", 253, _SUBDOMAIN_WORDS)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def label_problems(text: str) -> tuple[str, ...]:
     """Return the errors in a DNS label, which names of namespaces, containers, volumes and ports must be."""
     return _name_problems(text, "label", 63, _LABEL_WORDS)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def service_name_problems(text: str) -> tuple[str, ...]:
     """Return the errors in the name of a service: a label that starts with a letter."""
     return _name_problems(text, "service", 63, _SERVICE_WORDS)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def path_segment_problems(text: str) -> tuple[str, ...]:
     """Return the errors in a path segment, the only rule for names of RBAC objects."""
     if text in (".", ".."):
@@ -80,7 +81,7 @@ def _name_problems(text: str, form: str, limit: int, words: str) -> tuple[str, .
     return (*found, words)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def qualified_name_problems(text: str) -> tuple[str, ...]:
     """Return the errors in a qualified name (a key of labels and annotations): a name, maybe after a domain and `/`."""
     prefix, slash, name = text.rpartition("/")
@@ -101,7 +102,7 @@ def qualified_name_problems(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def label_value_problems(text: str) -> tuple[str, ...]:
     """Return the errors in the value of a label."""
     found = ["must be no more than 63 bytes"] if len(text.encode()) > 63 else []
@@ -110,7 +111,7 @@ def label_value_problems(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def data_key_problems(text: str) -> tuple[str, ...]:
     """Return the errors in a key of the data of a ConfigMap or Secret, which can become the name of a file."""
     found = ["must be no more than 253 characters"] if len(text) > 253 else []

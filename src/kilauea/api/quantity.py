@@ -22,6 +22,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from kilauea.api.meta import ResourceMap
+from kilauea.api.remembered import remembered
 
 LARGEST = 2**53
 """Largest magnitude of an amount, in its unit: up to here float64 scores and int64 sums agree with the integer."""
@@ -146,7 +147,7 @@ _PLAIN_NAMES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _BYTE_NAMES = frozenset({"memory", "ephemeral-storage", "storage"})
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def unit_of(resource_name: str) -> Unit:
     """Unit in which amounts of a resource are counted.
 
@@ -162,7 +163,7 @@ def unit_of(resource_name: str) -> Unit:
     return Unit.MILLI
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def is_countable(resource_name: str) -> bool:
     """Return True if a resource takes part in scheduling at all.
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 Text = TypeVar("Text", str, bytes)
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class _Answers(dict[Any, T]):
@@ -39,3 +41,31 @@ def remembered(most: int, longest: int = 1024) -> Callable[[Callable[[Text], T]]
         return _Answers(function, most, longest).__getitem__
 
     return decorate
+
+
+def remembered_parts(most: int, longest: int = 16 * 1024) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Remember the answers of a function of texts and tuples of texts.
+
+    Args:
+        most: answers that are remembered; the one that was asked for least lately makes room.
+        longest: characters of all texts from which on the answer is made each time.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        kept: Callable[P, T] = lru_cache(maxsize=most)(function)  # type: ignore[assignment]
+
+        @wraps(function)
+        def ask(*arguments: P.args, **named: P.kwargs) -> T:
+            ours = function if _size(arguments) + _size(tuple(named.values())) > longest else kept
+            return ours(*arguments, **named)
+
+        return ask
+
+    return decorate
+
+
+def _size(value: Any) -> int:
+    """Characters of all texts in it."""
+    if isinstance(value, tuple):
+        return sum(map(_size, value))
+    return len(value) if isinstance(value, str) else 0

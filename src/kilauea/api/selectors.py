@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 from kilauea.api.core import NodeSelector, NodeSelectorTerm, Taint, Toleration
 from kilauea.api.meta import LabelSelector, SelectorRequirement
+from kilauea.api.remembered import remembered
 
 INVALID = ""
 """Operator of a requirement that cannot be parsed; it matches nothing."""
@@ -70,19 +70,19 @@ class TaintKey(NamedTuple):
 # --- what Kubernetes can parse
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def is_label_key(text: str) -> bool:
     """Return True if a text is a label key: a name of up to 63 characters, maybe after a DNS domain and a slash."""
     return _LABEL_KEY.fullmatch(text) is not None
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def is_label_value(text: str) -> bool:
     """Return True if a text is a label value: 63 letters, digits, `-`, `_`, `.` at most, alphanumeric at both ends."""
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def int64(text: str) -> int | None:
     """The number that a decimal text of a signed 64-bit integer stands for; None for any other text."""
     number = int(text) if _INTEGER.fullmatch(text) else None

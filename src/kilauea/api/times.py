@@ -10,6 +10,8 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
+from kilauea.api.remembered import remembered
+
 SECOND = 1_000_000
 """One second in microseconds."""
 
@@ -45,7 +47,7 @@ def _bad_time(text: str) -> ValueError:
     return ValueError(f"{_shown(text)} is not a time: use RFC 3339 such as 2025-01-31T12:00:00Z")
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def parse_time(text: str) -> int:
     """Microseconds since 1970-01-01T00:00:00Z of an RFC 3339 time with `Z` or an offset.
 
@@ -84,7 +86,7 @@ def format_time(us: int) -> str:
     return moment.replace(tzinfo=None).isoformat() + "Z"
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def parse_duration(text: str) -> int:
     """Microseconds of a duration in Go's syntax: `1h30m`, `1.5s`, `500ms`, `-2m`, `0`.
 

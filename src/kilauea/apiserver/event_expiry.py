@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from array import array
 from contextlib import suppress
-from functools import lru_cache
 
 import msgspec
 
 from kilauea.api.ports import Clock
+from kilauea.api.remembered import remembered
 from kilauea.api.times import SECOND, parse_time
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.storage import Conflict, Missing, Stored, WriteFailed
@@ -95,7 +95,7 @@ def _due_of(stored: Stored) -> int:
     return max(map(_expiry, times))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _expiry(time: str) -> int:
     """The time at which an event of this time expires: one number for the many events of a second."""
     return parse_time(time) + LIFETIME_SECONDS * SECOND

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kilauea.api.kinds import DAEMON_SETS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
+from kilauea.api.numbers import whole_number
 from kilauea.api.ports import (
     Create,
     Delete,
@@ -163,7 +164,8 @@ def _those(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 def _min_member(owners: list[Obj]) -> int:
     """The minimum of the group: that of the first owner that has one, else one."""
     text = next((annotations_of(each)[MIN_MEMBER] for each in owners if MIN_MEMBER in annotations_of(each)), "1")
-    return int(text) if text.isascii() and text.isdigit() and int(text) < 2**31 else 1
+    number = whole_number(text)
+    return number if number is not None and number < 2**31 else 1
 
 
 def _spec(pod: Obj, min_member: int) -> dict[str, Any]:
@@ -185,9 +187,9 @@ def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
     if TOPOLOGY_MODE not in annotations and TOPOLOGY_TIER not in annotations:
         return {}
     topology: dict[str, Any] = {"mode": annotations.get(TOPOLOGY_MODE) or "hard"}
-    tier = annotations.get(TOPOLOGY_TIER, "")
-    if tier.isascii() and tier.isdigit():
-        topology["highestTierAllowed"] = int(tier)
+    tier = whole_number(annotations.get(TOPOLOGY_TIER, ""))
+    if tier is not None:
+        topology["highestTierAllowed"] = tier
     return topology
 
 

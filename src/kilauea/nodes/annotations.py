@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kilauea.api.numbers import whole_number
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, parse_milli
 from kilauea.api.times import parse_duration
@@ -65,7 +66,8 @@ def read_duration(text: str | None) -> int | None:
 
 def read_exit_code(text: str | None) -> int | None:
     """An exit code; None where nothing is said or it makes no sense (`annotation_errors` tells)."""
-    return int(text) if text and text.isascii() and text.isdigit() and int(text[:4]) < 256 else None
+    code = whole_number(text or "")
+    return code if code is not None and code < 256 else None
 
 
 def annotation_errors(notes: Mapping[str, str]) -> list[str]:

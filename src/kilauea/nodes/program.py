@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kilauea.api.ports import Obj
+from kilauea.api.remembered import remembered_parts
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import (
     EXIT_CODE,
@@ -94,7 +95,7 @@ def _value(pod: Obj, variable: Obj) -> str:
     return str(variable.get("value") or "")
 
 
-@lru_cache(maxsize=4096)
+@remembered_parts(4096)
 def _program(
     command: tuple[str, ...],
     args: tuple[str, ...],

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
+from kilauea.api.numbers import whole_number
+from kilauea.api.remembered import remembered_parts
 from kilauea.api.times import SECOND
 from kilauea.nodes.shell_syntax import For, Group, If, NotUnderstood, Simple, Statement, Step, While, parse
 from kilauea.nodes.shell_words import MOST_WORDS, calculate, expand
@@ -27,6 +28,8 @@ _QUICK = frozenset({"set", "cd", "export", "trap", "wait", "true", ":", "local",
 _COMPARISONS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
 MOST_STEPS = 5_000
 """Statements after which a script counts as one that never ends."""
+LONGEST_SCRIPT = 64 * 1024
+"""Characters of a command beyond which it is not read: that would hold up other pods."""
 MOST_FOLLOWED = 20_000
 """Statements that are followed for the output of a script without an end."""
 
@@ -64,9 +67,11 @@ class Script:
             return
 
 
-@lru_cache(maxsize=4096)
+@remembered_parts(4096)
 def read_script(command: tuple[str, ...], args: tuple[str, ...], environment: Environment = ()) -> Script:
     """Return the effects of a container's command and arguments."""
+    if sum(map(len, command + args)) > LONGEST_SCRIPT:
+        return Script(False, 0, 0)
     known = dict(environment)
     words = [_REFERENCE.sub(lambda found: known.get(found[1], found[0]), word) for word in command + args]
     try:
@@ -235,7 +240,8 @@ class _Run:
         name, rest = _base(words[0]) if words else ":", words[1:]
         if name == "exit":
             self.timed = True
-            self.status = int(rest[0]) % 256 if rest and rest[0].isdecimal() else self.status
+            code = whole_number(rest[0]) if rest else None
+            self.status = self.status if code is None else code % 256
             raise _Stop
         if name in ("break", "continue"):
             raise _Break(name == "break")

@@ -7,12 +7,12 @@ hook that sleeps, a shell script with `trap ... TERM`. All other programs end at
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from kilauea.api.ports import Obj
+from kilauea.api.remembered import remembered_parts
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import STOP_TIME, annotations_of, read_duration
-from kilauea.nodes.script import inline_script, read_script
+from kilauea.nodes.script import LONGEST_SCRIPT, inline_script, read_script
 
 FOR_EVER = 1 << 62
 """Microseconds: longer than any grace period."""
@@ -52,8 +52,10 @@ def _handler_time(container: Obj) -> int:
     return _trap_time(command, args) if any("trap" in word for word in command + args) else 0
 
 
-@lru_cache(maxsize=1024)
+@remembered_parts(1024)
 def _trap_time(command: tuple[str, ...], args: tuple[str, ...]) -> int:
+    if sum(map(len, command + args)) > LONGEST_SCRIPT:
+        return 0
     text = inline_script(command + args)
     handler = next((found for found in map(_handler, _TRAP.finditer(text)) if found is not None), None)
     if handler is None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
+from kilauea.api.remembered import remembered
 from kilauea.apiserver.schema.scalars import quantity
 
 ONE = 10**9
@@ -67,7 +67,7 @@ def _binary_text(units: int) -> str:
     return f"{units}{_BINARY[power]}"
 
 
-@lru_cache(maxsize=16384)
+@remembered(16384)
 def _parsed(text: str) -> Amount:
     found = _TEXT.fullmatch(quantity(text))
     if found is None:

@@ -6,9 +6,9 @@ Fields, `[index]`, `[start:end:step]`, `[*]`, `['key']`, unions, `..`, and filte
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
+from kilauea.api.remembered import remembered
 from kilauea.apiserver.crd import jsonpath_steps as steps
 from kilauea.apiserver.crd.jsonpath_steps import FindError, Step
 
@@ -31,7 +31,7 @@ class JsonPathError(ValueError):
     """A path that cannot be read; the message says where."""
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def parse_json_path(text: str) -> tuple[Step, ...]:
     """The steps of a path such as `.spec.items[*].name`.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kilauea.api.numbers import LARGEST, whole_number
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, not_supported
 from kilauea.apiserver.rest.call import Call
@@ -85,11 +86,13 @@ def _revision(text: str, watch: bool) -> int | None:
     """A resourceVersion; None if it is not there."""
     if not text:
         return None
-    if not text.isascii() or not text.isdigit():
-        message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+    revision = whole_number(text)
+    if revision is None or revision == LARGEST:
+        why = "invalid syntax" if revision is None else "value out of range"
+        message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}'
         # The real server reads it at another place for a watch, where the fault is one of the server.
         raise status.ApiFault(500, "", message) if watch else status.bad_request(f"invalid resource version: {message}")
-    return int(text)
+    return revision
 
 
 def _list_rules(options: ListOptions, token: str) -> list[Cause]:

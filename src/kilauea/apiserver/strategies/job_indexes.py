@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kilauea.api.numbers import whole_number
+
 INDEXED = "Indexed"
 """The completion mode of jobs whose pods have indexes."""
 
@@ -64,8 +66,9 @@ def _interval(text: str, completions: int) -> tuple[int, int]:
 
 
 def _index(text: str, completions: int) -> int:
-    if not (text.isascii() and text.isdigit()):
+    index = whole_number(text)
+    if index is None:
         raise ValueError(f'cannot convert string to integer for index: "{text}"')
-    if int(text) >= completions:
+    if index >= completions:
         raise ValueError(f'too large index: "{text}"')
-    return int(text)
+    return index

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kilauea.api.numbers import whole_number
 from kilauea.apiserver.fields import (
     check_not_negative,
     check_word,
@@ -25,9 +26,7 @@ _ROLLING = "RollingUpdate"
 
 def share_of(value: Any) -> int | None:
     """The number before `%`; None if a value is not a share."""
-    if isinstance(value, str) and value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
-        return int(value[:-1])
-    return None
+    return whole_number(value[:-1]) if isinstance(value, str) and value.endswith("%") else None
 
 
 def check_amount(path: str, value: Any) -> list[Cause]:

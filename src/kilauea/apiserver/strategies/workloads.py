@@ -9,6 +9,7 @@ import msgspec
 
 from kilauea.api.meta import LabelSelector
 from kilauea.api.names import label_problems
+from kilauea.api.numbers import whole_number
 from kilauea.api.selectors import matches, selector_of
 from kilauea.apiserver.fields import (
     check_annotations,
@@ -232,7 +233,8 @@ class DaemonSets(Workloads):
     def prepare_update(self, obj: Object, old: Object) -> None:
         super().prepare_update(obj, old)
         count = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "")
-        number = int(count) if count.isascii() and count.isdigit() else 1
+        number = whole_number(count)
+        number = 1 if number is None else number
         changed = spec_of(obj).get("template") != spec_of(old).get("template")
         annotations = obj["metadata"].get("annotations") or {}
         obj["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: str(number + changed)}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kilauea.api.kinds import DEPLOYMENTS, REPLICA_SETS
+from kilauea.api.numbers import whole_number
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, View, key_of
 from kilauea.controllers.deployments.scaling import DESIRED, MAXIMUM, figures
 from kilauea.controllers.hashes import template_hash
@@ -48,8 +49,7 @@ def replicas_of(workload: Obj) -> int:
 
 def revision_of(obj: Obj) -> int:
     """The number of a revision; 0 if there is none that can be read."""
-    text = annotations_of(obj).get(REVISION, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return whole_number(annotations_of(obj).get(REVISION, "")) or 0
 
 
 def age_rank(obj: Obj) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from kilauea.api.numbers import whole_number
 from kilauea.api.ports import Obj
 from kilauea.controllers.objects import annotations_of, spec_of, status_of
 
@@ -14,10 +15,8 @@ DESIRED, MAXIMUM = "deployment.kubernetes.io/desired-replicas", "deployment.kube
 def scaled(value: object, whole: int, *, up: bool) -> int:
     """A number, or a percentage of a whole; None if it cannot be read."""
     if isinstance(value, str):
-        digits = value.removesuffix("%")
-        if not (digits.isascii() and digits.isdigit()):
-            return 0
-        return math.ceil(int(digits) * whole / 100) if up else int(digits) * whole // 100
+        share = whole_number(value.removesuffix("%")) or 0
+        return math.ceil(share * whole / 100) if up else share * whole // 100
     return value if isinstance(value, int) else 0
 
 
@@ -112,8 +111,7 @@ def in_proportion(deployment: Obj, owned: Sequence[Obj], newest: Obj | None) -> 
     sizes, left = {}, to_add
     for place in order:
         has = wanted_replicas(owned[place])
-        told = annotations_of(owned[place]).get(MAXIMUM, "")
-        before = int(told) if told.isascii() and told.isdigit() and int(told) else total
+        before = whole_number(annotations_of(owned[place]).get(MAXIMUM, "")) or total
         share = round(has * most / before) - has
         share = max(0, min(share, left)) if to_add > 0 else min(0, max(share, left))
         sizes[place], left = has + share, left - share

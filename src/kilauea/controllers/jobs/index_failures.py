@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kilauea.api.numbers import whole_number
 from kilauea.api.ports import Obj
 from kilauea.controllers.jobs.failure_policy import failure_effect
 from kilauea.controllers.jobs.indexes import index_of
@@ -29,8 +30,7 @@ def failures_before(pod: Obj) -> tuple[int, int]:
 
 
 def _number(pod: Obj, annotation: str) -> int:
-    text = annotations_of(pod).get(annotation, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return whole_number(annotations_of(pod).get(annotation, "")) or 0
 
 
 def failures_after(job: Obj, pod: Obj) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kilauea.api.numbers import whole_number
 from kilauea.api.ports import Obj
 from kilauea.controllers.objects import annotations_of
 
@@ -12,17 +13,17 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 def index_of(pod: Obj) -> int | None:
     """The index of a pod; None if it has none that can be read."""
-    text = annotations_of(pod).get(INDEX, "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    return whole_number(annotations_of(pod).get(INDEX, ""))
 
 
 def parse_indexes(text: str, completions: int) -> set[int]:
     """The indexes below `completions` that a text stands for; what cannot be read is left out."""
     found: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isascii() and first.isdigit() and (not last or last.isdigit()):
-            found.update(range(int(first), min(int(last or first), completions - 1) + 1))
+        start, _, end = part.partition("-")
+        first, last = whole_number(start), whole_number(end or start)
+        if first is not None and last is not None:
+            found.update(range(first, min(last, completions - 1) + 1))
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kilauea.api.kinds import PODS, VC_JOBS
+from kilauea.api.numbers import whole_number
 from kilauea.api.ports import Key, Obj, View
 from kilauea.api.wellknown import TASK_ROLE
 from kilauea.controllers.objects import annotations_of, controller_of, owned_by
@@ -100,8 +101,8 @@ def _member(pod: Obj, uid: str) -> Member | None:
     owner, annotations = controller_of(pod), annotations_of(pod)
     if owner is None or owner["uid"] != uid or owner["kind"] != VC_JOBS.kind or JOB_NAME not in annotations:
         return None
-    version, task = annotations.get(JOB_VERSION, ""), annotations.get(TASK_ROLE)
-    if not task or not (version.isascii() and version.isdigit()):
+    version, task = whole_number(annotations.get(JOB_VERSION, "")), annotations.get(TASK_ROLE)
+    if not task or version is None:
         return None
     metadata = pod["metadata"]
     phase = (pod.get("status") or {}).get("phase") or "Pending"
@@ -109,7 +110,7 @@ def _member(pod: Obj, uid: str) -> Member | None:
         pod=pod,
         name=metadata["name"],
         task=task,
-        version=int(version),
+        version=version,
         phase=phase if phase in COUNTED else "Unknown",
         going="deletionTimestamp" in metadata,
         marked=OUT_OF_SYNC in annotations,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kilauea.api.numbers import whole_number
 from kilauea.api.ports import Key, Obj, key_of
 from kilauea.api.task_order import OrderedTask, endless_wait, late_tasks
 from kilauea.api.times import parse_duration
@@ -200,8 +201,8 @@ class Work:
 
     def has_outlived(self, group: Obj) -> bool:
         """Return True if a pod group is from before all pods were killed; one that does not say so is not."""
-        text = annotations_of(group).get(GROUP_VERSION, "")
-        return text.isascii() and text.isdigit() and int(text) < self.version
+        version = whole_number(annotations_of(group).get(GROUP_VERSION, ""))
+        return version is not None and version < self.version
 
 
 def _named(job: Obj) -> Obj:

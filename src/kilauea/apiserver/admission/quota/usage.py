@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from kilauea.api.names import qualified_name_problems
+from kilauea.api.remembered import remembered
 from kilauea.apiserver.admission.amounts import SINGLE, ZERO, Amount, add, count, largest, parse_all
 from kilauea.apiserver.admission.pod_resources import container_amounts, pod_amounts
 from kilauea.apiserver.admission.storage_defaults import class_of
@@ -111,7 +112,7 @@ def _compute_usage(requests: dict[str, Amount], limits: dict[str, Amount]) -> di
     return used
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _is_extended_resource(name: str) -> bool:
     """Return True if a name in requests is not one of Kubernetes' own."""
     if name.startswith(_DEVICE_CLASS):

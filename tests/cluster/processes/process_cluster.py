@@ -18,6 +18,8 @@ from cluster.api_process import Client, Server
 from cluster.up_process import PODS, start_up, until
 from kilauea.kubelet.container_runtime import ContainerError
 from kilauea.kubelet.processes.runtime import ProcessRuntime
+from kilauea.kubelet.volumes.manager import SHARED_MEMORY
+from kilauea.kubelet.volumes.memory import MemoryFolders
 
 Obj = dict[str, Any]
 
@@ -41,6 +43,8 @@ class ProcessCluster:
             if server.process.poll() is None:
                 server.kill()
         asyncio.run(self._end_containers())
+        for folder in (self.folder / "kubelet" / "pods").glob("*"):  # of pods that were not deleted
+            MemoryFolders(SHARED_MEMORY).remove(folder.name)
 
     async def _end_containers(self) -> None:
         runtime = ProcessRuntime(self.folder / "kubelet" / "processes")

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from kilauea.apiserver.aggregator import passing_on
 from kilauea.apiserver.request import ApiResponse, TextStream, Tunnel, User, make_request
-from support.aggregated_server import PATH, AggregatedServer, Aggregation
+from support.aggregated_server import API_SERVICES, PATH, AggregatedServer, Aggregation, api_service
 from support.api_core import ADMIN
 
 FLUNDERS = f"{PATH}/namespaces/default/flunders"
@@ -242,3 +242,16 @@ def test_another_protocol_is_agreed_on_with_the_server(behind: Aggregation, serv
     assert behind.api.run(answer.connection.read()) == bytes([0x82, 0x02]) + b"hi"
     behind.api.run(answer.connection.close())
     assert behind.open_connections() == 0
+
+
+@pytest.mark.parametrize("role", ["admin", "edit", "view"])
+def test_rights_in_a_namespace_do_not_allow_api_services(
+    behind: Aggregation, server: AggregatedServer, role: str
+) -> None:
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "anna"}]
+    binding = {"metadata": {"name": "anna"}, "roleRef": reference, "subjects": subjects}
+    bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+    behind.api.good("POST", bindings, binding)
+    assert behind.api.ask("POST", API_SERVICES, api_service(server.bundle), user=ANNA).code == 403
+    assert behind.aggregator.services == {}

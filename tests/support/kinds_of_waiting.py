@@ -150,6 +150,13 @@ CASES = [
         "selector",
     ),
     Case(
+        "no node has the label with any value",
+        [*nodes(), job(1, 1, pod={"nodeSelector": {"disk": "ssd"}})],
+        "Unschedulable",
+        ("no node has disk=ssd", "remove disk=ssd from the nodeSelector of its pods, or label nodes with it"),
+        "selector",
+    ),
+    Case(
         "no node is of the zone that the pods require",
         [*nodes(zone="a"), job(1, 1, pod={"affinity": in_zone("b")})],
         "Unschedulable",

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -86,6 +86,24 @@ MAX_TEXT_ERRORS = 100
 _T = TypeVar("_T")
 
 
+MANIFESTS = frozenset({"Pod", "PodGroup", "Queue"})
+"""Kinds of which it is noted how people have written them."""
+
+
+class Manifest(NamedTuple):
+    """An object as someone has written it, with what its type leaves out.
+
+    Attributes:
+        kind: its kind.
+        name: `namespace/name`, or the name.
+        tree: gives the whole object as dicts and lists.
+    """
+
+    kind: str
+    name: str
+    tree: Callable[[], Any]
+
+
 @dataclass
 class Decoded:
     """The objects of a source.
@@ -93,12 +111,14 @@ class Decoded:
     Attributes:
         objects: the objects that could be read, in the order of the source.
         workloads: objects of which pods are made, as they are written.
+        manifests: pods, pod groups and queues that no server has stored yet.
         errors: what could not be read.
         skipped: how many objects there are of kinds that are not read, by `group/Kind` (`Kind` for the core group).
     """
 
     objects: list[Object] = field(default_factory=list)
     workloads: list[dict[str, Any]] = field(default_factory=list)
+    manifests: list[Manifest] = field(default_factory=list)
     errors: list[ObjectError] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
 
@@ -278,6 +298,9 @@ class _Reader:
             return
         obj.kind, obj.api_version = kind, api_version
         self.out.objects.append(obj)
+        if kind in MANIFESTS and not obj.metadata.uid:
+            name = obj.metadata.name if kind in CLUSTER_KINDS else obj.key
+            self.out.manifests.append(Manifest(kind, name, partial(form.tree, part)))
 
     def take_workload(self, form: _Form, part: Any, place: _Place, kind: str) -> None:
         """Keep an object of which pods are made, if it has a name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,29 @@ def test_fields_that_a_kind_does_not_have_are_named_as_a_server_names_them(tmp_p
         'Job default/train: unknown field "spec.tasks[0].template.spec.nodeSelect"',
         'Deployment default/web: unknown field "spec.replcas"',
     ]
+
+
+def test_fields_that_pods_groups_and_queues_do_not_have_are_named_once_with_the_number_of_objects(
+    tmp_path: Path,
+) -> None:
+    metadata = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    spec = {"containers": [{"name": "main", 'we"ird': 1}], "nodeSelectr": {}}
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "name": name}, "spec": spec} for name in ("a", "b")
+    ]
+    stored = {**pods[0], "metadata": {**metadata, "name": "stored", "uid": "u"}}
+    api_version = "scheduling.volcano.sh/v1beta1"
+    group = {"apiVersion": api_version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMembr": 1}}
+    queue = {"apiVersion": api_version, "kind": "Queue", "metadata": {"name": "q"}, "spec": {'we"ight': 1}}
+    expected = [
+        'Pod default/a (and 1 more): unknown field "spec.containers[0].we\\"ird"',
+        'Pod default/a (and 1 more): unknown field "spec.nodeSelectr"',
+        'PodGroup default/g: unknown field "spec.minMembr"',
+        'Queue q: unknown field "spec.we"ight"',
+    ]
+    assert read(tmp_path, *pods, stored, group, queue).warnings == expected
+    (tmp_path / "objects.json").write_text(json.dumps({"kind": "List", "items": [*pods, stored, group, queue]}))
+    assert read_cluster([str(tmp_path / "objects.json")]).warnings == expected
 
 
 def test_a_queue_that_is_not_there_comes_with_how_to_create_it(tmp_path: Path) -> None:

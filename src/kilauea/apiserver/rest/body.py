@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from json import dumps
 from typing import Any
 
 import msgspec
@@ -28,6 +27,7 @@ from kilauea.apiserver.schema import (
     is_known_kind,
     read_builtin,
     read_custom,
+    unknown_field,
 )
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
@@ -217,13 +217,13 @@ def _field_messages(call: Call, unknown: list[str], twice: bool) -> Iterator[str
     body, parsed = call.request.body, call.request.parsed
     if not twice or parsed is not None:
         yield from parsed.repeated if parsed is not None and twice else ()
-        yield from (_unknown_field(call, path) for path in unknown)
+        yield from (unknown_field(path, custom=call.resource.is_custom) for path in unknown)
         return
     try:
         occurrences = list(fields_in_order(body))
     except (ValueError, RecursionError):  # YAML
         yield from read_yaml(body)[1]
-        yield from (_unknown_field(call, path) for path in sorted(unknown))
+        yield from (unknown_field(path, custom=call.resource.is_custom) for path in sorted(unknown))
         return
     left = set(unknown)
     for path, again in dict.fromkeys(occurrences):
@@ -231,12 +231,7 @@ def _field_messages(call: Call, unknown: list[str], twice: bool) -> Iterator[str
             yield f'duplicate field "{path}"'
         elif path in left:
             left.remove(path)
-            yield _unknown_field(call, path)
-
-
-def _unknown_field(call: Call, path: str) -> str:
-    """The message about a field; the decoder of built-in kinds escapes quotes in it, that of custom ones does not."""
-    return f'unknown field "{path}"' if call.resource.is_custom else f"unknown field {dumps(path, ensure_ascii=False)}"
+            yield unknown_field(path, custom=call.resource.is_custom)
 
 
 def _unfit(call: Call, why: str) -> ApiFault:

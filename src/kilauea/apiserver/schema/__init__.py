@@ -20,7 +20,7 @@ from kilauea.apiserver.schema.defaults import apply_defaults, has_defaults
 from kilauea.apiserver.schema.nodes import Schema
 from kilauea.apiserver.schema.reading import DecodeError, read_builtin
 from kilauea.apiserver.schema.repeated import fields_in_order, repeated_fields
-from kilauea.apiserver.schema.unknown import prune, unknown_fields
+from kilauea.apiserver.schema.unknown import prune, unknown_field, unknown_fields
 from kilauea.apiserver.schema.validation import validate
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "read_builtin",
     "read_custom",
     "repeated_fields",
+    "unknown_field",
     "unknown_fields",
     "validate",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps
 from typing import Any
 
 from kilauea.apiserver.schema.nodes import Schema
@@ -41,6 +42,11 @@ def unknown_fields(schema: Schema, value: Any, path: str = "") -> list[str]:
             elif not schema.preserve_unknown:
                 paths.append(below)
     return paths
+
+
+def unknown_field(path: str, *, custom: bool) -> str:
+    """The message of strict validation about a field; the decoder of built-in kinds escapes quotes in it."""
+    return f'unknown field "{path}"' if custom else f"unknown field {dumps(path, ensure_ascii=False)}"
 
 
 def prune(schema: Schema, value: Any) -> None:

@@ -252,8 +252,7 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task, plan: Plan, devices
     for key, value in task.spec.node_selector:
         values = state.nodes.label(key).values
         if value not in values:
-            lacking = f"{key}={value}" if values else key
-            hint = f"no node has {lacking}{nearest(value, values)}"
+            hint = f"no node has {key}={value}{nearest(value, values)}"
             return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}")
     hints = node_hints(p.nodes, state.nodes, task.spec)
     hints += [

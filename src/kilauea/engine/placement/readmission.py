@@ -25,7 +25,7 @@ STEPS_BACK = Refusal(CODE, "cannot be placed now; groups that could be are admit
 
 
 class Precedence:
-    """Which groups step back, in one cycle.
+    """The groups that step back, in one cycle.
 
     Args:
         session: the session.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kilauea.api import wellknown
 from kilauea.api.core import Pod
-from kilauea.api.decode import Decoded
+from kilauea.api.decode import Decoded, Manifest
 from kilauea.api.defaults import fill_in
 from kilauea.api.errors import object_label
 from kilauea.api.kinds import KUBERNETES_GROUP
@@ -160,6 +160,8 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         planned = dict(_planned(decoded.workloads, skipped))
         workloads.update(planned)
         written.update(f"{namespace}/{name}" for _, namespace, name in planned)
+        if decoded.manifests:
+            cluster.warnings.extend(_unknown_fields(decoded.manifests))
         for obj in decoded.objects:
             errors = check(obj)
             if errors:
@@ -226,6 +228,13 @@ def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], workloads: S
     cluster.warnings.extend(expansion.warnings)
     for obj in expansion.objects:
         known.setdefault(_label(obj), obj)
+
+
+def _unknown_fields(manifests: Sequence[Manifest]) -> Iterator[str]:
+    """Warnings about fields that objects in files do not have."""
+    from kilauea.runtime.inputs.expanding.unknown import warnings_about  # noqa: PLC0415 - a live cluster has no files
+
+    return warnings_about(manifests)
 
 
 def _creation(workload: Obj) -> int:

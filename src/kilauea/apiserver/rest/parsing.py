@@ -18,7 +18,7 @@ from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 MOST_REPEATED = 100
 """Keys given twice that are told of one body, as in the real server."""
 _OTHER_IN_YAML = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]|\\u[dD][89a-fA-F]")
-"""What YAML takes for the end of a line, and escapes in pairs, which it does not have."""
+"""Ends of lines in YAML alone, and escapes in pairs, which YAML does not have."""
 _TWICE = "is given twice: keep one of them"
 
 

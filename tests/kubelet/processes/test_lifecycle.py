@@ -158,10 +158,11 @@ def test_when_the_supervisor_is_killed_its_containers_end_and_that_is_told(
 ) -> None:
     async def story() -> None:
         async with runtime(tmp_path, isolation) as opened:
-            state = await opened.start(container(tmp_path, "sh", "-c", "sleep 1000 & wait"))
+            # An id that no test beside this one has: processes of such a container are ended, whoever started them.
+            state = await opened.start(container(tmp_path, "sh", "-c", "sleep 1000 & wait", id="killed"))
             old = opened.supervisor
             os.kill(old, signal.SIGKILL)
-            ended = await exit_of(opened, "one")
+            ended = await exit_of(opened, "killed")
             assert (ended.exit_code, ended.reason) == (137, "ContainerStatusUnknown")
             await until(lambda: not is_alive(state.pid))
             assert opened.supervisor != old
@@ -175,7 +176,7 @@ def test_when_the_supervisor_is_killed_while_no_client_is_there_its_containers_e
 ) -> None:
     async def story() -> None:
         async with runtime(tmp_path, isolation) as opened:
-            state = await opened.start(container(tmp_path, "sleep", "1000"))
+            state = await opened.start(container(tmp_path, "sleep", "1000", id="killed-alone"))
             supervisor = opened.supervisor
             await opened.close()
             os.kill(supervisor, signal.SIGKILL)

@@ -158,7 +158,7 @@ def test_when_the_supervisor_is_killed_its_containers_end_and_that_is_told(
 ) -> None:
     async def story() -> None:
         async with runtime(tmp_path, isolation) as opened:
-            # An id that no test beside this one has: processes of such a container are ended, whoever started them.
+            # An id that no test beside this one has: those of such a container are ended, also if another started them.
             state = await opened.start(container(tmp_path, "sh", "-c", "sleep 1000 & wait", id="killed"))
             old = opened.supervisor
             os.kill(old, signal.SIGKILL)

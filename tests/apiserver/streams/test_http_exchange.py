@@ -97,8 +97,10 @@ def test_a_body_that_is_not_whole_ends_with_an_error(answer: bytes) -> None:
 
 
 def test_a_target_with_a_line_break_is_refused() -> None:
+    connection = Scripted(b"HTTP/1.1 200 OK\r\n\r\n", 1000)
     with pytest.raises(ExchangeError, match="line break"):
-        ask(b"HTTP/1.1 200 OK\r\n\r\n", target="/ HTTP/1.1\r\nX: y")
+        asyncio.run(exchange(connection, "GET", "/ HTTP/1.1\r\nX: y", [], b""))
+    assert (connection.sent, connection.closed) == (b"", True)
 
 
 def test_an_answer_that_is_not_read_ends_its_connection() -> None:

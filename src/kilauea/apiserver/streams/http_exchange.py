@@ -68,10 +68,10 @@ async def exchange(
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
     if body or method in ("POST", "PUT", "PATCH"):
         lines.append(f"Content-Length: {len(body)}")
-    if any("\r" in line or "\n" in line for line in lines):
-        raise ExchangeError("a header has a line break")
     reader = _Reader(connection)
     try:
+        if any("\r" in line or "\n" in line for line in lines):
+            raise ExchangeError("a header has a line break")
         about = ["Connection: Upgrade", f"Upgrade: {upgrade}"] if upgrade else ["Connection: close"]
         await connection.write("\r\n".join([*lines, *about, "", ""]).encode() + body)
         status, received = await reader.head()

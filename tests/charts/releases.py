@@ -17,8 +17,11 @@ from charts import sources
 from cluster.api_process import Server
 
 SECONDS = 90
-MOVING = ("events", "events.events.k8s.io", "leases.coordination.k8s.io")
-"""Kinds whose objects come and go by themselves."""
+MOVING = (
+    "events", "events.events.k8s.io", "leases.coordination.k8s.io",
+    "historyrecords.history.kilauea.dev", "jobhistories.history.kilauea.dev",
+)  # fmt: skip
+"""Kinds whose objects come and go by themselves, and those that tell of objects that are gone."""
 POLICY = "helm.sh/resource-policy"
 COLUMNS = "-o=custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name"
 

@@ -233,7 +233,7 @@ def large_writes(server: Process) -> None:
     """Many writes at once, each of which is as much work as its bytes; one that waits for a minute is given up."""
 
     def write(number: int) -> None:
-        containers = [{"name": f"c{number}-{each}", "image": "b"} for each in range(15_000)]
+        containers = [{"name": f"c{number}-{each}", "image": "b"} for each in range(10_000)]
         body = json.dumps({"metadata": {"generateName": "p-"}, "spec": {"containers": containers}})
         with suppress(TimeoutError):
             # With what is defaulted, it is too large; or its time is over before its turn.

@@ -40,11 +40,11 @@ REQUEST_SECONDS = 60.0
 """Seconds for a request and its answer, as in Kubernetes; watches and logs that are followed last longer."""
 SWEEP_SECONDS = 1.0
 RETRY_SECONDS = 0.2
-"""Seconds after which a connection that could not be accepted is accepted, perhaps."""
+"""Seconds after which accepting is tried again when it failed."""
 QUIET_SECONDS = 60.0
-"""Seconds for which that is not said again."""
+"""Seconds for which that failure is not logged again."""
 BACKLOG = 128
-"""Connections that may wait to be taken in."""
+"""Connections that may wait to be accepted."""
 
 log = logging.getLogger(__name__)
 
@@ -238,7 +238,7 @@ class Listening:
         return found
 
     async def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)

@@ -46,16 +46,28 @@ def shared(files: Files, group: int | None) -> Mapping[str, File]:
     return {path: file._replace(mode=file.mode | _READABLE) for path, file in files.items()}
 
 
-def give(path: Path, group: int, *, read_only: bool = False) -> None:
+def give(path: Path | str, group: int, *, folder: int | None = None, read_only: bool = False) -> None:
     """Give a file or folder to a group, whose members may read it, and write to it unless it is read-only.
+
+    A process that puts a link in its place meanwhile does not change what the link leads to.
+
+    Args:
+        path: of the file.
+        group: the group.
+        folder: a descriptor of the folder to which the path is relative.
+        read_only: True if members may only read.
 
     Raises:
         OSError: this user may not.
     """
-    os.chown(path, -1, group, follow_symlinks=False)
-    mode = path.lstat().st_mode
-    if not stat.S_ISLNK(mode):
-        path.chmod(stat.S_IMODE(mode) | _mask(mode, read_only))
+    os.chown(path, -1, group, dir_fd=folder, follow_symlinks=False)
+    file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        mode = os.fstat(file).st_mode
+        if not stat.S_ISLNK(mode):
+            os.chmod(f"/proc/self/fd/{file}", stat.S_IMODE(mode) | _mask(mode, read_only))
+    finally:
+        os.close(file)
 
 
 def give_all(folder: Path, group: int, policy: str = ALWAYS, *, read_only: bool = False) -> None:
@@ -74,9 +86,9 @@ def give_all(folder: Path, group: int, policy: str = ALWAYS, *, read_only: bool 
     mask = _mask(seen.st_mode, read_only)
     if policy == ON_ROOT_MISMATCH and seen.st_gid == group and seen.st_mode & mask == mask:
         return
-    for root, folders, names in os.walk(folder, topdown=False):
+    for _, folders, names, at in os.fwalk(folder, topdown=False):
         for name in (*names, *folders):
-            give(Path(root, name), group, read_only=read_only)
+            give(name, group, folder=at, read_only=read_only)
     give(folder, group, read_only=read_only)  # last, as it says that all is done
 
 

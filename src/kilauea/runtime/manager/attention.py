@@ -1,8 +1,6 @@
 """Gaps in which this process did not run, and so heard nothing: it was stopped, starved or asleep.
 
-attention = Attention(clock)
-tasks.create_task(attention.run())
-attention.since(clock.now())       # nothing that should have been said before can be missed
+Asked since when it has listened, it tells controllers from when on silence means something.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from kilauea.api.ports import Resource
 from kilauea.api.times import parse_duration
 from kilauea.apiserver import status
 from kilauea.apiserver.access import REVIEWS
-from kilauea.apiserver.aggregator.passing_on import pass_on
+from kilauea.apiserver.aggregator.proxying import proxy_to_service
 from kilauea.apiserver.aggregator.services import Aggregator
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.deferred import KNOWN, MOST_DEFERRED, Deferred
@@ -137,10 +137,10 @@ class ApiServer:
         self._aggregator: Aggregator | None = None
 
     def aggregate(self, aggregator: Aggregator) -> None:
-        """Hand requests on to the API servers of others from now on, and show what they serve."""
+        """Proxy requests to the aggregated API servers from now on, and show what they serve."""
         self._aggregator = self.documents.aggregator = aggregator
 
-    def others(self) -> tuple[list[Resource], list[str]]:
+    def aggregated_kinds(self) -> tuple[list[Resource], list[str]]:
         """Return kinds of other servers whose collections can be deleted, and versions whose server is away."""
         return self._aggregator.kinds() if self._aggregator is not None else ([], [])
 
@@ -203,7 +203,7 @@ class ApiServer:
                 service = self._aggregator.of_path(request.path)
                 if service is not None:  # without a seat, which a server that never answers would keep
                     self._check(request, info)
-                    return await pass_on(self._aggregator, service, request, request.user)
+                    return await proxy_to_service(self._aggregator, service, request, request.user)
             if request.user is not None and GROUP_MASTERS in request.user.groups:
                 return await self._answer_now(request, info)  # exempt, by a FlowSchema that never changes
             flow = request.flow = self._flows.flow_of(request.user or ANONYMOUS, request.method, request.path, info)

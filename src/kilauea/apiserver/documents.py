@@ -46,7 +46,7 @@ class Documents:
         self._generation = (-1, -1)
         self._health = Health()
         self.aggregator: Aggregator | None = None
-        """The servers of others; None if no requests are handed on."""
+        """The aggregated servers; None if no requests are proxied."""
 
     def answer(self, request: ApiRequest) -> ApiResponse | None:
         """The document at a path; None if there is none."""

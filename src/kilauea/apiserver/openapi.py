@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.aggregator.descriptions import merged
+from kilauea.apiserver.aggregator.openapi import merged
 from kilauea.apiserver.aggregator.services import Aggregator, Found
 from kilauea.apiserver.crd.describe import described, in_older_form, with_descriptions
 from kilauea.apiserver.protobuf.openapi import encode_document

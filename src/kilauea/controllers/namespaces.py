@@ -32,7 +32,7 @@ AGAIN_SECONDS = 5.0
 
 
 class Discovered(NamedTuple):
-    """The kinds of API servers of others.
+    """The kinds of aggregated API servers.
 
     Attributes:
         kinds: that are known.
@@ -47,7 +47,7 @@ class NamespaceController:
     """Brings the deletion of namespaces to its end.
 
     Args:
-        discover: finds the kinds of API servers of others.
+        discover: finds the kinds of aggregated API servers.
     """
 
     name = "namespace-controller"

@@ -96,7 +96,7 @@ def kubernetes_controllers(
         speaks_for: returns True for a node for which their own process speaks, so that it is never silent.
         authority: certificates that clients of the API are to trust, as PEM; empty if they are published elsewhere.
         sign: signs requests for certificates; None if that happens elsewhere.
-        discover: finds the kinds of API servers of others.
+        discover: finds the kinds of aggregated API servers.
     """
     return [
         *([RootAuthorityController(authority)] if authority else []),
@@ -129,7 +129,7 @@ def server_controllers(discover: Callable[[], Discovered] = Discovered) -> list[
     Without those that complete deletions these would not end, and without the first, roles would lack rights.
 
     Args:
-        discover: finds the kinds of API servers of others.
+        discover: finds the kinds of aggregated API servers.
     """
     return [
         ClusterRoleAggregation(),

@@ -1,4 +1,4 @@
-"""Discovery and descriptions of what API servers of others serve, and the APIServices of the server itself."""
+"""Discovery and descriptions of what aggregated API servers serve, and the APIServices of the server itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces that are deleted while API servers of others are there, or away."""
+"""Namespaces that are deleted while aggregated API servers are there, or away."""
 
 from __future__ import annotations
 

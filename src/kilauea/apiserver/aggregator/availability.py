@@ -1,4 +1,4 @@
-"""Asks the API servers of others, in bounded ways, whether they answer and what they serve, and writes the condition.
+"""Asks the aggregated API servers, in bounded ways, whether they answer and what they serve, and writes the condition.
 
 All APIServices are looked at every half minute, and at once when they, their services or endpoints change. A server is
 asked once at a time, has a few seconds to answer, and more than a few megabytes of an answer are not read.
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kilauea.apiserver.aggregator.descriptions import described
-from kilauea.apiserver.aggregator.passing_on import user_headers
+from kilauea.apiserver.aggregator.openapi import described
+from kilauea.apiserver.aggregator.proxying import user_headers
 from kilauea.apiserver.aggregator.services import PREFIX, Aggregator, Found, GroupVersion, RemoteService
 from kilauea.apiserver.bootstrap import SELF, message_of, own_server
 from kilauea.apiserver.core import ApiServer

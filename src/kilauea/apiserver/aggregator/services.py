@@ -29,7 +29,7 @@ GroupVersion = tuple[str, str]
 
 
 class Dialer(Protocol):
-    """Connects to API servers of others."""
+    """Connects to aggregated API servers."""
 
     async def connect(self, target: Target, *, verify: bool) -> Connection:
         """Open a connection by TLS, with the certificate of the front proxy; raises CallError.
@@ -94,7 +94,7 @@ class Found(NamedTuple):
 
 
 class Aggregator:
-    """The API servers of others behind one server; `generation` grows with every change of what they serve."""
+    """The aggregated API servers behind one server; `generation` grows with every change of what they serve."""
 
     def __init__(self, backend: Backend, dialer: Dialer) -> None:
         self._backend = backend

@@ -39,8 +39,8 @@ class CredentialsError(Exception):
 class Credentials:
     """Credentials of the server and its administrator; certificates and keys as PEM.
 
-    The front proxy's certificate, by which API servers of others know this one, has an authority of its own: its holder
-    says who asks, so that no certificate which users can be given may pass for it.
+    The front proxy's certificate, by which aggregated API servers know this one, has an authority of its own: its
+    holder says who asks, so that no certificate which users can be given may pass for it.
     """
 
     ca: bytes

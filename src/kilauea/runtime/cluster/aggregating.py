@@ -1,4 +1,4 @@
-"""API servers of others behind that of this process: requests are handed on, and APIServices are kept up to date."""
+"""Aggregated API servers behind that of this process: requests are proxied, and APIServices are kept up to date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kilauea.apiserver.http.credentials import Credentials
 
 @asynccontextmanager
 async def aggregating(api: ApiServer, credentials: Credentials) -> AsyncIterator[None]:
-    """Hand requests on to other API servers for the length of a block.
+    """Proxy requests to aggregated API servers for the length of a block.
 
     Raises:
         RuntimeError: an object of the server cannot be stored.

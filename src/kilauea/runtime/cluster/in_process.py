@@ -55,8 +55,8 @@ async def controllers_in_process(
 
 
 def discovered(api: ApiServer) -> Discovered:
-    """Return the kinds of the API servers of others behind a server."""
-    kinds, failing = api.others()
+    """Return the kinds of the aggregated API servers behind a server."""
+    kinds, failing = api.aggregated_kinds()
     return Discovered(kinds, failing)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kilauea.apiserver.aggregator import passing_on
+from kilauea.apiserver.aggregator import proxying
 from kilauea.apiserver.request import ApiResponse, TextStream, Tunnel, User, make_request
 from support.aggregated_server import API_SERVICES, PATH, AggregatedServer, Aggregation, api_service
 from support.api_core import ADMIN
@@ -203,7 +203,7 @@ def test_paths_that_lead_elsewhere_are_not_handed_on(behind: Aggregation, server
 def test_an_answer_that_does_not_end_is_cut_off(
     behind: Aggregation, server: AggregatedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passing_on, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(proxying, "ANSWER_SECONDS", 0.2)
 
     async def slow(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

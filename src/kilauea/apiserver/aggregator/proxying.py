@@ -1,4 +1,4 @@
-"""Requests that are handed on to the API server of an APIService, and its answers as they come."""
+"""Requests that are proxied to the API server of an APIService, and its answers as they come."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _WITHOUT_BODY = (204, 304)
 _REDIRECTS = range(300, 400)
 
 
-async def pass_on(
+async def proxy_to_service(
     aggregator: Aggregator, service: RemoteService, request: ApiRequest, user: User
 ) -> ApiResponse | TextStream | Tunnel:
-    """Hand a request on, and return the answer once its head is there.
+    """Proxy a request, and return the answer once its head is there.
 
     Raises:
         ApiFault: the user has too many connections to the server (429).

@@ -15,6 +15,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,28 +32,40 @@ METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 Attack = Callable[[Process], Any]
 
 
+def thread_waits(pid: int) -> dict[str, int]:
+    """Nanoseconds by thread of a process that it has waited for a core, where the system tells."""
+    tasks, found = Path(f"/proc/{pid}/task"), {}
+    for task in tasks.iterdir() if tasks.exists() else ():
+        with suppress(OSError, IndexError):  # a thread that has ended, a system that does not tell
+            found[task.name] = int((task / "schedstat").read_text().split()[1])
+    return found
+
+
+def stolen() -> dict[str, int]:
+    """Nanoseconds by core that the host of a virtual machine gave to others, where the system tells."""
+    stat = Path("/proc/stat")
+    lines = [line.split() for line in stat.read_text().splitlines()] if stat.exists() else []
+    tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return {name: int(ticks[7]) * tick for name, *ticks in lines if name.startswith("cpu") and name != "cpu"}
+
+
 class CoreWaits:
-    """How long the threads of a process waited for a core since this was made, where the system tells.
+    """How long threads waited for a core, or cores were away, since this was made.
 
     A server that shares its cores with ten other programs takes ten times as long for everything, whatever it is asked.
     The load of its own worker processes is in it too, so a quiet machine is the stricter judge of these.
+
+    Args:
+        read: returns nanoseconds so far, by thread or core.
     """
 
-    def __init__(self, pid: int) -> None:
-        self._tasks = Path(f"/proc/{pid}/task")
-        self._before = self._now()
+    def __init__(self, read: Callable[[], dict[str, int]]) -> None:
+        self._read = read
+        self._before = read()
 
     def most(self) -> float:
-        """Seconds that the thread waited which waited longest."""
-        return max((each - self._before.get(name, 0) for name, each in self._now().items()), default=0) / 1e9
-
-    def _now(self) -> dict[str, int]:
-        """Nanoseconds by thread."""
-        found = {}
-        for task in self._tasks.iterdir() if self._tasks.exists() else ():
-            with suppress(OSError, IndexError):  # a thread that has ended, a system that does not tell
-                found[task.name] = int((task / "schedstat").read_text().split()[1])
-        return found
+        """Seconds of the thread or core for which it was longest."""
+        return max((each - self._before.get(name, 0) for name, each in self._read().items()), default=0) / 1e9
 
 
 class Bystander(threading.Thread):
@@ -63,7 +76,7 @@ class Bystander(threading.Thread):
         self._server = server
         self._done = threading.Event()
         self.slowest = 0.0
-        """Seconds, without those for which the server or this process waited for a core."""
+        """Seconds, without those for which the server or this process waited for a core, or cores were stolen."""
         self.answers = 0
 
     def run(self) -> None:
@@ -75,7 +88,8 @@ class Bystander(threading.Thread):
         while not over:
             body = json.dumps({"data": {"count": str(self.answers)}})
             for method, sent in (("GET", None), ("PATCH", body)):
-                waits = [CoreWaits(self._server.process.pid), CoreWaits(os.getpid())]
+                of_server, own = partial(thread_waits, self._server.process.pid), partial(thread_waits, os.getpid())
+                waits = [CoreWaits(read) for read in (of_server, own, stolen)]
                 start = time.monotonic()
                 connection.request(method, f"{MAPS}/bystander", sent, head)
                 answer = connection.getresponse()
@@ -219,14 +233,14 @@ def large_writes(server: Process) -> None:
     """Many writes at once, each of which is as much work as its bytes; one that waits for a minute is given up."""
 
     def write(number: int) -> None:
-        containers = [{"name": f"c{number}-{each}", "image": "b"} for each in range(10_000)]
+        containers = [{"name": f"c{number}-{each}", "image": "b"} for each in range(15_000)]
         body = json.dumps({"metadata": {"generateName": "p-"}, "spec": {"containers": containers}})
         with suppress(TimeoutError):
             # With what is defaulted, it is too large; or its time is over before its turn.
             assert server.ask("POST", PODS, body.encode())[0] in (413, 504)
 
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, range(4)))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
 
 
 def small_changes(server: Process) -> None:

@@ -34,6 +34,15 @@ def test_the_plans_of_a_page_that_starts_a_cluster_are_what_is_printed(page: Pat
     assert faults(page, tmp_path, alone=True) == ""
 
 
+def test_the_readme_links_every_page_of_the_documentation() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    files = [
+        file for kind in ("howto", "concepts", "reference") for file in sorted((ROOT / "docs" / kind).glob("*.md"))
+    ]
+    paths = [file.relative_to(ROOT).as_posix() for file in files]
+    assert [path for path in paths if f"({path})" not in readme] == []
+
+
 def test_commands_stand_in_blocks_that_are_played() -> None:
     """A command in an indented block, or in one of another language, would not be run by any test."""
     elsewhere = []

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from kilauea.api.ports import Obj
+from kilauea.api.restarts import is_restarted
 from kilauea.api.times import SECOND
 from kilauea.nodes.program import Program
 from kilauea.nodes.resizing import granted, restarts
@@ -50,26 +51,6 @@ def back_off(ended: Obj, restarts: int) -> int:
     if restarts == 0 or (started and end - started >= 2 * LONGEST_BACK_OFF * SECOND):
         return 0
     return min(FIRST_BACK_OFF << min(restarts - 1, 10), LONGEST_BACK_OFF) * SECOND
-
-
-def _is_meant(exit_codes: Obj, code: int) -> bool:
-    """Return True if a rule about exit codes is meant for a code."""
-    is_listed = code in (exit_codes.get("values") or ())
-    return is_listed if exit_codes.get("operator") == "In" else not is_listed
-
-
-def is_restarted(container: Obj, policy: str, code: int) -> bool:
-    """Return True if a container is started again after it has ended.
-
-    Args:
-        container: as the pod's specification has it; a rule of its own for the exit code comes before the policy.
-        policy: its restart policy: Always, OnFailure or Never.
-        code: with which it has ended.
-    """
-    for rule in container.get("restartPolicyRules") or ():
-        if rule.get("action") == "Restart" and _is_meant(rule.get("exitCodes") or {}, code):
-            return True
-    return policy == "Always" or (policy == "OnFailure" and code != 0)
 
 
 @dataclass(slots=True)

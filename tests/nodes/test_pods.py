@@ -632,6 +632,25 @@ def test_a_node_refuses_a_pod_for_another_system(system: str, phase: str) -> Non
     assert (status["phase"], status.get("reason")) == (phase, "PodOSNotSupported" if phase == "Failed" else None)
 
 
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("net.ipv4.tcp_syncookies", {}, ""),
+        ("kernel/shm_rmid_forced", {}, ""),
+        ("kernel.msgmax", {}, '"kernel.msgmax" not allowlisted'),
+        ("net/core/somaxconn", {}, '"net.core.somaxconn" not allowlisted'),
+        ("net.ipv4.tcp_wmem", {"hostNetwork": True}, '"net.ipv4.tcp_wmem" not allowed with host Net enabled'),
+        ("kernel.shm_rmid_forced", {"hostIPC": True}, '"kernel.shm_rmid_forced" not allowed with host IPC enabled'),
+    ],
+)
+def test_a_node_refuses_kernel_parameters_that_are_not_safe(name: str, fields: dict[str, Any], message: str) -> None:
+    w = world(pod(securityContext={"sysctls": [{"name": name, "value": "1"}]}, **fields))
+    w.run()
+    status = w.pod()["status"]
+    assert (status["phase"], status.get("reason")) == (("Failed", "SysctlForbidden") if message else ("Running", None))
+    assert status.get("message", "") == (f"Pod was rejected: forbidden sysctl: {message}" if message else "")
+
+
 def test_a_pod_is_ready_when_its_readiness_gates_are_open() -> None:
     w = world(pod(readinessGates=[{"conditionType": "a.io/one"}, {"conditionType": "a.io/two"}]))
     w.run()

@@ -621,6 +621,46 @@ def test_a_container_restarts_by_its_own_policy_before_that_of_its_pod(
     assert (w.pod()["status"]["phase"] in ("Succeeded", "Failed")) is not restarts
 
 
+def rules(code: int) -> dict[str, Any]:
+    """Rules by which all containers of a pod start again after an exit code."""
+    codes = {"operator": "In", "values": [code]}
+    rule = {"action": "RestartAllContainers", "exitCodes": codes}
+    return {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+
+
+def test_a_rule_lets_all_containers_of_a_pod_start_again() -> None:
+    made = pod(command="sleep 20; exit 42", restart="Never")
+    made["spec"]["containers"][0] |= rules(42)
+    made["spec"]["containers"].append({"name": "other", "image": "i", "command": ["sleep", "1000"]})
+    made["spec"]["initContainers"] = [{"name": "init", "image": "i", "command": ["sleep", "3"]}]
+    w = world(made)
+    w.run(22)
+    main, other = w.pod()["status"]["containerStatuses"]
+    assert ("running" in main["state"], "running" in other["state"], other["restartCount"]) == (True, True, 0)
+    assert conditions(w.pod())["AllContainersRestarting"] == "False"
+    w.run(3)
+    (init,) = w.pod()["status"]["initContainerStatuses"]
+    assert ("running" in init["state"], init["restartCount"], w.pod()["status"]["phase"]) == (True, 1, "Pending")
+    assert conditions(w.pod())["Initialized"] == "True"
+    w.run(4)
+    main, other = w.pod()["status"]["containerStatuses"]
+    assert ("running" in main["state"], main["restartCount"], other["restartCount"]) == (True, 1, 1)
+    assert main["lastState"]["terminated"]["exitCode"] == 42
+    assert other["lastState"]["terminated"]["reason"] == "RestartingAllContainers"
+    assert w.pod()["status"]["phase"] == "Running"
+
+
+def test_a_container_that_lets_all_start_again_at_once_backs_off() -> None:
+    made = pod(command="exit 42", restart="Never")
+    made["spec"]["containers"][0] |= rules(42)
+    w = world(made)
+    w.run(5)
+    assert w.pod()["status"]["containerStatuses"][0]["restartCount"] == 1
+    w.run(8)
+    assert w.pod()["status"]["containerStatuses"][0]["restartCount"] == 2
+    assert w.pod()["status"]["phase"] == "Running"
+
+
 # --- what a node refuses, and what makes a pod ready
 
 

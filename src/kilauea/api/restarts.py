@@ -7,6 +7,9 @@ from typing import Any
 
 RESTART_ALL = "RestartAllContainers"
 """The action of a rule by which all containers of a pod start again."""
+RESTARTING_ALL = "RestartingAllContainers"
+REMOVED = "The container is removed because RestartAllContainers in place"
+"""Reason and message of containers that have ended for that."""
 
 
 def action_after(container: Mapping[str, Any], code: int) -> str:

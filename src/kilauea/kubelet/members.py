@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from kilauea.api.ports import Obj
-from kilauea.api.restarts import RESTART_ALL, action_after, is_restarted
+from kilauea.api.restarts import REMOVED, RESTART_ALL, RESTARTING_ALL, action_after, is_restarted
 from kilauea.api.times import SECOND
 from kilauea.kubelet.container_runtime import ContainerState
 from kilauea.kubelet.names import PROCESSES, container_id, status_id
@@ -28,9 +28,6 @@ from kilauea.nodes.timestamps import moment_of, second_text
 
 UNKNOWN = "ContainerStatusUnknown"
 _LOST = "The container could not be located when the pod was terminated"
-RESTARTING_ALL = "RestartingAllContainers"
-"""The reason of containers that have ended because all of their pod are to start again."""
-_REMOVED = "The container is removed because RestartAllContainers in place"
 _START_ERROR = 128
 FIRST_RETRY, LONGEST_RETRY = 10, 300
 """Seconds after which a container that could not be started is tried again; doubled each time, up to the longest."""
@@ -227,9 +224,9 @@ class Member:
         if ended is None:
             return
         if self.is_replaced:
-            ended = {**ended, "reason": RESTARTING_ALL, "message": _REMOVED}
+            ended = {**ended, "reason": RESTARTING_ALL, "message": REMOVED}
             self.is_replaced = False
-        waiting = {"reason": RESTARTING_ALL, "message": _REMOVED}
+        waiting = {"reason": RESTARTING_ALL, "message": REMOVED}
         self.set({"waiting": waiting}, ready=False, started=False, lastState={"terminated": ended})
 
     def fail(self, now: int) -> None:

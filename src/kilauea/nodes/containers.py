@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from kilauea.api.ports import Obj
-from kilauea.api.restarts import is_restarted
+from kilauea.api.restarts import REMOVED, RESTART_ALL, RESTARTING_ALL, action_after, is_restarted
 from kilauea.api.times import SECOND
 from kilauea.nodes.program import Program
 from kilauea.nodes.resizing import granted, restarts
@@ -127,7 +127,10 @@ class Run:
         ended = self._ended()
         if ended is None:
             return None
-        return (moment_of(ended.get("finishedAt")) or 0) + back_off(ended, self.entry.get("restartCount", 0))
+        waits = not self._is_reset or self._asks_for_all(ended)
+        return (moment_of(ended.get("finishedAt")) or 0) + (
+            back_off(ended, self.entry.get("restartCount", 0)) if waits else 0
+        )
 
     def _probe_delay(self) -> int:
         """Microseconds from its start until it is ready: its probes begin then, and succeed at once."""
@@ -136,10 +139,36 @@ class Run:
 
     def _ended(self) -> Obj | None:
         """The end of a run after which there is another."""
+        if self._is_reset:
+            last: Obj = self.entry["lastState"]["terminated"]
+            return last
         ended: Obj | None = self.state.get("terminated")
         if ended is None and (self.state.get("waiting") or {}).get("reason") == BACK_OFF:
             ended = (self.entry.get("lastState") or {}).get("terminated")
         return ended if ended is not None and self._restarts(ended) else None
+
+    @property
+    def _is_reset(self) -> bool:
+        """True if it has ended and waits to be started with all other containers of its pod."""
+        return bool((self.state.get("waiting") or {}).get("reason") == RESTARTING_ALL)
+
+    @property
+    def restarts_all(self) -> bool:
+        """True if all containers of its pod are to be started again because it has ended."""
+        ended = self.state.get("terminated")
+        return ended is not None and self._asks_for_all(ended)
+
+    def _asks_for_all(self, ended: Obj) -> bool:
+        return action_after(self.container, ended.get("exitCode", 0)) == RESTART_ALL
+
+    def reset(self, now: int) -> None:
+        """Let it wait to be started with all other containers of its pod, if it has ever run."""
+        if self.running:
+            self.end(now, KILLED, RESTARTING_ALL)
+        ended = self.state.get("terminated") or (self.entry.get("lastState") or {}).get("terminated")
+        if ended is not None:
+            waiting = {"reason": RESTARTING_ALL, "message": REMOVED}
+            self._set({"waiting": waiting}, ready=False, started=False, lastState={"terminated": ended})
 
     def start(self, now: int) -> None:
         """Let it run for the first time."""

@@ -130,6 +130,7 @@ def test_openapi_describes_every_kind_and_what_clients_may_ask(api: Api) -> None
     schema = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
     assert schema["x-kubernetes-patch-merge-key"] == "name"
     old = api.good("GET", "/openapi/v2")
+    assert "description" not in old["definitions"]["io.k8s.api.core.v1.Container"]["properties"]["args"]
     assert (old["swagger"], "io.k8s.api.core.v1.Pod" in old["definitions"]) == ("2.0", True)
 
 
@@ -201,14 +202,25 @@ def test_metrics_count_requests_watches_and_objects_by_kind(api: Api) -> None:
     watcher.close()
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/api/v2", "/apis/none.example.com/v1", "/apis/none/v1/things"])
+@pytest.mark.parametrize("path", ["/nowhere", "/apis/none.example.com/v1", "/apis/none/v1/things"])
 def test_paths_that_lead_nowhere_are_not_found(api: Api, path: str) -> None:
     answer = api.ask("GET", path)
     assert (answer.code, answer.body) == (404, "404 page not found\n")
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/things", f"{PODS}/a/nothing", "/api/v1/pods/a", "/api/v1/namespaces/x/nodes"]
+    "path",
+    [
+        "/api/v1/things",
+        f"{PODS}/a/nothing",
+        "/api/v1/pods/a",
+        "/api/v1/namespaces/x/nodes",
+        "/api/v1/bindings",
+        "/api/v2",
+        "/api/v9/pods",
+        "/apis/apps/v9",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews/a",
+    ],
 )
 def test_resources_that_a_group_does_not_have_are_not_found(api: Api, path: str) -> None:
     answer = api.ask("GET", path)
@@ -223,6 +235,7 @@ def test_resources_that_a_group_does_not_have_are_not_found(api: Api, path: str)
         ("PUT", PODS),
         ("PATCH", MAPS),
         ("POST", f"{MAPS}/a"),
+        ("DELETE", "/api/v1/configmaps"),
         ("BREW", MAPS),
         ("POST", "/version"),
     ],
@@ -230,6 +243,35 @@ def test_resources_that_a_group_does_not_have_are_not_found(api: Api, path: str)
 def test_methods_that_a_path_does_not_have(api: Api, method: str, path: str) -> None:
     answer = api.ask(method, path)
     assert (answer.code, answer.body["reason"]) == (405, "MethodNotAllowed")
+
+
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+
+
+def test_methods_of_custom_resources_are_those_of_the_real_server() -> None:
+    cluster = Cluster(volcano=True)
+    everywhere = JOBS.replace("/namespaces/default", "")
+    for method, path in (
+        ("DELETE", everywhere),
+        ("POST", everywhere),
+        ("GET", f"{everywhere}/a"),
+        ("GET", "/apis/scheduling.volcano.sh/v1beta1/namespaces/x/queues"),
+        ("GET", "/apis/batch.volcano.sh/v1alpha1/things"),
+    ):
+        answer = cluster.api.ask(method, path)
+        assert (answer.code, answer.body) == (404, "404 page not found\n"), path
+    for method in ("PUT", "PATCH"):
+        answer = cluster.api.ask(method, JOBS, {})
+        assert (answer.code, answer.body["message"]) == (400, "name must be provided")
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "a"}}
+    made = cluster.api.ask("POST", "/apis/scheduling.volcano.sh/v1beta1/queues/b", queue)
+    assert (made.code, made.body["metadata"]["name"]) == (201, "a")
+    cluster.close()
+
+
+def test_the_core_group_lists_its_kinds_without_a_version_of_the_list(api: Api) -> None:
+    assert "apiVersion" not in api.good("GET", "/api/v1")
+    assert api.good("GET", "/apis/apps/v1")["apiVersion"] == "v1"
 
 
 def test_openapi_describes_built_in_kinds_and_their_fields(api: Api) -> None:

@@ -202,6 +202,22 @@ def test_a_key_that_is_twice_in_a_patch_is_told_however_the_text_is_written(api:
             },
             True,
         ),
+        (
+            {
+                "restartPolicy": "Never",
+                "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [2]}}],
+            },
+            False,
+        ),
+        (
+            {
+                "restartPolicy": "Never",
+                "restartPolicyRules": [
+                    {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [2]}}
+                ],
+            },
+            True,
+        ),
     ],
 )
 def test_a_container_that_has_ended_starts_again_if_its_own_policy_or_rules_allow_it(

@@ -210,6 +210,20 @@ def test_large_answers_are_compressed_if_the_client_takes_that(server: Process) 
 
 
 @pytest.mark.parametrize(
+    ("line", "code"),
+    [("BREW {} HTTP/1.1", 405), ("get {} HTTP/1.1", 405), ("BREW HTTP/1.1", 400), ("BREW {} SMTP/1.1", 400)],
+)
+def test_methods_that_no_path_has_are_refused_as_such(server: Process, line: str, code: int) -> None:
+    host, port = server.url.removeprefix("https://").split(":")
+    with server.tls().wrap_socket(socket.create_connection((host, int(port))), server_hostname=host) as connection:
+        connection.settimeout(SECONDS)
+        connection.sendall(f"{line.format(MAPS)}\r\nHost: a\r\nAuthorization: Bearer {server.token}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+    assert answer.split()[1] == str(code)
+    assert ('"reason":"MethodNotAllowed"' in answer) == (code == 405)
+
+
+@pytest.mark.parametrize(
     ("path", "code"),
     [
         ("/healthz", 200),

@@ -68,6 +68,35 @@ def test_what_happens_while_the_last_job_runs_is_said(cluster: Cluster, policy: 
     assert (first[0] in cluster.names(JOBS)) == (policy != "Replace")
 
 
+@pytest.mark.parametrize("policy", ["Forbid", "Replace"])
+def test_a_job_that_a_user_has_made_of_the_template_does_not_count_as_the_last_one(
+    cluster: Cluster, policy: str
+) -> None:
+    """As `kubectl create job --from=cronjob/c` makes it."""
+    cron(cluster, concurrencyPolicy=policy)
+    made = cluster.get(CRON_JOBS, "c")
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "name": "c",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
+    metadata = {
+        "name": "by-hand",
+        "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+        "ownerReferences": [owner],
+    }
+    cluster.create(JOBS, {"metadata": metadata, "spec": made["spec"]["jobTemplate"]["spec"]})
+    cluster.settle()
+    assert "active" not in cluster.get(CRON_JOBS, "c").get("status", {})
+    cluster.wait(300)
+    by_hand, scheduled = cluster.names(JOBS)
+    assert by_hand == "by-hand"
+    assert [each["name"] for each in cluster.get(CRON_JOBS, "c")["status"]["active"]] == [scheduled]
+    assert ("c", "UnexpectedJob", "Saw a job that the controller did not create or forgot: by-hand") in cluster.told
+
+
 def test_of_many_missed_times_only_the_latest_is_made_up_for(cluster: Cluster) -> None:
     cron(cluster, "* * * * *", suspend=True)
     cluster.wait(86_400)

@@ -103,3 +103,12 @@ def test_a_look_at_budgets_that_are_right_asks_for_nothing(cluster: Cluster) -> 
     budget(cluster, minAvailable=1)
     key = next(iter(DisruptionController.interests[0].keys(cluster.get(BUDGETS, "b"))))
     assert not DisruptionController().reconcile(key, cluster.cache, cluster.api.now).operations
+
+
+def test_a_budget_that_selects_no_pod_is_told_once(cluster: Cluster) -> None:
+    told = ("b", "NoPods", "No matching pods found")
+    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "none"}}}}
+    cluster.create(BUDGETS, budget)
+    cluster.settle()
+    cluster.wait(60)
+    assert cluster.told.count(told) == 1

@@ -331,6 +331,13 @@ def test_a_pod_for_which_there_is_no_room_is_refused(kubelet: KubeletWorld) -> N
     assert status["message"] == f"Pod was rejected: Node didn't have enough resource: cpu, {amounts}"
 
 
+def test_a_pod_with_kernel_parameters_that_are_not_safe_is_refused(kubelet: KubeletWorld) -> None:
+    kubelet.create(pod("a", securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}))
+    status = kubelet.pod("a")["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "SysctlForbidden")
+    assert status["message"] == 'Pod was rejected: forbidden sysctl: "kernel.msgmax" not allowlisted'
+
+
 def test_devices_are_given_once_and_kept_over_restarts(kubelet: KubeletWorld) -> None:
     main = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
     kubelet.create(pod("a", ["run", "1", "1"], restart="Always", main=main), pod("b", main=main), pod("c", main=main))

@@ -621,6 +621,46 @@ def test_a_container_restarts_by_its_own_policy_before_that_of_its_pod(
     assert (w.pod()["status"]["phase"] in ("Succeeded", "Failed")) is not restarts
 
 
+def rules(code: int) -> dict[str, Any]:
+    """Rules by which all containers of a pod start again after an exit code."""
+    codes = {"operator": "In", "values": [code]}
+    rule = {"action": "RestartAllContainers", "exitCodes": codes}
+    return {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+
+
+def test_a_rule_lets_all_containers_of_a_pod_start_again() -> None:
+    made = pod(command="sleep 20; exit 42", restart="Never")
+    made["spec"]["containers"][0] |= rules(42)
+    made["spec"]["containers"].append({"name": "other", "image": "i", "command": ["sleep", "1000"]})
+    made["spec"]["initContainers"] = [{"name": "init", "image": "i", "command": ["sleep", "3"]}]
+    w = world(made)
+    w.run(22)
+    main, other = w.pod()["status"]["containerStatuses"]
+    assert ("running" in main["state"], "running" in other["state"], other["restartCount"]) == (True, True, 0)
+    assert conditions(w.pod())["AllContainersRestarting"] == "False"
+    w.run(3)
+    (init,) = w.pod()["status"]["initContainerStatuses"]
+    assert ("running" in init["state"], init["restartCount"], w.pod()["status"]["phase"]) == (True, 1, "Pending")
+    assert conditions(w.pod())["Initialized"] == "True"
+    w.run(4)
+    main, other = w.pod()["status"]["containerStatuses"]
+    assert ("running" in main["state"], main["restartCount"], other["restartCount"]) == (True, 1, 1)
+    assert main["lastState"]["terminated"]["exitCode"] == 42
+    assert other["lastState"]["terminated"]["reason"] == "RestartingAllContainers"
+    assert w.pod()["status"]["phase"] == "Running"
+
+
+def test_a_container_that_lets_all_start_again_at_once_backs_off() -> None:
+    made = pod(command="exit 42", restart="Never")
+    made["spec"]["containers"][0] |= rules(42)
+    w = world(made)
+    w.run(5)
+    assert w.pod()["status"]["containerStatuses"][0]["restartCount"] == 1
+    w.run(8)
+    assert w.pod()["status"]["containerStatuses"][0]["restartCount"] == 2
+    assert w.pod()["status"]["phase"] == "Running"
+
+
 # --- what a node refuses, and what makes a pod ready
 
 
@@ -630,6 +670,25 @@ def test_a_node_refuses_a_pod_for_another_system(system: str, phase: str) -> Non
     w.run()
     status = w.pod()["status"]
     assert (status["phase"], status.get("reason")) == (phase, "PodOSNotSupported" if phase == "Failed" else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("net.ipv4.tcp_syncookies", {}, ""),
+        ("kernel/shm_rmid_forced", {}, ""),
+        ("kernel.msgmax", {}, '"kernel.msgmax" not allowlisted'),
+        ("net/core/somaxconn", {}, '"net.core.somaxconn" not allowlisted'),
+        ("net.ipv4.tcp_wmem", {"hostNetwork": True}, '"net.ipv4.tcp_wmem" not allowed with host Net enabled'),
+        ("kernel.shm_rmid_forced", {"hostIPC": True}, '"kernel.shm_rmid_forced" not allowed with host IPC enabled'),
+    ],
+)
+def test_a_node_refuses_kernel_parameters_that_are_not_safe(name: str, fields: dict[str, Any], message: str) -> None:
+    w = world(pod(securityContext={"sysctls": [{"name": name, "value": "1"}]}, **fields))
+    w.run()
+    status = w.pod()["status"]
+    assert (status["phase"], status.get("reason")) == (("Failed", "SysctlForbidden") if message else ("Running", None))
+    assert status.get("message", "") == (f"Pod was rejected: forbidden sysctl: {message}" if message else "")
 
 
 def test_a_pod_is_ready_when_its_readiness_gates_are_open() -> None:

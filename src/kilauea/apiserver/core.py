@@ -44,6 +44,7 @@ from kilauea.apiserver.request import (
     parse_path,
 )
 from kilauea.apiserver.request_metrics import RequestMetrics
+from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.binding import bind
 from kilauea.apiserver.rest.body import media_type
 from kilauea.apiserver.rest.call import Call
@@ -118,6 +119,9 @@ UNSTORED: Mapping[tuple[str, str], Verb] = {
 
 LARGE = 16 * 1024
 """Bytes of a body and of the object that it changes from which a write waits for its turn; it takes some 5 ms."""
+_OF_OBJECTS = ("get", "update", "patch", "delete")
+_OF_ALL_NAMESPACES = frozenset(("list", "watch"))
+"""Verbs for objects of all namespaces at once."""
 PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 """Paths that may be read without saying who one is, as under the real server's default rules."""
 
@@ -248,16 +252,14 @@ class ApiServer:
     async def _route(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
         """Find what a path means."""
         if info is None:
-            return self.documents.answer(request) or no_such_path()
+            return self.documents.answer(request) or self._nothing_at(request.path)
         call = self._call(request, info)
         if call is None:
-            if not self.backend.registry.of_version(info.group, info.version):
-                return no_such_path()
-            raise status.no_such_resource()
+            return self._nothing_at(request.path)
         verb = _verb_of(call)
         is_head = request.method == "HEAD" and not call.resource.is_custom and info.subresource != "proxy"
         if verb is None and call.resource.is_custom:
-            raise status.no_such_verb(info.verb, info.group, info.resource)
+            raise _refusal_of_custom(info)
         if verb is None or is_head:
             raise status.wrong_method()
         if info.subresource != "proxy":
@@ -315,9 +317,7 @@ class ApiServer:
     def _call(self, request: ApiRequest, info: RequestInfo) -> Call | None:
         """A request with its kind; None if nothing is served there."""
         resource = self.backend.registry.find(info.group, info.version, info.resource)
-        if resource is None or (info.in_namespace and not resource.namespaced):
-            return None
-        if info.name and resource.namespaced and not info.namespace:
+        if resource is None or not _has_path(resource, info):
             return None
         subresource = resource.subresource(info.subresource) if info.subresource else None
         if info.subresource and subresource is None:
@@ -325,6 +325,26 @@ class ApiServer:
                 raise status.not_found(resource.plural, resource.group, info.name)
             return None
         return Call(self.backend, request, info, resource, subresource)
+
+    def _nothing_at(self, path: str) -> ApiResponse:
+        """The answer to a path that nothing is served at: below groups of this server itself a `Status`, else text."""
+        parts = path.split("/")
+        group = parts[2] if parts[1:2] == ["apis"] and len(parts) > 3 else ""
+        known = path.startswith("/api/") or (group and self.backend.registry.has_built_in(group))
+        return fault_response(status.no_such_resource()) if known else no_such_path()
+
+
+def _has_path(resource: ResourceType, info: RequestInfo) -> bool:
+    """Return True if a kind is served at a path, by whatever method."""
+    if not resource.namespaced:
+        if info.in_namespace:
+            return False
+    elif not info.namespace:  # objects of all namespaces
+        if info.name or "list" not in resource.verbs:
+            return False
+        return not resource.is_custom or info.verb in _OF_ALL_NAMESPACES
+    verbs = _OF_OBJECTS if info.name and not info.subresource else resource.verbs
+    return resource.is_custom or any(each in resource.verbs for each in verbs)
 
 
 def _selected_name(request: ApiRequest) -> str:
@@ -348,16 +368,23 @@ def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:
             raise status.bad_request(words) from None
 
 
+def _refusal_of_custom(info: RequestInfo) -> ApiFault:
+    """The refusal of a request to a custom resource whose method it does not have."""
+    if info.verb in ("update", "patch") and not info.name:
+        return status.bad_request("name must be provided")
+    return status.no_such_verb(info.verb, info.group, info.resource)
+
+
 def _verb_of(call: Call) -> Verb | None:
     """Return the verb of a call; None if there is no such verb."""
-    verb, resource = call.info.verb, call.resource
+    verb, resource, info = call.info.verb, call.resource, call.info
     if call.subresource is not None:
         return SUBRESOURCES[call.subresource.name].get(verb) if verb in call.subresource.verbs else None
-    if verb not in resource.verbs or (
-        verb == "create" and (call.info.name or (resource.namespaced and not call.namespace))
-    ):
+    if verb not in resource.verbs or (verb == "create" and info.name and not resource.is_custom):
         return None
-    if verb in ("update", "patch") and not call.info.name:
+    if verb in ("update", "patch") and not info.name:
+        return None
+    if resource.namespaced and not info.namespace and verb not in _OF_ALL_NAMESPACES:
         return None
     return UNSTORED.get((resource.group, resource.plural)) or VERBS.get(verb)
 

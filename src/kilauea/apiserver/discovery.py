@@ -67,9 +67,10 @@ def resource_list(registry: Registry, name: str, version: str) -> dict[str, Any]
     if not types:
         return None
     resources = [entry for each in types for entry in _plain(each)]
+    version_of_list = {"apiVersion": "v1"} if name else {}  # as the real server has it
     return {
         "kind": "APIResourceList",
-        "apiVersion": "v1",
+        **version_of_list,
         "groupVersion": types[0].api_version,
         "resources": resources,
     }

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kilauea.api.kinds import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
-from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, View, no_keys
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Record, View, no_keys
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.controllers.deployments.scaling import scaled, wanted_replicas
 from kilauea.controllers.objects import (
@@ -84,20 +84,24 @@ def _update_status(
     view: View, budget: Obj, pods: Sequence[Obj], disrupted: Mapping[str, str], now: int
 ) -> Sequence[Operation]:
     expected, desired = _expectation(view, budget, pods)
+    generation, known = budget["metadata"].get("generation", 0), status_of(budget)
+    told: list[Operation] = []
+    if not pods and (known.get("expectedPods") or known.get("observedGeneration") != generation):
+        told.append(Record(budget, "Normal", "NoPods", "No matching pods found"))
     healthy = sum(is_ready(pod) and not is_going(pod) and name_of(pod) not in disrupted for pod in pods)
     allowed = max(0, healthy - desired) if expected else 0
-    before = status_of(budget).get("disruptedPods") or {}
+    before = known.get("disruptedPods") or {}
     wanted: dict[str, Any] = {
         "expectedPods": expected,
         "desiredHealthy": desired,
         "currentHealthy": healthy,
         "disruptionsAllowed": allowed,
-        "observedGeneration": budget["metadata"].get("generation", 0),
+        "observedGeneration": generation,
         "conditions": _conditions(budget, allowed, now),
     }
     if before != disrupted:
         wanted["disruptedPods"] = {name: disrupted.get(name) for name in before}
-    return status_patch(BUDGETS, budget, wanted, safe=True)
+    return [*told, *status_patch(BUDGETS, budget, wanted, safe=True)]
 
 
 def _expectation(view: View, budget: Obj, pods: Sequence[Obj]) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from kilauea.api.ports import Obj
+from kilauea.api.restarts import REMOVED, RESTART_ALL, RESTARTING_ALL, action_after, is_restarted
 from kilauea.api.times import SECOND
 from kilauea.kubelet.container_runtime import ContainerState
 from kilauea.kubelet.names import PROCESSES, container_id, status_id
@@ -20,7 +21,6 @@ from kilauea.nodes.containers import (
     KILLED,
     Role,
     back_off,
-    is_restarted,
     waiting_entry,
 )
 from kilauea.nodes.resizing import granted
@@ -58,7 +58,7 @@ class Member:
     retry: int = 0
     runtime: str = PROCESSES
     is_replaced: bool = False
-    """True if it is ended to be started again with another image or other resources, whatever its restart policy."""
+    """True if it is ended to be started again, whatever its restart policy: with another image, or with all others."""
 
     @property
     def name(self) -> str:
@@ -113,15 +113,29 @@ class Member:
         return self.is_replaced or is_restarted(self.spec, self.restart, ended.get("exitCode", 0))
 
     @property
+    def is_reset(self) -> bool:
+        """True if it has ended and waits to be started with all other containers of its pod."""
+        return bool((self.state.get("waiting") or {}).get("reason") == RESTARTING_ALL)
+
+    @property
+    def restarts_all(self) -> bool:
+        """True if all containers of its pod are to be started again because it has ended."""
+        ended = self.state.get("terminated")
+        return ended is not None and self._asks_for_all(ended)
+
+    def _asks_for_all(self, ended: Obj) -> bool:
+        return action_after(self.spec, ended.get("exitCode", 0)) == RESTART_ALL
+
+    @property
     def fresh(self) -> bool:
-        """True if it has never run."""
-        return not self.running and self.ended is None
+        """True if it has never run, or not since all containers were to start again."""
+        return not self.running and (self.ended is None or self.is_reset)
 
     def due(self) -> int:
         """The time at which it may be started, in microseconds since 1970; in the past if at once."""
         ended = self.ended
         after = 0
-        if ended is not None:
+        if ended is not None and (not self.is_reset or self._asks_for_all(ended)):
             after = (moment_of(ended.get("finishedAt")) or 0) + back_off(ended, self.attempt)
         return max(after, self.retry)
 
@@ -204,6 +218,17 @@ class Member:
         self.set({"waiting": waiting}, ready=False, started=False, lastState=last)
         return True
 
+    def reset(self) -> None:
+        """Let it wait to be started with all other containers of its pod, if it has ever run."""
+        ended = self.ended
+        if ended is None:
+            return
+        if self.is_replaced:
+            ended = {**ended, "reason": RESTARTING_ALL, "message": REMOVED}
+            self.is_replaced = False
+        waiting = {"reason": RESTARTING_ALL, "message": REMOVED}
+        self.set({"waiting": waiting}, ready=False, started=False, lastState={"terminated": ended})
+
     def fail(self, now: int) -> None:
         """Put off the next attempt to start it."""
         self.retry = now + min(FIRST_RETRY << min(self.failures, 10), LONGEST_RETRY) * SECOND
@@ -276,6 +301,8 @@ _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerSt
 
 def next_of(members: Sequence[Member], now: int) -> Next:
     """Return what to do next with the containers of a pod, as kubelets decide it."""
+    if any(each.restarts_all for each in members):
+        return Next()
     mains = [each for each in members if each.role == "main"]
     if all(each.exit_code is not None for each in mains) or _init_failed(members):
         return Next(over=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from kilauea.api import sysctls
 from kilauea.api.ports import Obj
 from kilauea.nodes import systems
 from kilauea.nodes.host_ports import are_taken, host_ports
@@ -38,6 +39,8 @@ def refusal_of(pod: Obj, node: Obj, others: Collection[Admitted]) -> tuple[str, 
     """
     if systems.is_for_another_system(pod, node):
         return systems.REFUSED, systems.MESSAGE
+    if forbidden := sysctls.refusal(pod["spec"]):
+        return sysctls.REFUSED, forbidden
     if (ports := host_ports(pod)) and are_taken(ports, [each.pod for each in others]):
         return NO_PORT, _PORT_WORDS
     return shortage(requests_of(pod), node, [each.requests for each in others])

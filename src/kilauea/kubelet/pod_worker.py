@@ -44,7 +44,7 @@ SHORT_RUN = 0.03
 """Seconds within which a container may end before its start is written."""
 _WRITE_RETRY = 1.0
 _GONE_GRACE = 2.0
-"""Seconds that containers have whose pod was deleted at once."""
+"""Seconds that containers have whose pod was deleted at once, or is to start again."""
 log = logging.getLogger(__name__)
 
 
@@ -169,6 +169,8 @@ class PodWorker:
         self._check_end(now)
         if self._ending:
             self._stop_more()
+        elif any(each.restarts_all for each in self._members) and not await self._restart_all():
+            pass  # some still run
         elif await self._go_on(now):
             await self._see_short_runs()
         return await self._report()
@@ -301,6 +303,21 @@ class PodWorker:
             if not self._running.stopping(each):
                 self._host.event(self.pod, "Killing", f"Stopping container {each.name}")
                 self._running.stop(each, self.pod, left, self._target_address())
+
+    async def _restart_all(self) -> bool:
+        """End all containers to start them again; return True once they have ended, and the first ones may start."""
+        concerned = [each for each in self._members if each.role != "ephemeral"]
+        running = [each for each in concerned if each.running]
+        for each in running:
+            if not self._running.stopping(each):
+                each.is_replaced = True
+                self._host.event(self.pod, "Killing", f"Stopping container {each.name}")
+                self._running.stop(each, self.pod, _GONE_GRACE, self._target_address(), hook=False)
+        if running or not await self._write_status(stopped=False):
+            return False
+        for each in concerned:
+            each.reset()
+        return True
 
     async def _go_on(self, now: int) -> bool:
         """Start what is to be started; return True if a container runs that did not run before."""

@@ -126,9 +126,11 @@ class Running:
         self._pod = pod
         self._kill(member, Target(self._host.runtime, member.id, member.spec, address), message)
 
-    def stop(self, member: Member, pod: Obj, grace: float, address: str) -> None:
-        """End a container."""
+    def stop(self, member: Member, pod: Obj, grace: float, address: str, *, hook: bool = True) -> None:
+        """End a container, after its preStop hook unless that is not to run."""
         self._pod = pod
+        if not hook:
+            self._stopped.add(member.name)
         self._stop(member, Target(self._host.runtime, member.id, member.spec, address), grace)
 
     def _stop(self, member: Member, target: Target, grace: float) -> None:

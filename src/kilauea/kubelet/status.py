@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kilauea.api.ports import Obj
+from kilauea.api.restarts import may_restart_all
 from kilauea.kubelet.members import Member
 from kilauea.nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED, closed_gates
 
 _RESIZE = ("PodResizePending", "PodResizeInProgress")
-OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled", "DisruptionTarget")
+OURS = (
+    *("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled", "DisruptionTarget"),
+    "AllContainersRestarting",
+)
 
 
 def phase_of(members: Sequence[Member], *, ending: bool = False) -> str:
@@ -66,7 +70,8 @@ def _verdicts(pod: Obj, phase: str, members: Sequence[Member], before: Mapping[s
     members = [each for each in members if each.role != "ephemeral"]
     waits = [each.name for each in members if each.role != "main" and not _prepared(each)]
     unready = [each.name for each in members if each.role != "init" and not each.entry.get("ready")]
-    initialized = _verdict(waits, "ContainersNotInitialized", "incomplete")
+    once = (before.get("Initialized") or {}).get("status") == "True"
+    initialized = _verdict([] if once else waits, "ContainersNotInitialized", "incomplete")
     containers_ready = ready = _verdict(unready, "ContainersNotReady", "unready")
     if phase in (SUCCEEDED, FAILED):
         initialized = {"status": "True", "reason": "PodCompleted"} if phase == SUCCEEDED else initialized
@@ -74,12 +79,25 @@ def _verdicts(pod: Obj, phase: str, members: Sequence[Member], before: Mapping[s
         containers_ready = ready
     elif containers_ready["status"] == "True" and (message := closed_gates(pod, before)):
         ready = {"status": "False", "reason": "ReadinessGatesNotReady", "message": message}
-    sandbox = "True" if any(each.running for each in members) else "False"
+    again = any(each.is_reset or each.restarts_all for each in members)
+    sandbox = "True" if again or any(each.running for each in members) else "False"
     found = {"PodReadyToStartContainers": {"status": sandbox}, "Initialized": initialized}
     found |= {"Ready": ready, "ContainersReady": containers_ready}
+    if may_restart_all(pod["spec"]):
+        found["AllContainersRestarting"] = _restarting(phase, members)
     if "PodScheduled" not in before:
         found["PodScheduled"] = {"status": "True"}
     return found
+
+
+def _restarting(phase: str, members: Sequence[Member]) -> dict[str, str]:
+    """Return the content of the condition that says if all containers are being ended to start again."""
+    if phase in (SUCCEEDED, FAILED):
+        return {"status": "False", "reason": "PodCompleted" if phase == SUCCEEDED else "PodFailed"}
+    if not any(each.restarts_all for each in members):
+        return {"status": "False"}
+    message = "container exited with restart policy rule"
+    return {"status": "True", "reason": "RestartAllContainersStarted", "message": message}
 
 
 def _prepared(member: Member) -> bool:

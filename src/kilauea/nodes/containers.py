@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from kilauea.api.ports import Obj
+from kilauea.api.restarts import REMOVED, RESTART_ALL, RESTARTING_ALL, action_after, is_restarted
 from kilauea.api.times import SECOND
 from kilauea.nodes.program import Program
 from kilauea.nodes.resizing import granted, restarts
@@ -50,26 +51,6 @@ def back_off(ended: Obj, restarts: int) -> int:
     if restarts == 0 or (started and end - started >= 2 * LONGEST_BACK_OFF * SECOND):
         return 0
     return min(FIRST_BACK_OFF << min(restarts - 1, 10), LONGEST_BACK_OFF) * SECOND
-
-
-def _is_meant(exit_codes: Obj, code: int) -> bool:
-    """Return True if a rule about exit codes is meant for a code."""
-    is_listed = code in (exit_codes.get("values") or ())
-    return is_listed if exit_codes.get("operator") == "In" else not is_listed
-
-
-def is_restarted(container: Obj, policy: str, code: int) -> bool:
-    """Return True if a container is started again after it has ended.
-
-    Args:
-        container: as the pod's specification has it; a rule of its own for the exit code comes before the policy.
-        policy: its restart policy: Always, OnFailure or Never.
-        code: with which it has ended.
-    """
-    for rule in container.get("restartPolicyRules") or ():
-        if rule.get("action") == "Restart" and _is_meant(rule.get("exitCodes") or {}, code):
-            return True
-    return policy == "Always" or (policy == "OnFailure" and code != 0)
 
 
 @dataclass(slots=True)
@@ -146,7 +127,10 @@ class Run:
         ended = self._ended()
         if ended is None:
             return None
-        return (moment_of(ended.get("finishedAt")) or 0) + back_off(ended, self.entry.get("restartCount", 0))
+        waits = not self._is_reset or self._asks_for_all(ended)
+        return (moment_of(ended.get("finishedAt")) or 0) + (
+            back_off(ended, self.entry.get("restartCount", 0)) if waits else 0
+        )
 
     def _probe_delay(self) -> int:
         """Microseconds from its start until it is ready: its probes begin then, and succeed at once."""
@@ -155,10 +139,36 @@ class Run:
 
     def _ended(self) -> Obj | None:
         """The end of a run after which there is another."""
+        if self._is_reset:
+            last: Obj = self.entry["lastState"]["terminated"]
+            return last
         ended: Obj | None = self.state.get("terminated")
         if ended is None and (self.state.get("waiting") or {}).get("reason") == BACK_OFF:
             ended = (self.entry.get("lastState") or {}).get("terminated")
         return ended if ended is not None and self._restarts(ended) else None
+
+    @property
+    def _is_reset(self) -> bool:
+        """True if it has ended and waits to be started with all other containers of its pod."""
+        return bool((self.state.get("waiting") or {}).get("reason") == RESTARTING_ALL)
+
+    @property
+    def restarts_all(self) -> bool:
+        """True if all containers of its pod are to be started again because it has ended."""
+        ended = self.state.get("terminated")
+        return ended is not None and self._asks_for_all(ended)
+
+    def _asks_for_all(self, ended: Obj) -> bool:
+        return action_after(self.container, ended.get("exitCode", 0)) == RESTART_ALL
+
+    def reset(self, now: int) -> None:
+        """Let it wait to be started with all other containers of its pod, if it has ever run."""
+        if self.running:
+            self.end(now, KILLED, RESTARTING_ALL)
+        ended = self.state.get("terminated") or (self.entry.get("lastState") or {}).get("terminated")
+        if ended is not None:
+            waiting = {"reason": RESTARTING_ALL, "message": REMOVED}
+            self._set({"waiting": waiting}, ready=False, started=False, lastState={"terminated": ended})
 
     def start(self, now: int) -> None:
         """Let it run for the first time."""

@@ -210,6 +210,15 @@ class _Life:
         yield from self.mains
         yield from self.extras
 
+    def _at_work(self) -> Iterator[Run]:
+        """Yield the containers that wait for no init container."""
+        yield from self.extras
+        for run in self.inits:
+            yield run
+            if run.role == "init" and run.exit_code != 0:
+                return
+        yield from self.mains
+
     def deadline(self, now: int) -> int | None:
         """Return the time by which the pod must have ended."""
         seconds = self.pod["spec"].get("activeDeadlineSeconds")
@@ -233,6 +242,11 @@ class _Life:
 
     def _pass(self, now: int, missing: Collection[str], faults: Mapping[str, str]) -> bool:
         """One round over all containers; returns whether anything happened."""
+        concerned = (*self.inits, *self.mains)
+        if any(run.restarts_all for run in concerned):
+            for run in concerned:
+                run.reset(now)
+            return True
         happened = False
         for run in self.extras:
             happened |= self._start_or_step(run, now, missing, faults)
@@ -290,7 +304,7 @@ class _Life:
         """Yield the time of the next change of each container; what it lacks is looked for again and again."""
         if self.phase in ENDED:
             return
-        for run in self._all():
+        for run in self._at_work():
             if run.fresh and (run.lacks_image or run.lacks_config):
                 yield now + (IMAGE_RETRY if run.lacks_image else retry_of(self.pod, now))
             else:

@@ -7,6 +7,7 @@ from typing import Any
 from zlib import crc32
 
 from kilauea.api.ports import Obj
+from kilauea.api.restarts import may_restart_all
 from kilauea.nodes.containers import Run
 from kilauea.nodes.resizing import PENDING as PENDING_RESIZE
 from kilauea.nodes.resizing import Refusal
@@ -44,7 +45,8 @@ def conditions_of(
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
     waits = [run.container["name"] for run in inits if not _prepared(run)]
     unready = [run.container["name"] for run in (*inits, *mains) if run.role != "init" and not run.entry.get("ready")]
-    initialized = _verdict(waits, "ContainersNotInitialized", "incomplete")
+    once = (before.get("Initialized") or {}).get("status") == "True"
+    initialized = _verdict([] if once else waits, "ContainersNotInitialized", "incomplete")
     containers_ready = ready = _verdict(unready, "ContainersNotReady", "unready")
     if phase in ENDED:
         initialized = {"status": "True", "reason": "PodCompleted"} if phase == SUCCEEDED else initialized
@@ -55,6 +57,9 @@ def conditions_of(
     ours = {"Initialized": initialized, "Ready": ready, "ContainersReady": containers_ready}
     if "PodScheduled" not in before:
         ours["PodScheduled"] = {"status": "True"}
+    if may_restart_all(pod["spec"]):
+        over = {"reason": "PodCompleted" if phase == SUCCEEDED else "PodFailed"} if phase in ENDED else {}
+        ours["AllContainersRestarting"] = {"status": "False", **over}
     if refusal is not None:
         ours[PENDING_RESIZE] = {"status": "True", "reason": refusal.reason, "message": refusal.message}
     seen = observed(pod)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kilauea.api import sysctls
 from kilauea.api.devices import ALLOCATING, SUCCESS
 from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of, no_keys
@@ -105,6 +106,8 @@ class Pods:
     def _go_on(self, pod: Obj, node: Obj, view: View, now: int) -> Outcome:
         if not started(pod) and systems.is_for_another_system(pod, node):
             return Outcome(_failed(pod, systems.REFUSED, systems.MESSAGE, now))
+        if not started(pod) and (forbidden := sysctls.refusal(pod["spec"])):
+            return Outcome(_failed(pod, sysctls.REFUSED, f"Pod was rejected: {forbidden}", now))
         if not started(pod) and (ports := host_ports(pod)):
             there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
             if are_taken(ports, [each for each in there if comes_first(each, pod)]):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kilauea.api import sysctls
+
 Raw = Mapping[str, Any]
 APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _CAPABILITIES = frozenset(
@@ -17,12 +19,6 @@ _CAPABILITIES = frozenset(
 )
 _BIND = "NET_BIND_SERVICE"
 _SELINUX_TYPES = frozenset(("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"))
-_SYSCTLS = frozenset(
-    "kernel.shm_rmid_forced net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports "
-    "net.ipv4.ip_unprivileged_port_start net.ipv4.ping_group_range net.ipv4.tcp_fin_timeout "
-    "net.ipv4.tcp_keepalive_intvl net.ipv4.tcp_keepalive_probes net.ipv4.tcp_keepalive_time net.ipv4.tcp_rmem "
-    "net.ipv4.tcp_syncookies net.ipv4.tcp_wmem".split()
-)
 _VOLUMES = frozenset(
     "configMap csi downwardAPI emptyDir ephemeral image persistentVolumeClaim projected secret".split()
 )
@@ -240,7 +236,7 @@ def _bad_seccomp(pod: Pod, breaks: Callable[[Raw], bool]) -> Finding | None:
 
 
 def _sysctls(pod: Pod) -> Finding | None:
-    names = [str(each["name"]) for each in pod.context.get("sysctls") or () if each["name"] not in _SYSCTLS]
+    names = [str(each["name"]) for each in pod.context.get("sysctls") or () if each["name"] not in sysctls.SAFE]
     return Finding("forbidden sysctls", ", ".join(names)) if names else None
 
 

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from urllib.parse import unquote
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError
 
 from kilauea.api.times import SECOND, parse_duration
 from kilauea.apiserver import status
@@ -22,7 +22,7 @@ from kilauea.apiserver.core import ApiServer, fault_response
 from kilauea.apiserver.http.tunnels import Tunnels
 from kilauea.apiserver.http.upgrade import Conversations
 from kilauea.apiserver.request import JSON, ApiRequest, ApiResponse, TextStream, Tunnel, Upgrade, User, WatchStream
-from kilauea.apiserver.status import ApiFault
+from kilauea.apiserver.status import ApiFault, wrong_method
 from kilauea.apiserver.turns import Turns
 from kilauea.connections import (
     REQUEST_SECONDS,
@@ -54,6 +54,8 @@ LINGER_SECONDS = 10.0
 _TIMEOUT = re.compile("(?:^|&)timeout=([^&]*)")
 _IS_PLAIN = re.compile("/[^#]*").fullmatch
 """Matches the target of a request that is a path and a query, as it is unless it names the server or a fragment."""
+_IS_REQUEST_LINE = re.compile(r"""[^']*'[!-~]+ /[!-~]* HTTP/1\.[01]'""").match
+"""Matches what the parser says of a line that is one of HTTP but for its method."""
 _GZIP = 16 + zlib.MAX_WBITS
 _SHARED = {"Cache-Control": "no-cache, private"}
 _JSON_HEAD = web.Response(headers={**_SHARED, "Content-Type": JSON}).headers
@@ -71,6 +73,33 @@ def _is_ours(record: logging.LogRecord) -> bool:
 log.addFilter(_is_ours)
 
 
+class _Protocol(web.RequestHandler):
+    """Refuses a method that the parser does not know as one that no path has."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer a request that cannot be read, or whose handler has failed; the connection is closed."""
+        if isinstance(exc, BadHttpMethod) and _IS_REQUEST_LINE(exc.message):
+            response = _plain(fault_response(wrong_method()))
+            response.force_close()
+            return response
+        return super().handle_error(request, status, exc, message)
+
+
+class _ApiConnections(Connections):
+    """Connections that speak HTTP as above."""
+
+    def __call__(self) -> _Protocol:
+        return _Protocol(self, loop=self._loop, **self._kwargs)
+
+
 class Transport:
     """Serves an `ApiServer` at one address."""
 
@@ -78,7 +107,7 @@ class Transport:
         self._api = api
         self._authenticator = authenticator
         self._tls = tls
-        self._connections = Connections(
+        self._connections = _ApiConnections(
             self._answer,
             most=raise_limit(),
             access_log=None,

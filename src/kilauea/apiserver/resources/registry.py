@@ -33,6 +33,10 @@ class Registry:
         """The type served under a path."""
         return self._by_path.get((group, version, plural))
 
+    def has_built_in(self, group: str) -> bool:
+        """Return True if a group has a type that no definition brought."""
+        return any(each.group == group and not each.is_custom for each in self)
+
     def of_kind(self, api_version: str, kind: str) -> ResourceType | None:
         """The type that an object is of."""
         return next((each for each in self if each.kind == kind and each.api_version == api_version), None)

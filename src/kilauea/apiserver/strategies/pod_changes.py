@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from typing import Any
 
 import msgspec
 
 from kilauea.api.names import qualified_name_problems, subdomain_problems
+from kilauea.api.restarts import is_restarted, may_restart_all
 from kilauea.apiserver.fields import check_name, check_range, forbidden_field, invalid_value, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, is_address
@@ -169,11 +170,13 @@ def check_pod_status(obj: Object, old: Object) -> list[Cause]:
     if node and node != before.get("nominatedNodeName"):
         causes += check_name("status.nominatedNodeName", node, subdomain_problems(node))
     spec = spec_of(old)
-    if spec.get("restartPolicy") != "Always":
+    if not may_restart_all(spec):
         for field, group in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
-            again = {each["name"] for each in spec.get(group) or () if _restarts_by_itself(each)}
-            ended = [each for each in before.get(field) or () if each.get("name") not in again]
-            causes += _check_ends(f"status.{field}", state.get(field) or (), ended, spec.get("restartPolicy"))
+            containers = {each["name"]: each for each in spec.get(group) or ()}
+            policy = spec.get("restartPolicy", "Always")
+            causes += _check_ends(
+                f"status.{field}", state.get(field) or (), before.get(field) or (), containers, policy
+            )
     for field in ("podIPs", "hostIPs"):
         if state.get(field) != before.get(field):
             for number, address in enumerate(state.get(field) or ()):
@@ -182,19 +185,15 @@ def check_pod_status(obj: Object, old: Object) -> list[Cause]:
     return causes
 
 
-def _restarts_by_itself(container: Object) -> bool:
-    """Return True if a container may start again, whatever the restart policy of its pod."""
-    policy = container.get("restartPolicy")
-    return policy in ("Always", "OnFailure") or bool(container.get("restartPolicyRules"))
-
-
-def _check_ends(path: str, now: Any, before: Any, policy: Any) -> Iterator[Cause]:
+def _check_ends(path: str, now: Any, before: Any, containers: Mapping[str, Object], policy: str) -> Iterator[Cause]:
     """Containers that have ended for ever do not start again."""
-    after = {each.get("name"): (number, each.get("state") or {}) for number, each in enumerate(now)}
-    for old in before:
-        end = (old.get("state") or {}).get("terminated")
-        if end is None or (policy == "OnFailure" and end.get("exitCode")):
+    after = {each.get("name"): each.get("state") or {} for each in now}
+    for number, old in enumerate(before):
+        end, name = (old.get("state") or {}).get("terminated"), old.get("name")
+        if end is None or name not in after or after[name].get("terminated") is not None:
             continue
-        number, state = after.get(old.get("name"), (0, {"terminated": end}))
-        if state.get("terminated") is None:
+        container = containers.get(name)
+        if container is None or not is_restarted(
+            container, container.get("restartPolicy") or policy, end.get("exitCode", 0)
+        ):
             yield forbidden_field(f"{path}[{number}].state", "may not be transitioned to non-terminated state")

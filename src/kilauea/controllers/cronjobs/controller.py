@@ -61,10 +61,14 @@ class CronJobController:
 
 
 def _running(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Operation]]:
-    """The jobs that are not over, as the status names them, and what is told of those that are now."""
-    active = [job for job in jobs if ended(job) is None]
+    """The jobs that are not over, as the status names them, and what is told of those that are now, and of others."""
+    active = _active(cron, jobs)
     there = {uid_of(job) for job in active}
-    told: list[Operation] = []
+    strange = [job for job in jobs if ended(job) is None and uid_of(job) not in there]
+    unexpected = "Saw a job that the controller did not create or forgot"
+    told: list[Operation] = [
+        Record(cron, "Warning", "UnexpectedJob", f"{unexpected}: {name_of(job)}") for job in strange
+    ]
     for reference in status_of(cron).get("active") or ():
         if reference["uid"] not in there:
             over = next((job for job in jobs if uid_of(job) == reference["uid"]), None)
@@ -80,6 +84,13 @@ def _running(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Opera
     if latest:
         status["lastSuccessfulTime"] = latest
     return status, told
+
+
+def _active(cron: Obj, jobs: Sequence[Obj]) -> list[Obj]:
+    """The jobs of the schedule that are not over; the policy for concurrency does not count those that users made."""
+    known = {each["uid"] for each in status_of(cron).get("active") or ()}
+    running = [job for job in jobs if ended(job) is None]
+    return [job for job in running if SCHEDULED in (job["metadata"].get("annotations") or {}) or uid_of(job) in known]
 
 
 def _forgotten(cron: Obj, jobs: Sequence[Obj]) -> list[Operation]:
@@ -108,7 +119,7 @@ def _due(
     """Makes the job of the latest time that is due and has none; changes the status accordingly."""
     if due is None:
         return []
-    active = [job for job in jobs if ended(job) is None]
+    active = _active(cron, jobs)
     policy = spec_of(cron).get("concurrencyPolicy", "Allow")
     if policy == "Forbid" and active:
         message = "Not starting job because prior execution is running and concurrency policy is Forbid"

@@ -63,6 +63,32 @@ def test_every_kind_and_every_code_of_an_explanation_is_on_a_page() -> None:
     assert "| `MaxRetryReached` | Warning | vcjobs controller |" in reasons
 
 
+def test_every_reason_for_which_something_waits_has_a_rule() -> None:
+    """The codes that the engine writes as literals; others come through a name that is one of these."""
+    calls = runpy.run_path(str(DOCS / "generators" / "reasons.py"))
+    codes = {
+        calls["_text"](call.args[place], names)
+        for kind, place in (("Refusal", 0), ("Pending", 2))
+        for path, call, names in calls["_calls"](kind)
+        if (calls["SOURCE"] / "engine") in path.parents and len(call.args) > place
+    } - {""}
+    assert {"AdmissionGivenBack", "ResourceQuotaInsufficient", "GangWaiting"} <= codes
+    assert codes - set(RULES) == set()
+
+
+def test_every_reason_of_a_node_a_queue_or_an_event_that_is_a_literal_is_on_a_page() -> None:
+    calls = runpy.run_path(str(DOCS / "generators" / "reasons.py"))
+    page = (DOCS / "reference" / "reasons.md").read_text()
+    for kind, place in (("Rejection", 0), ("QueueFault", 2), ("Record", 2), ("SpareReason", 0)):
+        found = {
+            calls["_text"](call.args[place], names)
+            for _, call, names in calls["_calls"](kind)
+            if len(call.args) > place + 1
+        } - {""}
+        assert found
+        assert {code for code in found if f"| `{code}` |" not in page} == set()
+
+
 def test_the_attributes_of_the_session_are_there() -> None:
     held = {name for (name, *_) in SCRIPT["_attributes_of_session"]()}
     source = Path(SCRIPT["Session"].__init__.__code__.co_filename).read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ def reasons_page() -> str:
         "Reasons are stable: programs can rely on them. The messages beside them are for people, and may change. "
         "[Why a job waits](../concepts/planning.md#why-a-job-waits) says where they are shown."
     )
-    return page("Reasons and events", introduction, _waiting(), _spared(), _events())
+    return page("Reasons and events", introduction, _waiting(), _nodes(), _spared(), _queues(), _events())
 
 
 def _waiting() -> Iterator[str]:
@@ -31,6 +32,32 @@ def _waiting() -> Iterator[str]:
         BLANK,
     )
     yield from table(["code", "the rule that decides"], [[code(name), rule] for name, rule in RULES.items()])
+
+
+def _nodes() -> Iterator[str]:
+    yield from ("## Why a node does not take a pod", BLANK)
+    yield from (
+        "Where a pod is `Unschedulable`, each reason comes with the number of nodes that it holds for; `...` stands "
+        "for what differs.",
+        BLANK,
+    )
+    yield from table(["code", "what it says"], _words("Rejection", 0))
+
+
+def _queues() -> Iterator[str]:
+    yield from ("## What is wrong with a queue", BLANK)
+    yield from ("The reason of conditions and events of queues; `...` stands for what differs.", BLANK)
+    yield from table(["reason", "what it says"], _words("QueueFault", 2))
+
+
+def _words(name: str, place: int) -> list[list[str]]:
+    """Rows of the codes that calls have at a place, with the texts after them."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for _, call, names in _calls(name):
+        if len(call.args) > place + 1 and (about := _text(call.args[place], names)):
+            words = _text(call.args[place + 1], names)
+            found[about].update({words} if words else ())
+    return [[code(about), _all(found[about]) or "..."] for about in sorted(found)]
 
 
 def _spared() -> Iterator[str]:
@@ -74,21 +101,49 @@ Names = dict[str, str]
 def _calls(name: str) -> Iterator[tuple[Path, ast.Call, Names]]:
     """All calls of a name, with the texts that have names where it is called."""
     for path in sorted(SOURCE.rglob("*.py")):
-        module = ast.parse(path.read_text())
-        constants = _named(module.body)
+        text = path.read_text()
+        if f"{name}(" not in text:
+            continue
+        module = ast.parse(text)
+        constants = _imported(module.body) | _named(module.body)
         for part in module.body:
-            names = constants | _named(ast.walk(part))
+            assigned = sorted(
+                (node for node in ast.walk(part) if isinstance(node, ast.Assign)), key=lambda node: node.lineno
+            )
             for node in ast.walk(part):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
-                    yield path, node, names
+                    before = [each for each in assigned if each.lineno <= node.lineno]
+                    yield path, node, constants | _named(before)
+
+
+def _imported(nodes: Iterable[ast.stmt]) -> Names:
+    """Texts that have names in the modules from which they are imported."""
+    out: Names = {}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kilauea."):
+            module = importlib.import_module(node.module or "")
+            for alias in node.names:
+                held = getattr(module, alias.name, None)
+                if isinstance(held, str):
+                    out[alias.asname or alias.name] = held
+    return out
 
 
 def _named(nodes: Iterable[ast.AST]) -> Names:
     """Texts that are assigned to names."""
     out: Names = {}
     for node in nodes:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and (text := _text(node.value, {})):
-            out.setdefault(node.targets[0].id, text)
+        if not isinstance(node, ast.Assign):
+            continue
+        names, values = node.targets[0], node.value
+        pairs = (
+            zip(names.elts, values.elts, strict=False)
+            if isinstance(names, ast.Tuple) and isinstance(values, ast.Tuple)
+            else [(names, values)]
+        )
+        for name, value in pairs:
+            if isinstance(name, ast.Name) and (text := _text(value, {})):
+                out[name.id] = text
     return out
 
 

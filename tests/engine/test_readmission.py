@@ -9,7 +9,12 @@ import pytest
 from kilauea.api.meta import Object
 from kilauea.api.times import SECOND
 from kilauea.engine.model.attempts import AdmissionBackoff, Attempt
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.placement import trials
 from kilauea.engine.placement.admission_backoff import FRUITLESS
+from kilauea.engine.placement.trials import could_be_placed
+from kilauea.engine.session import Session
 from support.builders import conf, flat, group, node, parsed, pod, priority_class, queue
 from support.life import Life, asking
 
@@ -67,10 +72,91 @@ def in_queues(*queues: str, conf: Any = TREE) -> Life:
     return Life(limits, node("n1", cpu=4), lost, asking("fits", 4, to=queues[-1], created=9), conf=conf)
 
 
-@pytest.mark.parametrize("count", [2, 4])
-def test_each_queue_of_a_tree_has_one_turn_before_a_gang_that_fits(count: int) -> None:
+@pytest.mark.parametrize("count", [2, 12])
+def test_a_gang_that_fits_waits_for_one_turn_however_many_queues_have_some_that_do_not(count: int) -> None:
     life = in_queues(*(f"q{n}" for n in range(count)))
-    assert seconds_until_placed(life, "fits-0") <= count * (MINUTE + 2)
+    assert seconds_until_placed(life, "fits-0") <= MINUTE + 2
+
+
+@pytest.mark.parametrize("count", [4, 12])
+def test_a_gang_that_fits_waits_for_three_turns_however_many_queues_of_a_higher_priority_have_some_that_do_not(
+    count: int,
+) -> None:
+    limits = [queue(f"q{n}", None, parent="root", priority=100 - n) for n in range(count)]
+    lost = flat([asking(f"lost-{n}", 4, to=f"q{n}", **HOPELESS) for n in range(count)])
+    fits = [queue("last", None, parent="root", priority=0), *asking("fits", 4, to="last")]
+    life = Life(queue("root", None), limits, node("n1", cpu=4), lost, fits, conf=TREE)
+    assert MINUTE + 2 < seconds_until_placed(life, "fits-0") <= 3 * (MINUTE + 2)
+
+
+@pytest.mark.parametrize("count", [4, 12])
+def test_a_gang_that_fits_waits_for_three_turns_however_many_priorities_are_above_it(count: int) -> None:
+    classes = [priority_class(f"p{n}", 1000 - n) for n in range(count + 1)]
+    lost = flat([ranked(f"lost-{n}", 4, f"p{n}", **HOPELESS) for n in range(count)])
+    life = Life(classes, queue(capability={"cpu": "4"}), node("n1", cpu=4), lost, ranked("fits", 4, f"p{count}"))
+    assert MINUTE + 2 < seconds_until_placed(life, "fits-0") <= 3 * (MINUTE + 2)
+
+
+def different(count: int, cpu: int = 4) -> list[Object]:
+    """Groups that do not fit, each for another reason."""
+    return flat([asking(f"lost{n:04}", cpu, created=n, nodeSelector={"no": f"such-{n}"}) for n in range(count)])
+
+
+def test_a_cycle_makes_a_bounded_number_of_trials_however_many_groups_ask_for_different_things(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[str] = []
+
+    def counting(session: Session, queue: Queue, job: Job) -> bool:
+        tried.append(job.key)
+        return could_be_placed(session, queue, job)
+
+    monkeypatch.setattr(trials, "could_be_placed", counting)
+    monkeypatch.setattr(trials, "TRIALS", 10)
+    count = 25
+    life = Life(queue(capability={"cpu": str(8 * count)}), node("n1", cpu=4), different(count))
+    life.backoff = AdmissionBackoff(
+        attempts={
+            key: Attempt(job.creation, since=0, times=1, until=999 * SECOND) for key, job in life.state.jobs.items()
+        }
+    )
+    rounds = list[set[str]]()
+    for _ in range(6):
+        life.run(1)
+        assert len(tried) <= trials.TRIALS
+        rounds.append(set(tried))
+        tried.clear()
+    assert rounds[0] | rounds[1] | rounds[2] == rounds[3] | rounds[4] | rounds[5] == set(life.state.jobs)
+    assert not rounds[0] & rounds[1]
+
+
+def test_groups_that_ask_for_the_same_share_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def counting(session: Session, queue: Queue, job: Job) -> bool:
+        tried.append(job.key)
+        return could_be_placed(session, queue, job)
+
+    monkeypatch.setattr(trials, "could_be_placed", counting)
+    life = Life(queue(capability={"cpu": "800"}), node("n1", cpu=4), hopeless(50), asking("fits", 4, created=99))
+    life.backoff = AdmissionBackoff(
+        attempts={
+            key: Attempt(job.creation, since=0, times=1, until=999 * SECOND) for key, job in life.state.jobs.items()
+        }
+    )
+    life.run(1)
+    assert len(tried) == 2
+    assert life.placed() == {"fits-0"}
+
+
+def test_a_gang_that_fits_is_found_among_many_that_do_not_while_they_hold_its_quota(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More groups than a cycle tries: the gang has its trial within a few cycles, and the next quota that is free."""
+    monkeypatch.setattr(trials, "TRIALS", 10)
+    count = 45
+    life = Life(queue(capability={"cpu": "4"}), node("n1", cpu=4), different(count), asking("fits", 4, created=count))
+    assert seconds_until_placed(life, "fits-0") <= 2 * MINUTE + 4
 
 
 def test_one_that_gave_back_before_goes_before_those_whose_time_has_come_again() -> None:

@@ -106,7 +106,9 @@ def _decide(
             close_plugins(session, opened)
             plan = conclude(session, reasons=reasons)
             after = after_cycle(backoff, session, plan.groups)
-            remembered = dataclasses.replace(after.backoff, turns={**backoff.turns, **session.turns})
+            remembered = dataclasses.replace(
+                after.backoff, turns={**backoff.turns, **session.turns}, tried=session.tried
+            )
             return dataclasses.replace(plan, groups={**plan.groups, **after.given_back}, backoff=remembered)
         except PluginFault as fault:
             faults.append(Finding(f"plugin {fault.plugin}", f"{fault.what}; it is left out of this cycle", error=True))

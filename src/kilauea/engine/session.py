@@ -26,7 +26,7 @@ from kilauea.engine.extension.observer import UNOBSERVED, Observer
 from kilauea.engine.extension.outside import NO_OUTSIDE, Outside
 from kilauea.engine.ledger import Ledger
 from kilauea.engine.model import status
-from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff, TriedGroups
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.neighbours import Namespaces, Neighbours
 from kilauea.engine.model.placements import selected_keys
@@ -100,6 +100,8 @@ class Session:
         """Groups that were admitted in vain in earlier cycles."""
         self.turns: dict[str, int] = {}
         """By plugin that acts at intervals: the moment of its turn in this cycle (`backoff.moment`)."""
+        self.tried = TriedGroups()
+        """Groups that this cycle tried out; those of earlier ones are in `backoff`."""
         self.nodes = state.nodes
         self.axis = state.axis
         self.table = state.job_table

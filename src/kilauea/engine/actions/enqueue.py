@@ -12,6 +12,7 @@ from kilauea.engine.action import Action
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.placement.admission_backoff import backoff_refusal
 from kilauea.engine.placement.readmission import Precedence
+from kilauea.engine.placement.trials import Trials
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
@@ -24,12 +25,13 @@ class Enqueue(Action):
 
     def execute(self, session: Session) -> None:
         turns = QueueTurns(session, (job for job in session.waiting_jobs() if job.is_pending))
-        precedence = Precedence(session)
+        trials = Trials(session)
+        precedence = Precedence(session, trials)
         while (queue := turns.next_queue()) is not None:
             job = turns.next_job(queue)
             if job is None:
                 continue
-            refusal = backoff_refusal(session, queue, job)
+            refusal = backoff_refusal(session, trials, queue, job)
             if refusal is not None:
                 session.report.refusals[job.key] = refusal
             elif not precedence.steps_back(queue, job) and not _admit(session, job):
@@ -37,6 +39,7 @@ class Enqueue(Action):
             turns.put_back(queue)
         for _, job in precedence.later():
             _admit(session, job)
+        session.tried = trials.remembered()
 
 
 def _admit(session: Session, job: Job) -> bool:

@@ -1,6 +1,6 @@
 """The memory between cycles: groups that were admitted in vain, and turns of plugins that act once in a while.
 
-The rules about groups are admission backoff's.
+The rules about groups are admission backoff's; those about trials are in `kilauea.engine.placement.trials`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,19 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class TriedGroups:
+    """The outcome of trying groups out that wait to be admitted, which takes several cycles where they are many.
+
+    Attributes:
+        unfit: keys of groups that could not be placed, in the round that is under way.
+        fitting: by key of a group that could be placed: the moment since which that is known.
+    """
+
+    unfit: frozenset[str] = frozenset()
+    fitting: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class AdmissionBackoff:
     """The groups that are admitted in vain, or were.
 
@@ -38,12 +51,14 @@ class AdmissionBackoff:
         attempts: by key of the group.
         turns: by plugin that acts at intervals: the moment of its last turn.
         since: the moment at which the process started, from which first intervals count; None for a plan.
+        tried: groups that were tried out.
     """
 
     moment: int = 0
     attempts: Mapping[str, Attempt] = field(default_factory=dict)
     turns: Mapping[str, int] = field(default_factory=dict)
     since: int | None = None
+    tried: TriedGroups = TriedGroups()
 
     def at(self, moment: int) -> AdmissionBackoff:
         """The same at a later moment."""

@@ -23,7 +23,7 @@ from kilauea.engine.model import status
 from kilauea.engine.model.attempts import AdmissionBackoff, Attempt
 from kilauea.engine.model.jobs import INQUEUE, PENDING, Job
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.placement.gangs import place_job, worksheet
+from kilauea.engine.placement.trials import Trials
 from kilauea.engine.plan import GroupOutcome
 from kilauea.engine.session import Session
 
@@ -43,13 +43,13 @@ class Outcome:
     given_back: Mapping[str, GroupOutcome]
 
 
-def backoff_refusal(session: Session, queue: Queue, job: Job) -> Refusal | None:
+def backoff_refusal(session: Session, trials: Trials, queue: Queue, job: Job) -> Refusal | None:
     """Return the reason why a group is not admitted now; None if it may be."""
     backoff = session.backoff
     attempt = backoff.attempts.get(job.key)
     if attempt is None or attempt.creation != job.creation or attempt.until <= backoff.moment:
         return None
-    return None if could_be_placed(session, queue, job) else _refusal(attempt)
+    return None if trials.could_be_placed(queue, job) else _refusal(attempt)
 
 
 def after_cycle(backoff: AdmissionBackoff, session: Session, groups: Mapping[str, GroupOutcome]) -> Outcome:
@@ -100,24 +100,6 @@ def is_fruitless(outcome: GroupOutcome, job: Job | None) -> bool:
         return False
     ended = sum(outcome.counts.get(name, 0) for name in ("Succeeded", "Failed")) == len(job.tasks)
     return ended or (len(job.tasks) >= job.min_available and job.roles_have(range(len(status.NAMES))))
-
-
-def could_be_placed(session: Session, queue: Queue, job: Job) -> bool:
-    """Return True if a group that is not admitted would have its minimum on the cluster now; changes nothing."""
-    sheet = None if session.job_valid(job) or session.points.overused(queue) else worksheet(session, job)
-    if sheet is None:
-        return False
-    domains = dict(session.domains.chosen)
-    statement = place_job(session, queue, sheet)
-    if statement is not None:
-        statement.roll_back()
-    session.domains.chosen.clear()
-    session.domains.chosen.update(domains)
-    session.report.unfit.pop(job.key, None)
-    for key in job.tasks:
-        session.report.task_refusals.pop(key, None)
-        session.report.had_room.discard(key)
-    return statement is not None
 
 
 def _others_wait(groups: Iterable[GroupOutcome]) -> bool:

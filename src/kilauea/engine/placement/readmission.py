@@ -2,8 +2,9 @@
 
 A group that gave its admission back is admitted again in vain when its time has come, for it may be that evictions make
 room for it. But then it holds quota for a minute again, and where several take turns, a group that could start at once
-would wait for all of them. So those steps back until the others had their turn, and with them the groups of the same
-queue that have all their pods and could not be placed either. Groups of a lower priority do not pass them.
+would wait for all of them. So those step back until the others had their turn, and with them the groups that have all
+their pods and could not be placed either: of the same queue, and of queues that come after it or beside it, since these
+may share a quota. Groups of a lower priority do not pass them, unless they have waited for a while.
 
 This knows one cycle; `kilauea.engine.placement.admission_backoff` has the rules over several.
 """
@@ -15,11 +16,12 @@ import sys
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import INQUEUE, Job
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.placement.admission_backoff import CODE, could_be_placed
+from kilauea.engine.placement.admission_backoff import CODE, FRUITLESS
+from kilauea.engine.placement.trials import Trials
 from kilauea.engine.session import Session
 
-TRIALS = 100
-"""Groups that are refused by votes, and looked at for one that could be placed."""
+PATIENCE = 2 * FRUITLESS
+"""Microseconds for which a group that could be placed lets those of a higher priority try in vain."""
 
 STEPS_BACK = Refusal(CODE, "cannot be placed now; groups that could be are admitted before it")
 
@@ -29,10 +31,12 @@ class Precedence:
 
     Args:
         session: the session.
+        trials: tell which groups could be placed.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, trials: Trials) -> None:
         self._session = session
+        self._trials = trials
         self._later: list[tuple[Queue, Job]] = []
         self._refused: list[tuple[Queue, Job]] = []
         self._least: dict[str, int] = {}
@@ -41,35 +45,47 @@ class Precedence:
         """The priority that its queue must have."""
         self._tried: dict[str, int] = {}
         """Of the groups of each queue that gave their admission back: the highest priority."""
+        self._tried_queue = -sys.maxsize
+        """The highest priority of their queues."""
         self._holding = False
         """True if a group is admitted in vain, which gives its admission back within a minute."""
         for key, attempt in session.backoff.attempts.items():
             job = session.state.jobs.get(key)
             if job is None or job.creation != attempt.creation:
                 continue
-            if job.is_pending and attempt.until:
+            if job.is_pending and attempt.until and job.queue in session.queues:
                 self._tried[job.queue] = max(self._tried.get(job.queue, job.priority), job.priority)
+                self._tried_queue = max(self._tried_queue, session.queues[job.queue].priority)
             self._holding |= job.phase == INQUEUE and not attempt.until
 
     def steps_back(self, queue: Queue, job: Job) -> bool:
         """Return True if a group, whose turn it is, lets others go first."""
-        if job.min_resources is None or (job.queue not in self._tried and not self._later):
+        if job.min_resources is None or not self._tried:
             return False
-        back = self._is_below(queue, job) or (
-            job.priority <= self._tried.get(job.queue, job.priority - 1)
-            and self._session.job_valid(job) is None
-            and self._session.job_enqueueable(job) is None
-            and not could_be_placed(self._session, queue, job)
-        )
+        below = self._is_below(queue, job)
+        back = (below or self._comes_after_one_tried(queue, job)) and not self._goes_first(queue, job, below=below)
         if back:
             self._later.append((queue, job))
             self._least[queue.name] = max(self._least.get(queue.name, job.priority), job.priority)
             self._least_queue = max(self._least_queue, queue.priority)
         return back
 
+    def _comes_after_one_tried(self, queue: Queue, job: Job) -> bool:
+        """Return True if a group that gave its admission back has at least this priority, or its queue has."""
+        if queue.name in self._tried:
+            return job.priority <= self._tried[queue.name]
+        return queue.priority <= self._tried_queue
+
     def _is_below(self, queue: Queue, job: Job) -> bool:
         """Return True if one that stepped back has a higher priority, in the same queue, or its queue has."""
         return queue.priority < self._least_queue or job.priority < self._least.get(queue.name, job.priority)
+
+    def _goes_first(self, queue: Queue, job: Job, *, below: bool) -> bool:
+        """Return True if a group could be placed, and has waited for those above it; or if that is not for now."""
+        if self._session.job_valid(job) is not None or self._session.job_enqueueable(job) is not None:
+            return not below
+        fits = self._trials.could_be_placed(queue, job)
+        return fits and (not below or self._trials.known_for(job) >= PATIENCE)
 
     def refused(self, queue: Queue, job: Job) -> None:
         """A group was refused by votes."""
@@ -79,11 +95,13 @@ class Precedence:
     def later(self) -> list[tuple[Queue, Job]]:
         """The groups that stepped back, in order, if they may be admitted now.
 
-        They may not while a group that could be placed waits, and others are about to give back what it lacks.
+        They may not while a group that could be placed waits, and others are about to give back what it lacks. Where
+        trials take several cycles, they go on while quota is held, so that their outcome is known when it is free.
         """
-        if not self._later or not self._holding:
+        many = self._trials.take_several_cycles(len(self._refused))
+        if not self._holding or not (self._later or many):
             return self._later
-        if not any(could_be_placed(self._session, queue, job) for queue, job in self._refused[:TRIALS]):
+        if not any(self._trials.could_be_placed(queue, job) for queue, job in self._refused):
             return self._later
         self._session.report.refusals.update((job.key, STEPS_BACK) for _, job in self._later)
         return []

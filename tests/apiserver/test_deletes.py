@@ -48,6 +48,15 @@ def test_a_pod_on_a_node_has_time_to_end(api: Api) -> None:
     assert api.ask("GET", f"{PODS}/a").code == 404
 
 
+@pytest.mark.parametrize("options", [{}, {"gracePeriodSeconds": 2**63 - 1}])
+def test_a_pod_with_more_time_than_there_is_can_be_deleted(api: Api, options: dict[str, int]) -> None:
+    api.create_pod("a", nodeName="n1", terminationGracePeriodSeconds=2**62)
+    going = api.good("DELETE", f"{PODS}/a", options)["metadata"]
+    assert going["deletionGracePeriodSeconds"] == 2**32
+    api.good("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})
+    assert api.ask("GET", f"{PODS}/a").code == 404
+
+
 def test_a_pod_without_a_node_goes_at_once(api: Api) -> None:
     api.create_pod("a")
     assert api.good("DELETE", f"{PODS}/a")["kind"] == "Pod"

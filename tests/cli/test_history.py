@@ -177,11 +177,12 @@ def test_the_begin_of_a_history_is_said_where_it_matters(data: Path) -> None:
     assert "note: the history begins at 2026-01-01 02:46:40" in done.stderr
 
 
-def test_a_name_that_a_spreadsheet_would_calculate_is_text(data: Path) -> None:
+@pytest.mark.parametrize("name", ["=1+1", "\t=1+1"])
+def test_a_name_that_a_spreadsheet_would_calculate_is_text(data: Path, name: str) -> None:
     history = History.open(data / "history")
-    history.put([pod(9, 60, 70, "Succeeded", queue="=1+1")])
+    history.put([pod(9, 60, 70, "Succeeded", queue=name)])
     history.close()
-    assert "'=1+1," in run("report", "usage", "--since", "2026-01-01", "-o", "csv", "--data", str(data)).stdout
+    assert f"'{name}," in run("report", "usage", "--since", "2026-01-01", "-o", "csv", "--data", str(data)).stdout
 
 
 def test_control_characters_are_spelled_out(data: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from kilauea.api.kinds import JOB_FLOWS, JOB_TEMPLATES, VC_JOBS
 from kilauea.api.times import format_time
-from kilauea.controllers.jobflows.controller import JobFlowController
+from kilauea.controllers.jobflows.controller import MOST_TOLD, JobFlowController
 from kilauea.controllers.jobflows.templates import JobTemplateController
 from support.controlled import Cluster
 
@@ -331,3 +332,10 @@ def test_a_template_with_dots_in_its_name_knows_its_jobs_and_forgets_them(cluste
     cluster.delete(VC_JOBS, "f-a.b")
     cluster.settle()
     assert cluster.get(JOB_TEMPLATES, "a.b")["status"] == {"jobDependsOnList": []}
+
+
+def test_a_flow_of_very_many_vertices_without_templates_takes_little_time_and_few_events(cluster: Cluster) -> None:
+    started = time.process_time()
+    flow(cluster, {f"v{number}": "" for number in range(20_000)})
+    assert time.process_time() - started < 4, "quadratic work took over ten times as long"
+    assert len({words for _, _, words in cluster.told}) == MOST_TOLD

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
-from kilauea.controllers.statefulsets.controller import StatefulSetController
+from kilauea.api.ports import Create, Key
+from kilauea.controllers.statefulsets.controller import BURST, StatefulSetController
 from support.controlled import Cluster, template
 
 
@@ -88,6 +89,14 @@ def test_parallel_pods_are_made_at_once(cluster: Cluster) -> None:
     cluster.create(STATEFUL_SETS, stateful_set(podManagementPolicy="Parallel"))
     cluster.settle()
     assert len(cluster.all(PODS)) == 3
+
+
+def test_very_many_parallel_pods_are_made_in_parts(cluster: Cluster) -> None:
+    cluster.create(STATEFUL_SETS, stateful_set(podManagementPolicy="Parallel", replicas=1_000_000))
+    cluster.refresh()
+    outcome = StatefulSetController().reconcile(Key("default", "db"), cluster.cache, cluster.api.now)
+    made = [each for each in outcome.operations if isinstance(each, Create) and each.resource == PODS]
+    assert [each.body["metadata"]["name"] for each in made] == [f"db-{number}" for number in range(BURST)]
 
 
 def test_fewer_pods_are_left_from_the_highest_number_down_and_claims_stay(cluster: Cluster) -> None:

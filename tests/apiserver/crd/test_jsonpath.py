@@ -181,3 +181,12 @@ def test_a_table_ends_before_a_column_that_cannot_be_read() -> None:
 
 def test_a_kind_without_columns_shows_its_age() -> None:
     assert [each.name for each in table_form([]).columns] == ["Name", "Age"]
+
+
+def test_all_columns_of_a_row_together_find_only_so_many_values() -> None:
+    tree: Any = "leaf"
+    for _ in range(14):
+        tree = [tree, tree]
+    paths = [".spec" + "[*]" * 14, ".spec" + "[*]" * 14, ".spec" + "[*]" * 14, ".metadata.name"]
+    form = table_form([{"name": f"C{at}", "type": "string", "jsonPath": path} for at, path in enumerate(paths)])
+    assert form.row({"metadata": {"name": "a"}, "spec": tree}, 0).cells == ["a", "leaf", "leaf", None, None]

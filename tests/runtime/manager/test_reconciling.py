@@ -36,6 +36,7 @@ from kilauea.controllers.objects import ItsController
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.manager.reconciling import SIDE_BY_SIDE, Driver
 from support.virtual_api import World, virtual_api
+from support.virtual_time import VirtualLoop
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
@@ -621,3 +622,29 @@ def test_the_same_seed_gives_the_same_history(seed: int) -> None:
             return world.run(test())
 
     assert history() == history()
+
+
+def test_keys_that_take_long_leave_time_for_everything_else_between_them() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+
+            def work(key: Key, *_: Any) -> Outcome:
+                loop.seconds += 0.5 if key.name != "a" else 0.0
+                return Outcome([], again=20)
+
+            await make(world, *NAMES)
+            controller = Calls(work)
+            drive(world, controller)
+            await asyncio.sleep(10)  # by now it is known which keys take long
+            controller.calls.clear()
+            before, slowest = loop.time(), 0.0
+            while loop.time() < 38:
+                await asyncio.sleep(0.01)
+                before, slowest = loop.time(), max(slowest, loop.time() - before)
+            assert sorted(name for name, _ in controller.calls) == [*NAMES]
+            assert slowest < 0.6, "it waited for several keys"
+
+        world.run(test())

@@ -8,6 +8,7 @@ from typing import Any
 
 from kilauea.api.ages import since
 from kilauea.apiserver.crd.jsonpath import JsonPathError, find, parse_json_path
+from kilauea.apiserver.crd.jsonpath_steps import Budget
 from kilauea.apiserver.go_json import go_json
 from kilauea.apiserver.tables.columns import Column, TableForm, simple
 
@@ -27,7 +28,8 @@ def table_form(columns: Sequence[Mapping[str, Any]]) -> TableForm:
     specified = list(readable) if columns else [_AGE]
 
     def cells(obj: Object, now: int) -> list[Any]:
-        return [_cell(each, obj, now) for each in specified]
+        budget = Budget()
+        return [_cell(each, obj, now, budget) for each in specified]
 
     return simple([_column(each) for each in specified], cells)
 
@@ -59,9 +61,9 @@ def _column(column: Mapping[str, Any]) -> Column:
     return Column(column["name"], column["type"], column.get("priority", 0), column.get("format", ""), message)
 
 
-def _cell(column: Mapping[str, Any], obj: Object, now: int) -> Any:
+def _cell(column: Mapping[str, Any], obj: Object, now: int, budget: Budget) -> Any:
     """The first value of a column: null where there is none, or none of the column's type."""
-    found = find(column["jsonPath"], obj)
+    found = find(column["jsonPath"], obj, budget)
     if not found:
         return None
     value, kind = found[0], column["type"]

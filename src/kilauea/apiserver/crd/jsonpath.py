@@ -10,7 +10,7 @@ from typing import Any
 
 from kilauea.api.remembered import remembered
 from kilauea.apiserver.crd import jsonpath_steps as steps
-from kilauea.apiserver.crd.jsonpath_steps import FindError, Step
+from kilauea.apiserver.crd.jsonpath_steps import Budget, FindError, Step
 
 DEPTH = 16
 """Filters within filters."""
@@ -43,14 +43,19 @@ def parse_json_path(text: str) -> tuple[Step, ...]:
     return _Parser(text, 0).steps()
 
 
-def find(text: str, obj: Any) -> list[Any]:
-    """All values at a path; none where the path does not fit the object.
+def find(text: str, obj: Any, budget: Budget | None = None) -> list[Any]:
+    """All values at a path; none where the path does not fit the object, or nothing of the budget is left.
+
+    Args:
+        text: the path.
+        obj: the object.
+        budget: the values that may still be found, with other paths together; None for this path alone.
 
     Raises:
         JsonPathError: it cannot be read.
     """
     try:
-        return steps.walk(parse_json_path(text), [obj], steps.Budget())
+        return steps.walk(parse_json_path(text), [obj], budget or Budget())
     except FindError:
         return []
 

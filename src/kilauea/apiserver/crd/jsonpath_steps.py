@@ -10,7 +10,7 @@ from typing import Any
 Values = list[Any]
 
 LIMIT = 100_000
-"""Values that all steps of a path may find in one object: filters and repeated `..` and `[0,0]` multiply them."""
+"""Values that all steps of all columns may find in one object: filters and repeated `..` and `[0,0]` multiply them."""
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _ORDERED = (str, int, float)
 

@@ -50,12 +50,12 @@ def _accepts(schema: Schema, obj: dict[str, Any]) -> bool:
 
 
 def _is_plain(raw: Raw, value: Any) -> bool:
-    """Return True if a schema is only a type, and the value is of it."""
+    """Return True if a schema is only a type, and the value is of it, as most are: found without making their paths."""
     return raw.keys() <= _TYPE_ALONE and raw.get("type") in (None, _TYPE_NAMES.get(type(value)))
 
 
 _ANYTHING: Raw = {}
-_TYPE_ALONE = {"type", "description"}
+_TYPE_ALONE = {"type", "description", "default"}
 _ROOT = PLAIN | {"x-kubernetes-embedded-resource"}
 
 
@@ -207,7 +207,8 @@ def _check_array(raw: Raw, value: list[Any], path: str) -> Iterator[Cause]:
     items, fewest, most = raw.get("items"), raw.get("minItems"), raw.get("maxItems")
     if items:
         for index, item in enumerate(value):
-            yield from _check(items, item, f"{path}[{index}]")
+            if not _is_plain(items, item):
+                yield from _check(items, item, f"{path}[{index}]")
     if fewest is not None and len(value) < fewest:
         yield _invalid(path, len(value), f"should have at least {fewest} items")
     if most is not None and len(value) > most:
@@ -237,7 +238,7 @@ def _check_object(raw: Raw, value: dict[str, Any], path: str) -> Iterator[Cause]
     others = raw.get("additionalProperties")
     for key, each in value.items():
         child = described.get(key, others if isinstance(others, dict) else None)
-        if child:
+        if child and not _is_plain(child, each):
             yield from _check(child, each, _below(path, key))
 
 
@@ -270,7 +271,8 @@ def _duplicates(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
         items = raw.get("items")
         if items:
             for index, item in enumerate(value):
-                yield from _duplicates(items, item, f"{path}[{index}]")
+                if isinstance(item, dict | list):
+                    yield from _duplicates(items, item, f"{path}[{index}]")
     elif isinstance(value, dict):
         others = raw.get("additionalProperties")
         for key, each in value.items():

@@ -21,6 +21,9 @@ from kilauea.apiserver.strategies.pod_warnings import pod_warnings, template_war
 _ENDED = ("Succeeded", "Failed")
 _TOKEN_VOLUME = re.compile("kube-api-access-[a-z0-9]{5}")
 
+LONGEST_GRACE = 2**32
+"""Seconds that a pod has to end at most, 136 years: the time of its end must be one that can be written."""
+
 
 class Pods(Strategy):
     """Pods."""
@@ -114,7 +117,7 @@ class Pods(Strategy):
         if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in _ENDED:
             return 0
         grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE) if asked is None else asked
-        return max(int(grace), 0) if grace >= 0 else 1
+        return min(int(grace), LONGEST_GRACE) if grace >= 0 else 1
 
     def fields(self, obj: Any) -> dict[str, str]:
         found = super().fields(obj)

@@ -146,7 +146,7 @@ def usage_csv(found: UsageAnswer) -> str:
 
 def _cell(text: str) -> str:
     """A text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") else text
 
 
 def _resources(rows: Sequence[UsageRow]) -> list[str]:

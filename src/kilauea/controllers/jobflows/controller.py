@@ -42,6 +42,8 @@ from kilauea.controllers.objects import (
 LONGEST_LABEL = 63
 MISSING_SECONDS = 5.0
 """Seconds until a new flow looks again for a missing object."""
+MOST_TOLD = 10
+"""Vertices that are told of at a time because their jobs cannot be made: a flow may have tens of thousands."""
 
 
 class JobFlowController:
@@ -79,19 +81,31 @@ def _status_patch(flow: Obj, status: Mapping[str, Any]) -> list[Patch]:
 
 
 def _starts(flow: Obj, jobs: Sequence[Obj], view: View) -> Iterator[list[Single]]:
-    """For each vertex that can begin, what makes its job, or what is in its way."""
+    """For each vertex that can begin, what makes its job; for the first that cannot, what is in their way."""
     found, entries = phases(flow, jobs), _entries(flow)
     done = {name for name in entries if found.get(job_name(flow, name)) == "Completed"}
+    told = 0
     for name, vertices in entries.items():
         if job_name(flow, name) in found:
             continue
         ready = next((each for each in vertices if _targets(each) <= done), None)
-        unknown = sorted(target for each in vertices for target in _targets(each) - entries.keys())
-        if ready is not None:
-            yield [*_start(flow, name, view), *_ignored(flow, ready)]
-        elif unknown:
-            message = f'{name} depends on "{unknown[0]}", which is not in spec.flows: name one that is'
-            yield [_failure(flow, message)]
+        if ready is None:
+            chain = _unknown(flow, vertices, entries)
+        else:
+            chain = [*_start(flow, name, view), *_ignored(flow, ready)]
+        told += bool(chain) and not isinstance(chain[0], Create)
+        if chain and (isinstance(chain[0], Create) or told <= MOST_TOLD):
+            yield chain
+
+
+def _unknown(flow: Obj, vertices: Sequence[Mapping[str, Any]], entries: Mapping[str, Any]) -> list[Single]:
+    """Says that a vertex waits for one that is not there; nothing if all are."""
+    # The targets one by one: a set without the keys of a mapping is made by going through all of these.
+    unknown = sorted(target for each in vertices for target in _targets(each) if target not in entries)
+    if not unknown:
+        return []
+    message = f'{vertices[0]["name"]} depends on "{unknown[0]}", which is not in spec.flows: name one that is'
+    return [_failure(flow, message)]
 
 
 def _entries(flow: Obj) -> dict[str, list[Mapping[str, Any]]]:

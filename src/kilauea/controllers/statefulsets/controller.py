@@ -27,6 +27,8 @@ from kilauea.controllers.statefulsets.retention import go_with, is_stale, owners
 
 CLAIM_SECONDS = 1.0
 """Seconds after which a set looks again for claims that are or will be deleted: a new pod must not use them."""
+BURST = 500
+"""Pods that are missing and looked at at a time: a set may have two thousand million."""
 
 
 class StatefulSetController:
@@ -84,10 +86,14 @@ class Reconciliation:
     def step(self) -> list[Operation]:
         """Return the next operations; one pod at a time, if the pod management policy asks for that."""
         operations: list[Operation] = []
+        missing = 0
         for number in self._numbers:
             pod = self._pods.get(number)
             if pod is None:
                 operations += self._make(number)
+                missing += 1
+                if missing == BURST:  # the new pods have the set looked at again
+                    return operations
             elif is_finished(pod) and not is_going(pod):
                 operations += self._end(pod)
             elif number in self._available and not is_going(pod):
@@ -140,7 +146,9 @@ class Reconciliation:
         if not self._rolls:
             return []
         for number in reversed(self._numbers[self._partition :]):
-            pod = self._pods[number]
+            pod = self._pods.get(number)
+            if pod is None:  # it waits for its claims
+                return []
             if self._revision(pod) != self.history.newest:
                 return [] if is_going(pod) else self._end(pod)
             if number not in self._available:

@@ -41,6 +41,7 @@ from kilauea.api.ports import (
     Together,
     no_keys,
 )
+from kilauea.api.times import SECOND
 from kilauea.client.backoff import pause
 from kilauea.client.indexer import Indexer, Listener
 from kilauea.client.view import Cache
@@ -64,6 +65,12 @@ PASSING = (409, 429, 503, 504)
 """Status codes of failures that are not about the object: creating it may be retried unchanged."""
 CONCURRENCY = 32
 """Concurrent keys of one controller."""
+LONG = SECOND // 10
+"""Microseconds of work on a key after which no other key that takes so long has its turn for the same time again.
+
+Clients of a server in the same process wait meanwhile. Without a pause they would wait for all such keys that are due,
+which can be many objects with a million bytes each.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -94,12 +101,13 @@ class ByController:
 
 
 class ControllerWorker:
-    """A controller with its queue of keys and their consecutive failures."""
+    """A controller with its queue of keys, their consecutive failures, and those that took long the last time."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
         self.queue = WorkQueue()
         self.failures: dict[Key, int] = {}
+        self.long: set[Key] = set()
 
     def keys_of(self, interest: Interest, obj: Obj | None) -> tuple[Key, ...]:
         """The keys that a changed object concerns; none if they cannot be determined, which is logged."""
@@ -149,6 +157,8 @@ class Driver:
         self._concurrency = concurrency
         self._tell_failure = failed
         self._spare = SIDE_BY_SIDE
+        self._rests_until = 0
+        """Monotonic time before which no controller is asked about a key that takes long."""
         self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment[0].queue.add(moment[1]))
         self._workers = [ControllerWorker(controller) for controller in controllers]
         self._expectations = Expectations(cache)
@@ -267,8 +277,15 @@ class Driver:
 
         Return True if the controller has foreseen their result.
         """
+        while key in worker.long and (rest := self._rests_until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(rest / SECOND)
         asked = self._clock.monotonic()
         outcome = worker.controller.reconcile(key, self._cache, self._clock.now())
+        took = self._clock.monotonic() - asked
+        worker.long.discard(key)
+        if took > LONG:
+            worker.long.add(key)
+            self._rests_until = asked + 2 * took
         try:
             await self._chain(worker.controller.name, outcome.operations, traces)
         except CreationRefused as refusal:

@@ -27,6 +27,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --no-strip-extras \
 	--no-header --no-emit-options --annotation-style=line
 
+# The processes that tests start read modules that are compiled already, also where this variable forbids it elsewhere.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test coverage test-matrix test-clients test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs manifests lock clean
 

@@ -23,6 +23,9 @@ REAL := $(addprefix tests/cluster/test_,beside_volcano.py from_volcano.py howto_
 	real_failover.py real_faults.py real_kubernetes.py rights.py webhooks.py)
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Each of the two has tests that stand together, so that it needs few servers twice; the one that ends first takes half
+# of what the other has left.
+PYTEST_ON_TWO := $(BIN)/pytest -n 2 --dist worksteal
 # Extras stay in the pins: without them, pip before 23.3 tries the newest version of `coverage[toml]`, whose hash is unknown.
 COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --no-strip-extras \
 	--no-header --no-emit-options --annotation-style=line
@@ -94,11 +97,11 @@ test: install $(CLIENT_STAMPS)
 	@echo "test: layers"
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: tests"
-	@$(BIN)/pytest -n 2 $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
+	@$(PYTEST_ON_TWO) $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
 
 # COVERAGE_TESTS=tests/api measures a part. Tests of speed are left out: measuring slows what they time.
 coverage: install
-	@$(BIN)/pytest -n 2 $(LONG:%=--ignore=%) --cov --cov-report=html --cov-report=term \
+	@$(PYTEST_ON_TWO) $(LONG:%=--ignore=%) --cov --cov-report=html --cov-report=term \
 		--deselect tests/api/test_validate.py::test_plain_pods_cost_little $(PYTEST_FLAGS) $(COVERAGE_TESTS)
 	@echo "coverage: open build/coverage/index.html"
 
@@ -111,7 +114,7 @@ test-clients: install $(CLIENT_STAMPS) $(BETWEEN_STAMPS)
 
 # The adversary's tests measure how long others wait, so nothing else runs beside them.
 test-cluster: install $(TRACING_STAMP)
-	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
+	@KILAUEA_HISTORIES=100 $(PYTEST_ON_TWO) tests/cluster tests/system $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
 	@$(BIN)/pytest tests/adversary $(PYTEST_FLAGS)
 
 test-kubernetes: install
@@ -121,7 +124,7 @@ test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/shards.py
 	@$(BIN)/python tests/charts/sources.py helm > /dev/null
 	@$(BIN)/python tests/kubernetes/real_operators.py
-	@$(BIN)/pytest -n 2 $(REAL) $(PYTEST_FLAGS)
+	@$(PYTEST_ON_TWO) $(REAL) $(PYTEST_FLAGS)
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.
 test-conformance: install
@@ -132,7 +135,7 @@ test-conformance: install
 # Fetches Helm and the charts first; what cannot be had is skipped. PYTEST_FLAGS="-k cilium" runs one chart.
 test-charts: install
 	@$(BIN)/python tests/charts/sources.py
-	@$(BIN)/pytest -n 2 tests/charts $(PYTEST_FLAGS)
+	@$(PYTEST_ON_TWO) tests/charts $(PYTEST_FLAGS)
 
 kubernetes-binaries:
 	@$(PYTHON) tests/kubernetes/real_binaries.py

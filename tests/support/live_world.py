@@ -71,7 +71,7 @@ class Intercepted:
 
 
 class Live:
-    """A cluster and its scheduler."""
+    """A scheduler and its cluster, a world with the Volcano kinds."""
 
     def __init__(
         self, world: World, conf: str | None, transport: Transport | None = None, names: tuple[str, ...] = NAMES

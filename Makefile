@@ -93,7 +93,7 @@ test: install $(CLIENT_STAMPS)
 	@echo "test: prose"
 	@$(BIN)/typos --force-exclude $(PROSE)
 	@echo "test: types"
-	@$(BIN)/mypy src tests $(wildcard benchmarks/*.py)
+	@$(BIN)/mypy --num-workers 2 src tests $(wildcard benchmarks/*.py)
 	@echo "test: layers"
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: tests"

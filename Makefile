@@ -62,7 +62,9 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	@echo "install: create $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@echo "install: pinned requirements, which takes some minutes"
-	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@$(PIP) install --require-hashes --no-compile -r requirements/dev.txt
+# pip would compile on one core. As with pip, a file that cannot be compiled, being for another Python, ends nothing.
+	@$(BIN)/python -m compileall -qq -j 2 $(VENV)/lib || true
 	@echo "install: kilauea itself, editable"
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -23,9 +23,15 @@ REAL := $(addprefix tests/cluster/test_,beside_volcano.py from_volcano.py howto_
 	real_failover.py real_faults.py real_kubernetes.py rights.py webhooks.py)
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Each of the two has tests that stand together, so that it needs few servers twice; the one that ends first takes half
+# of what the other has left.
+PYTEST_ON_TWO := $(BIN)/pytest -n 2 --dist worksteal
 # Extras stay in the pins: without them, pip before 23.3 tries the newest version of `coverage[toml]`, whose hash is unknown.
 COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --no-strip-extras \
 	--no-header --no-emit-options --annotation-style=line
+
+# The processes that tests start read modules that are compiled already, also where this variable forbids it elsewhere.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test coverage test-matrix test-clients test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs manifests lock clean
@@ -56,7 +62,9 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	@echo "install: create $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@echo "install: pinned requirements, which takes some minutes"
-	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@$(PIP) install --require-hashes --no-compile -r requirements/dev.txt
+# pip would compile on one core. As with pip, a file that cannot be compiled, being for another Python, ends nothing.
+	@$(BIN)/python -m compileall -qq -j 2 $(VENV)/lib || true
 	@echo "install: kilauea itself, editable"
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -87,15 +95,15 @@ test: install $(CLIENT_STAMPS)
 	@echo "test: prose"
 	@$(BIN)/typos --force-exclude $(PROSE)
 	@echo "test: types"
-	@$(BIN)/mypy src tests $(wildcard benchmarks/*.py)
+	@$(BIN)/mypy --num-workers 2 src tests $(wildcard benchmarks/*.py)
 	@echo "test: layers"
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: tests"
-	@$(BIN)/pytest -n 2 $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
+	@$(PYTEST_ON_TWO) $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
 
 # COVERAGE_TESTS=tests/api measures a part. Tests of speed are left out: measuring slows what they time.
 coverage: install
-	@$(BIN)/pytest -n 2 $(LONG:%=--ignore=%) --cov --cov-report=html --cov-report=term \
+	@$(PYTEST_ON_TWO) $(LONG:%=--ignore=%) --cov --cov-report=html --cov-report=term \
 		--deselect tests/api/test_validate.py::test_plain_pods_cost_little $(PYTEST_FLAGS) $(COVERAGE_TESTS)
 	@echo "coverage: open build/coverage/index.html"
 
@@ -108,7 +116,7 @@ test-clients: install $(CLIENT_STAMPS) $(BETWEEN_STAMPS)
 
 # The adversary's tests measure how long others wait, so nothing else runs beside them.
 test-cluster: install $(TRACING_STAMP)
-	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
+	@KILAUEA_HISTORIES=100 $(PYTEST_ON_TWO) tests/cluster tests/system $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
 	@$(BIN)/pytest tests/adversary $(PYTEST_FLAGS)
 
 test-kubernetes: install
@@ -118,7 +126,7 @@ test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/shards.py
 	@$(BIN)/python tests/charts/sources.py helm > /dev/null
 	@$(BIN)/python tests/kubernetes/real_operators.py
-	@$(BIN)/pytest -n 2 $(REAL) $(PYTEST_FLAGS)
+	@$(PYTEST_ON_TWO) $(REAL) $(PYTEST_FLAGS)
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.
 test-conformance: install
@@ -129,7 +137,7 @@ test-conformance: install
 # Fetches Helm and the charts first; what cannot be had is skipped. PYTEST_FLAGS="-k cilium" runs one chart.
 test-charts: install
 	@$(BIN)/python tests/charts/sources.py
-	@$(BIN)/pytest -n 2 tests/charts $(PYTEST_FLAGS)
+	@$(PYTEST_ON_TWO) tests/charts $(PYTEST_FLAGS)
 
 kubernetes-binaries:
 	@$(PYTHON) tests/kubernetes/real_binaries.py

@@ -11,9 +11,10 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -43,9 +44,7 @@ PACKAGE_HOSTS = [
         ("maven", "org"),
     )
 ]
-MACHINE_PATHS = [
-    re.compile(r"(?<![\w.~-])" + "/" + folder) for folder in ("work/", "tmp/v/", "opt/" + "wheels", r"root/\.pyenv")
-]
+MACHINE_PATH = re.compile(r"(?<![\w.~-])/(work/|tmp/v/|opt/" + "wheels" + r"|root/\.pyenv)")
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b")
 REQUIREMENT_OPTIONS = ("--index-url", "--extra-index-url", "--trusted-host", "--find-links", "-i ", "-f ")
 
@@ -75,11 +74,11 @@ def text_of(path: str) -> str | None:
         return None
 
 
-def text_lines() -> Iterator[tuple[str, str]]:
-    """`path:line number` and the line, for all lines of all text files."""
-    for path in repository_files():
-        for number, line in enumerate((text_of(path) or "").splitlines(), start=1):
-            yield f"{path}:{number}", line
+def lines_with(is_in: Callable[[str], object], folder: str = "") -> list[str]:
+    """`path:line number` of the lines of text files in which something is that never spans lines."""
+    texts = ((path, text_of(path) or "") for path in repository_files() if path.startswith(folder))
+    lines = ((path, enumerate(text.splitlines(), start=1)) for path, text in texts if is_in(text))
+    return [f"{path}:{number}" for path, numbered in lines for number, line in numbered if is_in(line)]
 
 
 def source_files() -> list[str]:
@@ -87,9 +86,20 @@ def source_files() -> list[str]:
     return [path for path in repository_files() if path.startswith("src/") and path.endswith(".py")]
 
 
-def syntax_tree(path: str) -> ast.Module:
-    """A source file, parsed."""
-    return ast.parse((ROOT / path).read_bytes(), filename=path)
+class Outline(NamedTuple):
+    """The docstring of a module, and the lines of each of its functions, by line number and name."""
+
+    docstring: str
+    functions: dict[str, int]
+
+
+@cache
+def outline(path: str) -> Outline:
+    """What a source file consists of."""
+    tree = ast.parse((ROOT / path).read_bytes(), filename=path)
+    functions = [node for node in ast.walk(tree) if isinstance(node, FunctionNode)]
+    lengths = {f"{each.lineno} {each.name}": (each.end_lineno or each.lineno) - each.lineno + 1 for each in functions}
+    return Outline(ast.get_docstring(tree) or "", lengths)
 
 
 def is_plugin(path: str) -> bool:
@@ -135,19 +145,24 @@ def requirements_in(path: str) -> list[str]:
 
 def test_no_file_names_a_package_host() -> None:
     """Where packages come from is the business of the machine that installs them."""
-    assert [at for at, line in text_lines() if any(host in line.lower() for host in PACKAGE_HOSTS)] == []
+
+    def is_host_in(text: str) -> bool:
+        lower = text.lower()
+        return any(host in lower for host in PACKAGE_HOSTS)
+
+    assert lines_with(is_host_in) == []
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:
-    assert [at for at, line in text_lines() if any(path.search(line) for path in MACHINE_PATHS)] == []
+    assert lines_with(MACHINE_PATH.search) == []
 
 
 def test_source_has_no_unfinished_marks() -> None:
-    assert [at for at, line in text_lines() if at.startswith("src/") and UNFINISHED.search(line)] == []
+    assert lines_with(UNFINISHED.search, "src/") == []
 
 
 def test_every_module_has_a_docstring() -> None:
-    assert [path for path in source_files() if not ast.get_docstring(syntax_tree(path))] == []
+    assert [path for path in source_files() if not outline(path).docstring] == []
 
 
 def test_no_source_file_is_too_long() -> None:
@@ -156,19 +171,13 @@ def test_no_source_file_is_too_long() -> None:
 
 
 def test_no_function_is_too_long() -> None:
-    too_long = {}
-    for path in source_files():
-        for node in ast.walk(syntax_tree(path)):
-            if isinstance(node, FunctionNode):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                if length > MAX_FUNCTION_LINES:
-                    too_long[f"{path}:{node.lineno} {node.name}"] = length
-    assert too_long == {}
+    lengths = {f"{path}:{at}": length for path in source_files() for at, length in outline(path).functions.items()}
+    assert {at: length for at, length in lengths.items() if length > MAX_FUNCTION_LINES} == {}
 
 
 def test_every_plugin_docstring_has_the_five_sections() -> None:
     """The documentation page of a plugin is built from them."""
-    docstrings = {path: ast.get_docstring(syntax_tree(path)) or "" for path in source_files() if is_plugin(path)}
+    docstrings = {path: outline(path).docstring for path in source_files() if is_plugin(path)}
     faults = {path: plugin_fault(docstring) for path, docstring in docstrings.items()}
     assert {path: fault for path, fault in faults.items() if fault} == {}
 

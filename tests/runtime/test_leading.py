@@ -75,7 +75,7 @@ class Leader:
 
 @contextmanager
 def leader() -> Iterator[Leader]:
-    with virtual_api(1) as world:
+    with virtual_api(1, volcano=True) as world:
         yield Leader(world)
 
 

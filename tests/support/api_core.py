@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import SERVICE_RANGE, Backend
-from kilauea.apiserver.bootstrap import create_first_objects
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.dynamic.admission import DynamicAdmission
 from kilauea.apiserver.dynamic.remote import Remote
 from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User, WatchStream, make_request
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
-from kilauea.apiserver.storage import Retention, Store
+from kilauea.apiserver.storage import Retention
+from support.first_writes import started_store
 
 T = TypeVar("T")
 ADMIN = User("admin", groups=(GROUP_MASTERS,))
@@ -61,18 +61,23 @@ class Watch:
 
 
 class Api:
-    """An API in memory, with the namespaces of every cluster, whose time stands still until it is moved."""
+    """An API in memory, with the namespaces of every cluster, whose time stands still until it is moved.
+
+    With `volcano` it has the definitions of the Volcano kinds, too, which `Definitions` serves.
+    """
 
     def __init__(
         self,
         retention: Retention | None = None,
         remote: Remote | None = None,
         service_range: IPv4Network = SERVICE_RANGE,
+        *,
+        volcano: bool = False,
     ) -> None:
         self.loop = asyncio.new_event_loop()
         self.now = START
         self.backend = Backend(
-            self.run(Store.open(None, "memory", retention=retention or Retention())),
+            started_store(self.loop, retention, service_range, volcano=volcano),
             Registry(builtin_types(loopback=service_range.is_loopback)),
             lambda: self.now,
             Random(7),
@@ -81,7 +86,6 @@ class Api:
         )
         self.backend.dynamic = DynamicAdmission(self.backend.store, remote)
         self.server = ApiServer(self.backend)
-        self.run(create_first_objects(self.server))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine."""

@@ -16,7 +16,6 @@ from typing import Any
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import ApiError, Controller, Interest, Key, Obj, Operation, Record, Resource, Together, key_of
 from kilauea.api.times import SECOND, format_time
-from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.runtime.cluster.direct import DirectTransport
@@ -32,10 +31,9 @@ class Cluster:
     """Controllers at work on an API in memory."""
 
     def __init__(self, *controllers: Controller, volcano: bool = False) -> None:
-        self.api = Api()
+        self.api = Api(volcano=volcano)
         self._definitions = Definitions(self.api.server)
         if volcano:
-            self.api.run(install_bundled(self.api.server))
             self.api.run(self._definitions.start())
         self.client = Client(DirectTransport(self.api.server, "kube-controller-manager"))
         self.cache = Cache()

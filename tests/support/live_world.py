@@ -17,7 +17,6 @@ from random import Random
 from typing import Any
 
 from kilauea.api.ports import Key, Record, Resource
-from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.client.rest import Client
 from kilauea.client.traced import Traced
 from kilauea.client.transport import Answer, Transport
@@ -72,7 +71,7 @@ class Intercepted:
 
 
 class Live:
-    """A cluster and its scheduler."""
+    """A scheduler and its cluster, a world with the Volcano kinds."""
 
     def __init__(
         self, world: World, conf: str | None, transport: Transport | None = None, names: tuple[str, ...] = NAMES
@@ -80,7 +79,6 @@ class Live:
         self.world = world
         self.names = names
         self.calm = world.calm
-        world.run(install_bundled(world.server))
         self._definitions = Definitions(world.server, world.clock)
         world.run(self._definitions.start())
         self.wire = Intercepted(transport or DirectTransport(world.server, "scheduler"))
@@ -205,5 +203,5 @@ def live_world(
     names: tuple[str, ...] = NAMES,
 ) -> Iterator[Live]:
     """A world for the length of a block."""
-    with virtual_api(seed) as world:
+    with virtual_api(seed, volcano=True) as world:
         yield Live(world, conf, transport(world) if transport else None, names)

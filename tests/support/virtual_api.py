@@ -13,15 +13,15 @@ from random import Random
 from typing import Any, TypeVar
 
 from kilauea.apiserver.admission.chain import admission_steps
-from kilauea.apiserver.backend import Backend
-from kilauea.apiserver.bootstrap import create_first_objects
+from kilauea.apiserver.backend import SERVICE_RANGE, Backend
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
-from kilauea.apiserver.storage import Retention, Store
+from kilauea.apiserver.storage import Retention
 from kilauea.client.rest import Client
 from kilauea.runtime.cluster.direct import DirectTransport
 from support.faults import FaultyTransport
+from support.first_writes import started_store
 from support.virtual_time import LoopClock, VirtualLoop, virtual_loop
 
 T = TypeVar("T")
@@ -30,15 +30,16 @@ T = TypeVar("T")
 class World:
     """A server, a client that meets faults (`client`), one that does not (`calm`), and the time."""
 
-    def __init__(self, loop: VirtualLoop, seed: int, rate: float, retention: Retention) -> None:
+    def __init__(
+        self, loop: VirtualLoop, seed: int, rate: float, retention: Retention | None, *, volcano: bool
+    ) -> None:
         self.loop = loop
         self.clock = LoopClock(loop)
         self.rng = Random(seed)
-        store = self.run(Store.open(None, "memory", retention=retention))
+        store = started_store(loop, retention, SERVICE_RANGE, volcano=volcano)
         self.store = store
         registry = Registry(builtin_types())
         self.server = ApiServer(Backend(store, registry, self.clock.now, Random(seed), admission_steps()))
-        self.run(create_first_objects(self.server))
         self.faults = FaultyTransport(DirectTransport(self.server, "tester"), Random(seed + 1), rate)
         self.client = Client(self.faults, "tester", Random(seed + 2), page=2)
         self.calm = Client(DirectTransport(self.server, "calm"), "calm", Random(seed + 3), page=0)
@@ -53,9 +54,11 @@ class World:
 
 
 @contextmanager
-def virtual_api(seed: int, rate: float = 0.0, retention: Retention | None = None) -> Iterator[World]:
-    """A world for the length of a block."""
+def virtual_api(
+    seed: int, rate: float = 0.0, retention: Retention | None = None, *, volcano: bool = False
+) -> Iterator[World]:
+    """A world for the length of a block; with `volcano`, the Volcano kinds are defined."""
     with virtual_loop() as loop:
-        world = World(loop, seed, rate, retention or Retention())
+        world = World(loop, seed, rate, retention, volcano=volcano)
         yield world
         world.run(world.store.close())

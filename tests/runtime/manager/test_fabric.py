@@ -16,7 +16,6 @@ import pytest
 from kilauea.api.kinds import CONFIG_MAPS, HYPER_NODES, SECRETS
 from kilauea.api.ports import Key, Record, Resource
 from kilauea.api.times import SECOND
-from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.runtime.clock import SystemClock
@@ -58,8 +57,7 @@ class Discovered:
     def __init__(self, ufm: Ufm, caplog: pytest.LogCaptureFixture) -> None:
         self.ufm = ufm
         self.caplog = caplog
-        self.api = Api()
-        self.api.run(install_bundled(self.api.server))
+        self.api = Api(volcano=True)
         self.definitions = Definitions(self.api.server)
         self.api.run(self.definitions.start())
         self.client = Client(DirectTransport(self.api.server, "tests"))

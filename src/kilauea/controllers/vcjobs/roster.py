@@ -142,13 +142,16 @@ class TaskMembers:
 
     def put(self, member: Member, start: str) -> None:
         """A pod has come, or has changed; its name begins like this if the controller has given it."""
-        name, last = member.key.name, self._last
-        if name in self._members:
-            self.drop(name)
-            self._last = last
+        name = member.key.name
+        before = self._members.get(name)
+        if before == member:  # as most changes of a pod do not concern its job
+            return
         self._members[name] = member
         self._states[member.state] = self._states.get(member.state, 0) + 1
         self._restarts += member.restarts
+        if before is not None:
+            self._leave(before)
+            return
         index = member.index
         if name != f"{start}{index}":
             self._odd.add(name)
@@ -160,16 +163,20 @@ class TaskMembers:
         member = self._members.pop(name, None)
         if member is None:
             return
+        self._leave(member)
+        if name in self._odd:
+            self._odd.discard(name)
+        elif self._last == member.index:
+            self._last = None
+
+    def _leave(self, member: Member) -> None:
+        """Count a pod no more."""
         left = self._states[member.state] - 1
         if left:
             self._states[member.state] = left
         else:
             del self._states[member.state]
         self._restarts -= member.restarts
-        if name in self._odd:
-            self._odd.discard(name)
-        elif self._last == member.index:
-            self._last = None
 
 
 class Roster:
@@ -193,15 +200,20 @@ class Roster:
         """A pod has come, or has changed."""
         owner, annotations = controller_of(obj), annotations_of(obj)
         version, task = whole_number(annotations.get(JOB_VERSION, "")), annotations.get(TASK_ROLE)
-        before = self._member(key.name)
+        found = self._tasks.get(task or "")
+        before = found.get(key.name) if found is not None else None
+        if before is None:
+            before = self._member(key.name)
         if before is not None and before.task != task:
             self.drop(key)
+            before = None
         if owner is None or not task or version is None or JOB_NAME not in annotations:
             self.drop(key)
             return
         metadata = obj["metadata"]
         uid, created = metadata["uid"], metadata.get("creationTimestamp")
-        found = self._tasks.setdefault(task, TaskMembers())
+        if found is None:
+            found = self._tasks[task] = TaskMembers()
         member = Member(
             key=key if before is None else before.key,
             uid=before.uid if before is not None and before.uid == uid else uid,
@@ -245,12 +257,11 @@ def _state_of(pod: Obj, version: int, *, marked: bool) -> PodState:
 
 
 def _restarts(pod: Obj) -> int:
-    status = status_of(pod)
-    return sum(
-        each.get("restartCount") or 0
-        for part in ("initContainerStatuses", "containerStatuses")
-        for each in status.get(part) or ()
-    )
+    status, count = status_of(pod), 0
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for each in status.get(part) or ():
+            count += each.get("restartCount") or 0
+    return count
 
 
 # --- whose pods

@@ -87,7 +87,7 @@ async def one(kubeconfig: Path, pid: int, size: int) -> None:
             await watching
         seconds, cpu = time.perf_counter() - begin, cpu_seconds(pid) - before
     print(f"one job of {size} pods: all created after {seconds:.1f} s; {cpu / size * 1000:.2f} ms of CPU for each pod")
-    print(f"  a client beside it that connects anew each time: {waits}")
+    print(f"  a client beside it that connects again each time: {waits}")
 
 
 def main() -> None:

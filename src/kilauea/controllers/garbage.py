@@ -51,6 +51,8 @@ UID = "uid, if the object has owners or waits for its dependents"
 """Name of the index of objects by their uids. Most objects are in no chain of owners, so it leaves them out."""
 ONLY_OWNER = "uid of the only owner, and whether the object is being deleted"
 """Name of the index of most dependents: those that are being deleted can be thousands, and need not be read."""
+SEVERAL = "several"
+"""The value of this index of objects with more than one owner."""
 
 
 class Found(NamedTuple):
@@ -96,7 +98,7 @@ def _uid_if_it_matters(obj: Obj) -> str:
 def _only_owner(obj: Obj) -> str:
     owners = _owners(obj)
     if len(owners) != 1:
-        return ""
+        return SEVERAL if owners else ""
     uid = str(owners[0]["uid"])
     return _going(uid) if is_going(obj) else uid
 
@@ -160,18 +162,18 @@ class GarbageCollector:
 
 def _dependents(view: View, kinds: Sequence[Resource], uid: str) -> tuple[Sequence[Found], float | None]:
     """The dependents to deal with now, and when to look again: all of them, or as many as are dealt with at once."""
-    owned = [(each, view.owned(each, uid, "")) for each in kinds]
+    owned = [(each, view.owned(each, uid, "", AT_ONCE + 1)) for each in kinds]
     if sum(len(objs) for _, objs in owned) <= AT_ONCE:
         return list(_founds(owned)), None
     found: list[Found] = []
     is_cut = False
-    for resource, objs in owned:
-        staying = view.indexed(resource, ONLY_OWNER, uid)
-        if len(staying) + view.count_indexed(resource, ONLY_OWNER, _going(uid)) < len(objs):  # some have more owners
-            staying = objs
-        room = max(0, AT_ONCE - len(found)) if staying is not objs else len(objs)
-        found += [Found(resource, obj) for obj in staying[:room]]
-        is_cut |= room < len(staying)
+    for resource in (each for each, objs in owned if objs):
+        if view.count_indexed(resource, ONLY_OWNER, SEVERAL):
+            found += [Found(resource, obj) for obj in view.owned(resource, uid, "")]
+            continue
+        room = max(0, AT_ONCE - len(found))
+        is_cut |= room < view.count_indexed(resource, ONLY_OWNER, uid)
+        found += [Found(resource, obj) for obj in view.indexed(resource, ONLY_OWNER, uid)[:room]]
     return found, 0.0 if is_cut else None
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.api.ports import Key, Obj, Resource, key_of
+from kilauea.api.ports import Aggregation, Key, Obj, Resource, key_of
 from kilauea.apiserver.storage import Retention
 from kilauea.client.indexer import Indexer
 from kilauea.client.view import Cache
@@ -56,6 +56,34 @@ def text_of_owner(obj: Obj) -> str:
     return str(obj["metadata"]["ownerReferences"][0]["uid"])
 
 
+class Turns:
+    """An aggregate: what each object says."""
+
+    def __init__(self) -> None:
+        self.turns: dict[Key, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.turns)
+
+    def put(self, key: Key, obj: Obj) -> None:
+        self.turns[key] = obj["data"]
+
+    def drop(self, key: Key) -> None:
+        self.turns.pop(key, None)
+
+
+def check_aggregates(cache: Cache, objects: Sequence[Obj]) -> None:
+    """Every aggregate is that of the objects there are."""
+    for uid in "xy":
+        owned = {
+            key_of(each): each["data"]
+            for each in objects
+            if uid in [owner["uid"] for owner in each["metadata"].get("ownerReferences", ())]
+        }
+        found = cache.aggregate(MAPS, "turns", uid)
+        assert (found.turns if isinstance(found, Turns) else {}) == owned
+
+
 async def stored(world: World) -> list[Obj]:
     """The server's objects in order of their keys, without what caches leave out."""
     objects = [msgspec.json.decode(item) for item in (await world.calm.list(MAPS)).items]
@@ -91,7 +119,8 @@ def test_a_cache_equals_the_server_once_things_are_quiet(seed: int, rate: float,
 
         async def test() -> None:
             cache = Cache()
-            cache.declare(MAPS, ["app"], {"owner": text_of_owner})
+            turns = {"turns": Aggregation(text_of_owner, Turns)}
+            cache.declare(MAPS, ["app"], {"owner": text_of_owner}, aggregates=turns)
             world.start(cache.run(world.client, world.clock, world.rng))
             await write_at_random(world, Random(seed), 40)
             world.faults.rate = 0
@@ -99,6 +128,7 @@ def test_a_cache_equals_the_server_once_things_are_quiet(seed: int, rate: float,
             objects = await stored(world)
             assert list(cache.list(MAPS)) == objects
             check_indexes(cache, objects)
+            check_aggregates(cache, objects)
 
         world.run(test())
 

@@ -7,14 +7,17 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.api.kinds import PODS as PODS_KIND
-from kilauea.api.ports import ApiError, Confirm, Key, Obj, Reference, Remaining, Resource
+from kilauea.api.ports import ApiError, Confirm, Delete, Key, Obj, Reference, Remaining, Resource, Together
+from kilauea.api.ports import Seen as SeenEvent
 from kilauea.api.times import SECOND, parse_time
 from kilauea.client.rest import Client
-from kilauea.controllers.garbage import GarbageCollector
+from kilauea.client.view import Cache
+from kilauea.controllers.garbage import AT_ONCE, FOREGROUND, GarbageCollector
 from kilauea.controllers.namespace_conditions import deletion_conditions
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.cluster.in_process import Definitions, standalone
@@ -476,7 +479,7 @@ def test_one_dependent_tells_that_the_owner_of_thousands_is_there() -> None:
         def get(self, resource: Resource, key: Key) -> Obj | None:
             return owner if (resource, key) == (CONFIG_MAPS, Key("default", "owner")) else None
 
-        def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
+        def owned(self, resource: Resource, uid: str, namespace: str, most: int | None = None) -> Sequence[Obj]:
             return pods if resource == PODS_KIND else ()
 
         def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
@@ -490,6 +493,43 @@ def test_one_dependent_tells_that_the_owner_of_thousands_is_there() -> None:
         def count_indexed(self, resource: Resource, index: str, value: str) -> int:
             return 0
 
+        def aggregate(self, resource: Resource, name: str, value: str) -> None:
+            return None
+
     outcome = GarbageCollector().reconcile(Key("", "u"), Owned(), 0)
     assert not outcome.operations
     assert 1 <= pods.seen < 5
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_thousands_of_dependents_are_deleted_in_parts(waits: bool) -> None:
+    cache = Cache()
+    indexes = GarbageCollector.interests[0].indexes
+
+    def declare(resource: Resource) -> None:
+        cache.declare(resource, indexes=indexes)
+
+    cache.on_every_kind(declare)
+    about = {"namespace": "default", "resourceVersion": "1"}
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u", "blockOwnerDeletion": True}
+    pods: dict[Key, dict[str, Any]] = {
+        Key("default", name): {"metadata": {**about, "name": name, "uid": name, "ownerReferences": [reference]}}
+        for name in (f"p-{number}" for number in range(2 * AT_ONCE + 7))
+    }
+    indexer = cache.declare(PODS_KIND)
+    indexer.on_relist([msgspec.json.encode(pod) for pod in pods.values()], "1")
+    if waits:
+        meta = {**about, "name": "owner", "uid": "u", "finalizers": [FOREGROUND], "deletionTimestamp": "t"}
+        cache.declare(CONFIG_MAPS).on_relist([msgspec.json.encode({"metadata": meta})], "1")
+    parts: list[int] = []
+    for version in range(2, 5):
+        outcome = GarbageCollector().reconcile(Key("", "u"), cache, 0)
+        assert (outcome.again == 0.0) is (version < 4)
+        (together,) = [each for each in outcome.operations if isinstance(each, Together)]
+        parts.append(len(together.chains))
+        for delete in (each for chain in together.chains for each in chain):
+            assert isinstance(delete, Delete)
+            meta = {**pods[delete.key]["metadata"], "deletionTimestamp": "t", "resourceVersion": str(version)}
+            indexer.on_events([SeenEvent("MODIFIED", msgspec.json.encode({"metadata": meta}), str(version))])
+    assert parts == [AT_ONCE, AT_ONCE, 7]
+    assert not GarbageCollector().reconcile(Key("", "u"), cache, 0).operations

@@ -13,6 +13,7 @@ from kilauea.controllers import pods
 from kilauea.controllers.deployments import revisions
 from kilauea.controllers.objects import ORPHANS, orphans_of, owned_by
 from kilauea.controllers.vcjobs.members import Members
+from kilauea.controllers.vcjobs.roster import ROSTER, ROSTERS
 from kilauea.controllers.vcjobs.work import Work
 
 UID = "5d0e"
@@ -49,14 +50,15 @@ def view_of(resource: Resource, *namespaces: str, of: Resource) -> Cache:
         for namespace in namespaces
     ]
     cache = Cache()
-    cache.declare(resource, (), {ORPHANS: orphans_of}).on_relist([*map(msgspec.json.encode, items)], "1")
+    indexer = cache.declare(resource, (), {ORPHANS: orphans_of}, aggregates={ROSTER: ROSTERS})
+    indexer.on_relist([*map(msgspec.json.encode, items)], "1")
     return cache
 
 
 def test_a_volcano_job_counts_no_pod_of_another_namespace() -> None:
     view = view_of(PODS, "team", "thief", of=VC_JOBS)
     members = Members(Work(owner(VC_JOBS)), view)
-    assert [each.key.namespace for each in members] == ["team"]
+    assert [each.key.namespace for each in members.where(lambda state: True)] == ["team"]
 
 
 def test_a_workload_counts_and_lets_go_no_pod_of_another_namespace() -> None:

@@ -321,6 +321,23 @@ def test_groups_may_come_after_their_pods() -> None:
     assert codes(plan_in(state, ALLOCATE)) == {"g-w-0": "PodGroupNotFound"}
 
 
+class NotLookedThrough(dict[Any, Any]):
+    """The tasks of a job, of which there may be thousands."""
+
+    def values(self) -> Any:
+        raise AssertionError("all tasks are looked at")
+
+
+def test_a_group_whose_status_changes_does_not_look_at_all_its_tasks() -> None:
+    roles = {"w": 1}
+    state = after(*map(Changed, flat([queue("q"), node("n1"), group("g", roles=roles), pod("g-w-0", "g")])))
+    (job,) = (each for each in state.jobs.values() if each.tasks)
+    counts = job.role_counts
+    job.tasks = NotLookedThrough(job.tasks)
+    state.apply(Changed(group("g", roles=roles, phase="Running")))
+    assert (job.phase, job.role_counts) == ("Running", counts)
+
+
 def test_queues_may_come_after_their_groups() -> None:
     state = after(*map(Changed, flat([node("n1"), gang("g", 1)])))
     assert codes(plan_in(state, ALLOCATE)) == {"g-w-0": "QueueNotFound"}

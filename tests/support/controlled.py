@@ -43,7 +43,7 @@ class Cluster:
         for controller in controllers:
             for interest in controller.interests:
                 declared = partial(self.cache.declare, interest.resource, interest.labels, interest.indexes)
-                indexer = declared(fields=interest.fields)
+                indexer = declared(fields=interest.fields, aggregates=interest.aggregates)
                 indexer.listeners.append(partial(self._changed, controller, interest))
                 self._due.update({(controller, key): 0 for key in interest.always})
 

@@ -15,10 +15,12 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kilauea.api.aggregates import Aggregates
 from kilauea.api.kinds import COMMANDS, POD_GROUPS, PODS, QUEUES, SECRETS, VC_JOBS
-from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, Resource, Together, key_of
+from kilauea.api.ports import Aggregate, Create, Delete, Key, Obj, Operation, Patch, Record, Resource, Together, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.vcjobs.controller import VcJobController, commanded_job
+from kilauea.controllers.vcjobs.roster import ROSTER, ROSTERS
 from support.simulated import START, merge
 
 NAMESPACE = "default"
@@ -56,6 +58,7 @@ class JobWorld:
         self.history: list[str] = []
         self.again: float | None = None
         self._objects: dict[Resource, dict[Key, Obj]] = {}
+        self._rosters = Aggregates(ROSTERS)
         self._numbers = 0
         self.put(QUEUES, {"metadata": {"name": "default"}, "spec": {}})
         self.put(VC_JOBS, manifest)
@@ -70,7 +73,9 @@ class JobWorld:
         found = sorted(self._objects.get(resource, {}).items())
         return [obj for key, obj in found if not namespace or key.namespace == namespace]
 
-    def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str, most: int | None = None) -> Sequence[Obj]:
+        assert resource != PODS, "a job may have thousands of pods, which are not all read at each look"
+
         def is_owned(obj: Obj) -> bool:
             return any(each["uid"] == uid for each in obj["metadata"].get("ownerReferences") or ())
 
@@ -86,6 +91,10 @@ class JobWorld:
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         return len(self.indexed(resource, index, value))
 
+    def aggregate(self, resource: Resource, name: str, value: str) -> Aggregate | None:
+        assert (resource, name) == (PODS, ROSTER)
+        return self._rosters.find(value)
+
     # --- objects
 
     def put(self, resource: Resource, obj: Obj) -> None:
@@ -93,6 +102,8 @@ class JobWorld:
         self._numbers += 1
         given = {"uid": f"uid-{self._numbers}", "creationTimestamp": format_time(self.now), **obj["metadata"]}
         stored = copy.deepcopy({**obj, "metadata": {**given, "resourceVersion": str(self._numbers)}})
+        if resource == PODS:
+            self._rosters.move(key_of(stored), self.get(PODS, key_of(stored)), stored)
         self._objects.setdefault(resource, {})[key_of(stored)] = stored
 
     def change(self, resource: Resource, key: Key, patch: Any) -> None:
@@ -103,7 +114,9 @@ class JobWorld:
 
     def remove(self, resource: Resource, key: Key) -> None:
         """Take an object away at once."""
-        self._objects.get(resource, {}).pop(key, None)
+        removed = self._objects.get(resource, {}).pop(key, None)
+        if resource == PODS:
+            self._rosters.move(key, removed, None)
 
     # --- the controller
 
@@ -111,7 +124,12 @@ class JobWorld:
         """Ask the controller and do what it wants, or only the first so many operations of it."""
         outcome = self.controller.reconcile(self.key, self, self.now)
         done = list(_flat(outcome.operations))
+        # What followed all changes says the same as what sees the pods for the first time, in another order.
+        followed, self._rosters = self._rosters, Aggregates(ROSTERS)
+        for pod in reversed(self.list(PODS)):
+            self._rosters.move(key_of(pod), None, pod)
         again = list(_flat(self.controller.reconcile(self.key, self, self.now).operations))
+        self._rosters = followed
         assert _but_keys(done) == _but_keys(again), "equal views give equal outcomes"
         for operation in done[:until]:
             self.carry_out(operation)

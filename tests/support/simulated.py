@@ -54,7 +54,7 @@ class World:
         found = sorted(self._objects.get(resource, {}).items())
         return [obj for key, obj in found if not namespace or key.namespace == namespace]
 
-    def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str, most: int | None = None) -> Sequence[Obj]:
         raise NotImplementedError
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
@@ -66,6 +66,9 @@ class World:
 
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         return len(self.indexed(resource, index, value))
+
+    def aggregate(self, resource: Resource, name: str, value: str) -> None:
+        raise NotImplementedError
 
     # --- what users do
 

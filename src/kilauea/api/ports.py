@@ -222,13 +222,14 @@ class View(Protocol):
         """All objects of a kind, or those of a namespace, in order of their keys."""
         ...
 
-    def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str, most: int | None = None) -> Sequence[Obj]:
         """Objects of a kind of which the one with this uid is an owner, in order of their keys.
 
         Args:
             resource: the kind.
             uid: of the owner.
             namespace: of the owner, as objects of other namespaces cannot have it, whatever they say; empty for all.
+            most: so many of them at most, which may be few of thousands; None for all.
         """
         ...
 
@@ -243,6 +244,41 @@ class View(Protocol):
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         """Return the number of these objects, none of which is looked at."""
         ...
+
+    def aggregate(self, resource: Resource, name: str, value: str) -> Aggregate | None:
+        """The aggregate that a controller has given this name, of the objects with a value; None if there are none."""
+        ...
+
+
+class Aggregate(Protocol):
+    """Facts about many objects that are kept up to date object by object, so that a look at all of them reads none.
+
+    They follow from what the objects are now, whatever happened before.
+    """
+
+    def __len__(self) -> int:
+        """The number of objects."""
+        ...
+
+    def put(self, key: Key, obj: Obj) -> None:
+        """An object has come, or has changed."""
+        ...
+
+    def drop(self, key: Key) -> None:
+        """An object is gone, or has another value; it need not have been put."""
+        ...
+
+
+class Aggregation(NamedTuple):
+    """A way to aggregate objects of a kind.
+
+    Attributes:
+        by: returns the value of an object, as the function of an index does; one with the empty text is left out.
+        new: makes the aggregate of a value.
+    """
+
+    by: Callable[[Obj], str]
+    new: Callable[[], Aggregate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,6 +441,7 @@ class Interest:
         labels: labels by which the controller looks objects up.
         indexes: further look-ups, each a function of an object by a name, such as `spec.nodeName`; an object for
             which it says the empty text is not in it. Two controllers that give the same name mean the same function.
+        aggregates: facts about all objects with the same value, each by a name, as with indexes.
         delay: seconds by which a look may be put off, so that many changes make one look (a thousand pods that start
             are not a thousand reconciliations of their owner); what is due sooner for another reason is not put off.
         always: keys to ask about once the view is complete, although no object may concern them (yet).
@@ -424,6 +461,7 @@ class Interest:
     keys: Callable[[Obj], Iterable[Key]]
     labels: tuple[str, ...] = ()
     indexes: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
+    aggregates: Mapping[str, Aggregation] = field(default_factory=dict)
     delay: float = 0.0
     always: tuple[Key, ...] = ()
     fields: tuple[str, ...] | None = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
-from kilauea.api.ports import Holder, Key, Obj, Resource, Seen, Text, bytes_of, key_of
+from kilauea.api.aggregates import Aggregates
+from kilauea.api.ports import Aggregate, Aggregation, Holder, Key, Obj, Resource, Seen, Text, bytes_of, key_of
 from kilauea.api.shared import shared
 from kilauea.client.fields import decoder_of, skimmer_of
 from kilauea.client.index import Index, Values, by_label, by_text, owners, remove
@@ -45,6 +47,7 @@ class Indexer:
         self.progress: list[Callable[[Indexer], None]] = []
         self._order: list[Key] = []
         self._indexes = {_OWNERS: Index(owners)}
+        self._aggregates: dict[str, Aggregates] = {}
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -62,10 +65,12 @@ class Indexer:
             keys = keys[bisect_left(keys, (namespace, "")) : bisect_left(keys, (namespace + "\0", ""))]
         return self._at(keys)
 
-    def owned(self, uid: str, namespace: str = "") -> Sequence[Obj]:
-        """Objects with this uid as an owner, or those of them in a namespace, in order of their keys."""
-        keys = self._indexes[_OWNERS].find(uid)
-        return self._at([key for key in keys if key.namespace == namespace] if namespace else keys)
+    def owned(self, uid: str, namespace: str = "", most: int | None = None) -> Sequence[Obj]:
+        """Objects with this uid as an owner, or those in a namespace, in order of their keys; `most` at most."""
+        keys: Iterable[Key] = self._indexes[_OWNERS].find(uid)
+        if namespace:
+            keys = (key for key in keys if key.namespace == namespace)
+        return self._at(list(islice(keys, most)))
 
     def labelled(self, label: str, value: str) -> Sequence[Obj]:
         """Objects with a label, in order of their keys.
@@ -90,6 +95,14 @@ class Indexer:
             KeyError: there is no such index.
         """
         return len(self._keys(_text_index(index), value))
+
+    def aggregate(self, name: str, value: str) -> Aggregate | None:
+        """The aggregate of the objects with a value; None if there are none.
+
+        Raises:
+            KeyError: there is no such aggregate.
+        """
+        return self._aggregates[name].find(value)
 
     def _found(self, name: str, value: str) -> Sequence[Obj]:
         return self._at(self._keys(name, value))
@@ -137,6 +150,14 @@ class Indexer:
             self._add_index(_label_index(label), by_label(label))
         for name, text in indexes.items():
             self._add_index(_text_index(name), by_text(text))
+
+    def add_aggregates(self, aggregates: Mapping[str, Aggregation]) -> None:
+        """Aggregate objects, also those that are there already."""
+        for name, aggregation in aggregates.items():
+            if name not in self._aggregates:
+                found = self._aggregates[name] = Aggregates(aggregation)
+                for key, obj in self._objects.items():
+                    found.move(self._first_of(key), None, obj)
 
     def _add_index(self, name: str, values: Values) -> None:
         if name not in self._indexes:
@@ -212,6 +233,8 @@ class Indexer:
     def _changed(self, key: Key, old: Obj | None, new: Obj | None) -> None:
         for index in self._indexes.values():
             index.move(key, old, new, self._first_of)
+        for aggregates in self._aggregates.values():
+            aggregates.move(key, old, new, self._first_of)
         for listener in self.listeners:
             listener(old, new)
 

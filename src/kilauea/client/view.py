@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
 from kilauea.api.kinds import BUILT_IN, DEFINITIONS, defined_kind
-from kilauea.api.ports import Api, Clock, Key, Obj, Resource, key_of
+from kilauea.api.ports import Aggregate, Aggregation, Api, Clock, Key, Obj, Resource, key_of
 from kilauea.client.fields import LABELS
 from kilauea.client.indexer import Indexer
 from kilauea.client.reflector import Reflector
 
 _NO_INDEXES: Mapping[str, Callable[[Obj], str]] = {}
+_NO_AGGREGATES: Mapping[str, Aggregation] = {}
 
 
 class Cache:
@@ -43,6 +44,7 @@ class Cache:
         *,
         fields: Iterable[str] | None = None,
         signs: Iterable[str] | None = None,
+        aggregates: Mapping[str, Aggregation] = _NO_AGGREGATES,
     ) -> Indexer:
         """The indexer of a kind, which is followed as long as the cache runs.
 
@@ -54,6 +56,7 @@ class Cache:
                 caller wants.
             signs: paths of fields, as in `kilauea.api.ports.Interest`: of objects without any of them, listeners may
                 be told only that they are deleted. None to be told of all.
+            aggregates: facts about all objects with the same value, by name.
 
         Raises:
             ValueError: more is wanted of objects than is being read already.
@@ -66,6 +69,7 @@ class Cache:
             indexer.read_if(signs)
             self._complete[resource] = asyncio.Event()
             indexer.add_indexes(labels, indexes)
+            indexer.add_aggregates(aggregates)
             if resource == DEFINITIONS:
                 indexer.listeners.append(self._definition_changed)
             if self._start is not None:
@@ -77,6 +81,7 @@ class Cache:
             indexer.keep(fields)
         indexer.read_if(signs)
         indexer.add_indexes(labels, indexes)
+        indexer.add_aggregates(aggregates)
         return indexer
 
     def on_every_kind(self, told: Callable[[Resource], None]) -> None:
@@ -152,9 +157,9 @@ class Cache:
         """The number of objects of a kind, none of which is decoded for that."""
         return len(self._indexers[resource])
 
-    def owned(self, resource: Resource, uid: str, namespace: str = "") -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str = "", most: int | None = None) -> Sequence[Obj]:
         """Objects of a kind of which the one with this uid is an owner, in order of their keys."""
-        return self._indexers[resource].owned(uid, namespace)
+        return self._indexers[resource].owned(uid, namespace, most)
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
         """Objects of a kind with a label that is indexed, in order of their keys."""
@@ -167,3 +172,7 @@ class Cache:
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         """Return the number of these objects, none of which is decoded."""
         return self._indexers[resource].count_indexed(index, value)
+
+    def aggregate(self, resource: Resource, name: str, value: str) -> Aggregate | None:
+        """The aggregate of the objects of a kind with a value; None if there are none."""
+        return self._indexers[resource].aggregate(name, value)

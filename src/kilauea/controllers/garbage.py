@@ -10,7 +10,7 @@ it, if there is one, and at all objects that name it as an owner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kilauea.api.kinds import DEFINITIONS, EVENTS
@@ -38,6 +38,8 @@ from kilauea.controllers.objects import NOTHING, is_going, stored_kinds, uid_of,
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 FEW_OWNERS = 16
 """Owners up to which an object is looked at from each of them, together with what else they own."""
+AT_ONCE = 500
+"""Dependents that are dealt with in one go, so that others have their turn: an owner may have a hundred thousand."""
 MOST_ABSENT = 4000
 """Owners that do not exist and are taken out of an object at a time: each costs a request, and a client may name
 thousands."""
@@ -47,6 +49,10 @@ SIGNS = ("metadata.ownerReferences", "metadata.deletionTimestamp")
 """Fields without which an object neither waits for its dependents nor has owners."""
 UID = "uid, if the object has owners or waits for its dependents"
 """Name of the index of objects by their uids. Most objects are in no chain of owners, so it leaves them out."""
+ONLY_OWNER = "uid of the only owner, and whether the object is being deleted"
+"""Name of the index of most dependents: those that are being deleted can be thousands, and need not be read."""
+SEVERAL = "several"
+"""The value of this index of objects with more than one owner."""
 
 
 class Found(NamedTuple):
@@ -89,6 +95,19 @@ def _uid_if_it_matters(obj: Obj) -> str:
     return uid_of(obj) if _owners(obj) or _may_have_dependents_that_go(None, obj) else ""
 
 
+def _only_owner(obj: Obj) -> str:
+    owners = _owners(obj)
+    if len(owners) != 1:
+        return SEVERAL if owners else ""
+    uid = str(owners[0]["uid"])
+    return _going(uid) if is_going(obj) else uid
+
+
+def _going(uid: str) -> str:
+    """The value of the index `ONLY_OWNER` of dependents that are being deleted."""
+    return f"{uid} is left"
+
+
 def _owners_may_be_concerned(old: Obj | None, new: Obj | None) -> bool:
     """Return True if an object has come or gone, or has other owners."""
     return old is None or new is None or _owners(old) != _owners(new)
@@ -105,7 +124,7 @@ class GarbageCollector:
         Interest(
             ALL_KINDS,
             _own_uid,
-            indexes={UID: _uid_if_it_matters},
+            indexes={UID: _uid_if_it_matters, ONLY_OWNER: _only_owner},
             fields=FIELDS,
             signs=SIGNS,
             matters=_may_have_dependents_that_go,
@@ -123,22 +142,43 @@ class GarbageCollector:
         uid = key.name
         found = [Found(each, obj) for each in kinds for obj in view.indexed(each, UID, uid)]
         owner = next((each for each in found if _may_have_dependents_that_go(None, each.obj)), None)
-        owned = [(each, view.owned(each, uid, "")) for each in kinds]
         if owner is None:
+            some = [(each, view.owned(each, uid, "", 1)) for each in kinds]
             many = [each for each in found if len(_owners(each.obj)) > FEW_OWNERS]
             itself = _collected(view, kinds, "", many) if many else ()
             # Most owners are there, which one dependent tells: a job may have thousands, and they come one by one.
-            if _is_there(view, kinds, uid, next(([Found(each, objs[0])] for each, objs in owned if objs), [])):
+            if _is_there(view, kinds, uid, next(([Found(each, objs[0])] for each, objs in some if objs), [])):
                 return Outcome(itself) if itself else NOTHING
-            return Outcome([*itself, *_collected(view, kinds, uid, _founds(owned))])
-        dependents = [each for each in _founds(owned) if _may_depend(each, owner)]
+            dependents, again = _dependents(view, kinds, uid)
+            return Outcome([*itself, *_collected(view, kinds, uid, dependents)], again)
+        owned = ((each, view.owned(each, uid, "")) for each in kinds)
+        every = (each for each in _founds(owned) if _may_depend(each, owner))
         if ORPHAN in _finalizers(owner.obj):
-            return Outcome(_orphaned(owner, dependents))
-        return Outcome(_deleted_first(view, kinds, owner, dependents))
+            return Outcome(_orphaned(owner, list(every)))
+        dependents, again = _dependents(view, kinds, uid)
+        mine = [each for each in dependents if _may_depend(each, owner)]
+        return Outcome(_deleted_first(view, kinds, owner, mine, every), again)
 
 
-def _founds(owned: Iterable[tuple[Resource, Sequence[Obj]]]) -> list[Found]:
-    return [Found(resource, obj) for resource, objs in owned for obj in objs]
+def _dependents(view: View, kinds: Sequence[Resource], uid: str) -> tuple[Sequence[Found], float | None]:
+    """The dependents to deal with now, and when to look again: all of them, or as many as are dealt with at once."""
+    owned = [(each, view.owned(each, uid, "", AT_ONCE + 1)) for each in kinds]
+    if sum(len(objs) for _, objs in owned) <= AT_ONCE:
+        return list(_founds(owned)), None
+    found: list[Found] = []
+    is_cut = False
+    for resource in (each for each, objs in owned if objs):
+        if view.count_indexed(resource, ONLY_OWNER, SEVERAL):
+            found += [Found(resource, obj) for obj in view.owned(resource, uid, "")]
+            continue
+        room = max(0, AT_ONCE - len(found))
+        is_cut |= room < view.count_indexed(resource, ONLY_OWNER, uid)
+        found += [Found(resource, obj) for obj in view.indexed(resource, ONLY_OWNER, uid)[:room]]
+    return found, 0.0 if is_cut else None
+
+
+def _founds(owned: Iterable[tuple[Resource, Sequence[Obj]]]) -> Iterator[Found]:
+    return (Found(resource, obj) for resource, objs in owned for obj in objs)
 
 
 def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> Sequence[Operation]:
@@ -231,9 +271,9 @@ def _stays(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) ->
 
 
 def _deleted_first(
-    view: View, kinds: Sequence[Resource], owner: Found, dependents: Sequence[Found]
+    view: View, kinds: Sequence[Resource], owner: Found, dependents: Sequence[Found], every: Iterable[Found]
 ) -> Sequence[Operation]:
-    """Delete the dependents of an owner; let it go when none is left that blocks it.
+    """Delete dependents of an owner; let it go when none is left, of every one, that blocks it.
 
     Dependents that have another owner forget this one instead. Those that are also its owners, at whatever distance,
     wait for it in turn, so they do not block it.
@@ -247,7 +287,7 @@ def _deleted_first(
     ]
     blocked = any(
         reference["uid"] == uid and reference.get("blockOwnerDeletion")
-        for each in dependents
+        for each in every
         if not (is_going(each.obj) and uid_of(each.obj) in ancestors)
         for reference in _owners(each.obj)
     )

@@ -9,6 +9,7 @@ from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Key, Obj, View
 from kilauea.api.times import format_time
 from kilauea.api.usage import USAGE, container_usage, total_usage, usage_texts
+from kilauea.nodes.pods import NODE_NAME
 
 WINDOW = "15s"
 
@@ -17,7 +18,7 @@ class SimulatedUsage:
     """Usage of pods and nodes, told from the objects as a view has them.
 
     Args:
-        view: shows pods and nodes.
+        view: shows pods and nodes, and finds pods by their node, as `kilauea.nodes.pods.Pods` declares.
     """
 
     def __init__(self, view: View) -> None:
@@ -35,16 +36,13 @@ class SimulatedUsage:
 
     def nodes(self, name: str, now: int) -> Iterator[dict[str, Any]]:
         """Yield NodeMetrics of all nodes, or of one."""
-        sums: dict[str, dict[str, int]] = {}
-        for pod in self._view.list(PODS):
-            used = total_usage(container_usage(pod))
-            node = sums.setdefault(pod["spec"].get("nodeName", ""), dict.fromkeys(USAGE, 0))
-            for resource, value in used.items():
-                node[resource] += value
         one = self._view.get(NODES, Key("", name)) if name else None
         found = [one] if one is not None else [] if name else self._view.list(NODES)
         for shown in found:
-            total = sums.get(shown["metadata"]["name"], dict.fromkeys(USAGE, 0))
+            total = dict.fromkeys(USAGE, 0)
+            for pod in self._view.indexed(PODS, NODE_NAME, shown["metadata"]["name"]):
+                for resource, value in total_usage(container_usage(pod)).items():
+                    total[resource] += value
             yield {**metrics_head("NodeMetrics", shown, now), "usage": usage_texts(total)}
 
 

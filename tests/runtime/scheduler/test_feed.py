@@ -289,6 +289,49 @@ def test_events_wait_while_the_feed_is_frozen_and_are_applied_in_order_at_the_en
     asyncio.run(main())
 
 
+def test_others_have_their_turn_between_the_events_of_a_long_cycle() -> None:
+    async def main() -> None:
+        feed = feed_of(Assumed(), [pod(form(), 1)])
+        seen: list[str] = []
+
+        async def other() -> None:
+            """Look at the pod in each turn, and tell of one more change in the second."""
+            for turn in range(5):
+                seen.append(feed.state.tasks[KEY].node)
+                if turn == 1:
+                    feed.put("Pod", pod(form(node="n4"), 5))
+                await asyncio.sleep(0)
+
+        async with feed.frozen():
+            for number in (1, 2, 3):
+                feed.put("Pod", pod(form(node=f"n{number}"), number + 1))
+            others = asyncio.ensure_future(other())
+        assert seen == ["n1", "n2", "n3"]
+        assert feed.state.tasks[KEY].node == "n4"
+        await others
+
+    asyncio.run(main())
+
+
+def test_a_feed_that_is_cancelled_while_it_thaws_applies_all_events() -> None:
+    async def main() -> None:
+        feed = feed_of(Assumed(), [pod(form(), 1)])
+
+        async def cycle() -> None:
+            async with feed.frozen():
+                for number in (1, 2, 3):
+                    feed.put("Pod", pod(form(node=f"n{number}"), number + 1))
+
+        running = asyncio.ensure_future(cycle())
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await asyncio.wait_for(feed.thawed(), 1)
+        assert feed.state.tasks[KEY].node == "n3"
+
+    asyncio.run(main())
+
+
 def test_a_feed_thaws_after_a_cycle_that_fails() -> None:
     async def main() -> None:
         feed = feed_of(Assumed(), [pod(form(), 1)])

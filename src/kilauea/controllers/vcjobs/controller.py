@@ -39,6 +39,7 @@ from kilauea.controllers.vcjobs.killing import cause_of, kill_all, kill_targets
 from kilauea.controllers.vcjobs.machine import COMMANDED_ACTIONS, TARGETED, Step, step
 from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.refusals import refusal
+from kilauea.controllers.vcjobs.roster import ROSTER, ROSTERS
 from kilauea.controllers.vcjobs.syncing import Sync
 from kilauea.controllers.vcjobs.work import Work
 
@@ -70,7 +71,7 @@ class VcJobController:
     name = "vcjob-controller"
     interests = (
         Interest(VC_JOBS, own_key),
-        Interest(PODS, _its_job, delay=DEBOUNCE_SECONDS),
+        Interest(PODS, _its_job, aggregates={ROSTER: ROSTERS}, delay=DEBOUNCE_SECONDS),
         Interest(POD_GROUPS, _unless_running),
         Interest(POD_GROUPS, _its_job, delay=DEBOUNCE_SECONDS),
         Interest(COMMANDS, _keys_of_command, indexes={COMMANDED: commanded_job}),

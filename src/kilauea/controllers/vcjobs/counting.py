@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kilauea.controllers.vcjobs.machine import COMPLETED, FAILED, PENDING, RESTARTING, RUNNING, STOPPING
-from kilauea.controllers.vcjobs.members import COUNTED, ENDED, Member, Members
+from kilauea.controllers.vcjobs.members import ENDED, Members
+from kilauea.controllers.vcjobs.roster import COUNTED, PodState
 from kilauea.controllers.vcjobs.work import Work
 
 
@@ -24,12 +25,12 @@ class Counts:
     by_task: dict[str, Counter[str]] = field(default_factory=dict)
     terminating: int = 0
 
-    def add(self, member: Member, *, ending: bool) -> None:
-        """Count a pod."""
+    def add(self, task: str, phase: str, number: int, *, ending: bool) -> None:
+        """Count pods of a task."""
         if ending:
-            self.terminating += 1
+            self.terminating += number
         else:
-            self.by_task.setdefault(member.task, Counter())[member.phase] += 1
+            self.by_task.setdefault(task, Counter())[phase] += number
 
     def keep(self, recorded: Mapping[str, Any]) -> None:
         """Count at least the pods that had ended by task when the status was written: some may be gone since."""
@@ -63,28 +64,40 @@ def count(work: Work, members: Members, gone: frozenset[str] = frozenset()) -> C
     counts = Counts()
     for task in work.tasks:
         found = members.of(task.name)
-        for name in members.names(task) if found else ():
+        if not gone and found.are_within(task.replicas):
+            for state, number in found.states.items():
+                counts.add(task.name, state.phase, number, ending=state.going or members.must_go(state))
+            continue
+        for name in members.names(task) if len(found) else ():
             member = found.get(name)
             if member is not None:
-                counts.add(member, ending=member.going or name in gone or members.must_go(member))
+                state = member.state
+                ending = state.going or name in gone or members.must_go(state)
+                counts.add(task.name, state.phase, 1, ending=ending)
     return counts
 
 
-def count_ending(work: Work, members: Members, doomed: frozenset[str], *, keep: bool) -> Counts:
+def count_ending(work: Work, members: Members, is_doomed: Callable[[PodState], bool], *, keep: bool) -> Counts:
     """Count the pods of a job that ends or restarts: those that stay, and all that are going.
 
     Args:
         work: the job.
         members: its pods.
-        doomed: names of those that are about to be deleted.
+        is_doomed: returns True for a state in which pods are about to be deleted.
         keep: whether the status' counts of pods that have ended stay, whatever becomes of those pods: so it is with a
             job that is stopped or about to be.
     """
-    counts = Counts(terminating=sum(1 for each in members if each.going or each.name in doomed))
+    counts = Counts(terminating=members.count(lambda state: state.going or is_doomed(state)))
     for task in work.tasks:
-        for member in members.of(task.name).values():
-            if 0 <= member.index < task.replicas and not member.going and member.name not in doomed:
-                counts.add(member, ending=False)
+        found = members.of(task.name)
+        if found.are_within(task.replicas):
+            for state, number in found.states.items():
+                if not (state.going or is_doomed(state)):
+                    counts.add(task.name, state.phase, number, ending=False)
+            continue
+        for member in found.where(lambda state: not (state.going or is_doomed(state))):
+            if 0 <= member.index < task.replicas:
+                counts.add(task.name, member.state.phase, 1, ending=False)
     if keep:
         counts.keep(work.status.get("taskStatusCount") or {})
     return counts

@@ -19,8 +19,9 @@ from kilauea.controllers.vcjobs.machine import (
     TARGETED,
     step,
 )
-from kilauea.controllers.vcjobs.members import Member, Members
+from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.observed_events import POD_EVICTED, POD_FAILED, ObservedEvent, observed_events
+from kilauea.controllers.vcjobs.roster import Member, index_in
 from kilauea.controllers.vcjobs.work import POD_PENDING, Policy, Work
 
 
@@ -124,7 +125,7 @@ def _still_waiting(waiting: dict[str, Delayed], members: Members) -> dict[str, D
     kept = {}
     for pod, each in waiting.items():
         member = members.of(each.task).get(pod)
-        runs = member is not None and member.phase == "Running" and not member.going
+        runs = member is not None and member.state.phase == "Running" and not member.state.going
         if not (runs and each.event in (POD_FAILED, POD_EVICTED)):
             kept[pod] = each
     return kept
@@ -221,20 +222,14 @@ def _targets(members: Members, action: str, event: ObservedEvent) -> Iterator[tu
     task = event.task
     if task is None:
         return
-    pods = members.of(task.name)
-    if action == RESTART_TASK:
-        wanted = set(pods)
-    elif action == RESTART_PARTITION and task.partition_size:
+    staying = members.of(task.name).where(lambda state: not state.marked)
+    if action == RESTART_PARTITION and task.partition_size:
         size = task.partition_size
-        parts = {_index(name) // size for name in event.pods}
-        wanted = {name for name, member in pods.items() if member.index // size in parts}
+        parts = {index_in(name) // size for name in event.pods}
+        staying = [each for each in staying if each.index // size in parts]
     elif action == RESTART_PARTITION:
         return
-    else:
+    elif action != RESTART_TASK:
         wanted = set(event.pods)
-    yield from ((name, pods[name]) for name in pods if name in wanted and not pods[name].marked)
-
-
-def _index(name: str) -> int:
-    text = name.rpartition("-")[2]
-    return int(text) if text.isascii() and text.isdigit() else -1
+        staying = [each for each in staying if each.name in wanted]
+    yield from ((each.name, each) for each in staying)

@@ -16,8 +16,9 @@ from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.counting import count, count_ending, next_phase
 from kilauea.controllers.vcjobs.decision import Decision
 from kilauea.controllers.vcjobs.machine import ABORTED, RESTARTING, Step
-from kilauea.controllers.vcjobs.members import ENDED, OUT_OF_SYNC, Member, Members
+from kilauea.controllers.vcjobs.members import ENDED, Members
 from kilauea.controllers.vcjobs.plugins import PluginFault, active
+from kilauea.controllers.vcjobs.roster import OUT_OF_SYNC, Member, PodState
 from kilauea.controllers.vcjobs.work import Work
 
 SUSPENDED = "Suspended"
@@ -30,9 +31,12 @@ def kill_all(
 ) -> tuple[list[Patch], list[Operation]]:
     """The status of a job that ends or restarts, and the deletion of its pods and of objects that it does not need."""
     keep = ENDED if step.keep_ended or _is_last_try(work, step) else frozenset[str]()
-    doomed = [each for each in members if not each.going and (each.marked or each.phase not in keep)]
-    names = frozenset(each.name for each in doomed)
-    counts = count_ending(work, members, names, keep=not step.becomes)
+
+    def is_doomed(state: PodState) -> bool:
+        return not state.going and (state.marked or state.phase not in keep)
+
+    doomed = members.where(is_doomed)
+    counts = count_ending(work, members, is_doomed, keep=not step.becomes)
     phase = step.becomes or next_phase(work, counts)
     action, cause = decision.action if step.becomes else None, cause_of(work, step, decision)
     if phase == ABORTED:
@@ -62,7 +66,7 @@ def kill_targets(
 ) -> tuple[list[Operation], list[Operation]]:
     """The status after pods that an action is about are gone and marks on them, and what ends them."""
     keep = ENDED if _is_last_try(work, step) else frozenset[str]()
-    chosen = [each for each in decision.targets.values() if each.phase not in keep]
+    chosen = [each for each in decision.targets.values() if each.state.phase not in keep]
     counts = count(work, members, frozenset(each.name for each in chosen))
     written = status.changed(
         work,
@@ -77,7 +81,7 @@ def kill_targets(
         duration=True,
     )
     marks = together([_mark(each)] for each in chosen)
-    return [*written, *marks], together([deletion(each)] for each in chosen if not each.going)
+    return [*written, *marks], together([deletion(each)] for each in chosen if not each.state.going)
 
 
 def cause_of(work: Work, step: Step, decision: Decision) -> str:

@@ -8,12 +8,13 @@ still counts it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from kilauea.api.ports import Obj
-from kilauea.api.times import parse_time
 from kilauea.controllers.objects import status_of
-from kilauea.controllers.vcjobs.members import Member, Members
+from kilauea.controllers.vcjobs.members import Members
+from kilauea.controllers.vcjobs.roster import Member, PodState, TaskMembers
 from kilauea.controllers.vcjobs.work import POD_PENDING, Task, Work
 
 POD_FAILED, POD_EVICTED = "PodFailed", "PodEvicted"
@@ -53,35 +54,40 @@ def observed_events(work: Work, members: Members, group: Obj | None) -> Iterator
         if not (task.policies or work.policies):
             continue
         found = members.of(task.name)
-        fresh = [each for each in found.values() if _counts(work, task, each)]
-        for member in fresh:
-            yield from _of_pod(task, member)
+        yield from _of_pods(work, task, found)
         yield from _vanished(work, members, task)
-        yield from _completed(task, found, fresh)
-        yield from _restarting(task, fresh)
+        yield from _completed(work, task, found)
+        yield from _restarting(work, task, found)
     if group is not None and work.policies and status_of(group).get("phase") == UNKNOWN:
         yield ObservedEvent(UNKNOWN, None)
 
 
-def _counts(work: Work, task: Task, member: Member) -> bool:
-    """Return True if events of a pod count: the job wants it, and has not removed it or killed all pods since."""
-    return member.version >= work.version and not member.marked and member.index < task.replicas
+def _counts(work: Work, state: PodState) -> bool:
+    """Return True if events of a pod count: the job has not removed it or killed all pods since."""
+    return state.version >= work.version and not state.marked
+
+
+def _of_pods(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedEvent]:
+    """Events of single pods; that a pod is pending is none if no policy is about that: thousands can be."""
+    pending = any(each.covers(POD_PENDING, 0) for each in (*task.policies, *work.policies))
+
+    def is_told(state: PodState) -> bool:
+        happened = state.going or state.phase == "Failed" or (pending and state.phase == "Pending")
+        return happened and _counts(work, state)
+
+    for member in found.where(is_told):
+        if member.index < task.replicas:
+            yield from _of_pod(task, member)
 
 
 def _of_pod(task: Task, member: Member) -> Iterator[ObservedEvent]:
-    if member.phase == "Failed":
-        yield ObservedEvent(POD_FAILED, task, (member.name,), _exit_code(member.pod))
-    if member.going:
+    state = member.state
+    if state.phase == "Failed":
+        yield ObservedEvent(POD_FAILED, task, (member.name,), state.exit_code)
+    if state.going:
         yield ObservedEvent(POD_EVICTED, task, (member.name,))
-    elif member.phase == "Pending":
-        created = member.pod["metadata"].get("creationTimestamp")
-        yield ObservedEvent(POD_PENDING, task, (member.name,), since=parse_time(created) if created else None)
-
-
-def _exit_code(pod: Obj) -> int:
-    statuses = status_of(pod).get("containerStatuses") or ()
-    state = (statuses[0].get("state") or {}) if statuses else {}
-    return int((state.get("terminated") or {}).get("exitCode") or 0)
+    elif state.phase == "Pending":
+        yield ObservedEvent(POD_PENDING, task, (member.name,), since=member.created)
 
 
 def _vanished(work: Work, members: Members, task: Task) -> Iterator[ObservedEvent]:
@@ -91,28 +97,38 @@ def _vanished(work: Work, members: Members, task: Task) -> Iterator[ObservedEven
     if not expected:
         return
     found = members.of(task.name)
-    names = members.names(task)
-    standing = sum(1 for name in names if name in found and not (found[name].going or found[name].marked))
-    absent = (name for name in names if name not in found)
-    for name, _ in zip(absent, range(expected - standing), strict=False):
-        yield ObservedEvent(POD_EVICTED, task, (name,))
+    if found.are_within(task.replicas):
+        standing = found.count(_stands)
+    else:
+        present = (found.get(name) for name in members.names(task))
+        standing = sum(1 for each in present if each is not None and _stands(each.state))
+    if expected > standing:
+        absent = (name for name in members.names(task) if name not in found)
+        for name in islice(absent, expected - standing):
+            yield ObservedEvent(POD_EVICTED, task, (name,))
 
 
-def _completed(task: Task, found: dict[str, Member], fresh: list[Member]) -> Iterator[ObservedEvent]:
+def _stands(state: PodState) -> bool:
+    return not (state.going or state.marked)
+
+
+def _completed(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedEvent]:
     """All pods of a task have succeeded."""
-    last = next((each.name for each in reversed(fresh) if each.phase == "Succeeded"), None)
-    if last is None:
+    succeeded = found.count(lambda state: state.phase == "Succeeded" and not state.marked)
+    if not succeeded or succeeded < task.replicas:
         return
-    succeeded = sum(1 for each in found.values() if each.phase == "Succeeded" and not each.marked)
-    if succeeded >= task.replicas:
+    fresh = found.where(lambda state: state.phase == "Succeeded" and _counts(work, state))
+    last = next((each.name for each in reversed(fresh) if each.index < task.replicas), None)
+    if last is not None:
         yield ObservedEvent(TASK_COMPLETED, task, (last,))
 
 
-def _restarting(task: Task, fresh: list[Member]) -> Iterator[ObservedEvent]:
+def _restarting(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedEvent]:
     """Containers of a task have been restarted too often; those pods are concerned that it takes to come below."""
-    if task.max_retry < 0:
+    if task.max_retry < 0 or found.restarts < task.max_retry:
         return
-    restarts = [(_restarts(each.pod), each.name) for each in fresh if each.phase in ("Pending", "Running")]
+    fresh = found.where(lambda state: state.phase in ("Pending", "Running") and _counts(work, state))
+    restarts = [(each.restarts, each.name) for each in fresh if each.index < task.replicas]
     total = sum(count for count, _ in restarts)
     if total < task.max_retry:
         return
@@ -123,12 +139,3 @@ def _restarting(task: Task, fresh: list[Member]) -> Iterator[ObservedEvent]:
         names.append(name)
         total -= restarted
     yield ObservedEvent(TASK_FAILED, task, tuple(names))
-
-
-def _restarts(pod: Obj) -> int:
-    status = status_of(pod)
-    return sum(
-        each.get("restartCount") or 0
-        for part in ("initContainerStatuses", "containerStatuses")
-        for each in status.get(part) or ()
-    )

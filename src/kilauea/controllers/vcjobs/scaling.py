@@ -7,12 +7,13 @@ from typing import Any
 
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import Create, Key, Operation, View
-from kilauea.controllers.objects import controller_of, is_going, status_of
+from kilauea.controllers.objects import controller_of, is_going
 from kilauea.controllers.vcjobs.killing import deletion, together
-from kilauea.controllers.vcjobs.members import ENDED, Member, Members
+from kilauea.controllers.vcjobs.members import ENDED, Members
 from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault
 from kilauea.controllers.vcjobs.pods import new_pod
 from kilauea.controllers.vcjobs.refusals import FAILED_CREATE, PLUGIN_ERROR
+from kilauea.controllers.vcjobs.roster import Member, PodState
 from kilauea.controllers.vcjobs.work import Task, Work
 
 BURST = 500
@@ -40,17 +41,18 @@ class Scaling:
     def _surplus(self) -> Iterator[Member]:
         """Pods beyond the replicas of their task, those with the highest index first."""
         wanted = {task.name: task.replicas for task in self._work.tasks}
-        for name, pods in self._members.by_task.items():
-            extra = [each for each in pods.values() if each.index >= wanted.get(name, 0)]
-            for each in sorted(extra, key=lambda each: -each.index):
-                if not each.going and not self._members.must_go(each):
-                    yield each
+        for name, pods in self._members.tasks:
+            replicas = wanted.get(name, 0)
+            if pods.are_within(replicas):
+                continue
+            staying = pods.where(lambda state: not state.going and not self._members.must_go(state))
+            yield from sorted((each for each in staying if each.index >= replicas), key=lambda each: -each.index)
 
     def _pods(self) -> list[dict[str, Any]]:
         """New pods, with what the plugins add to them."""
         made: list[dict[str, Any]] = []
         try:
-            room = self._work.parallelism - sum(1 for each in self._members if each.phase not in ENDED)
+            room = self._work.parallelism - self._members.count(lambda state: state.phase not in ENDED)
         except ValueError as error:
             self.faults.append((FAILED_CREATE, f"Error creating pods: {error}"))
             return []
@@ -73,11 +75,9 @@ class Scaling:
     def _missing(self) -> Iterator[tuple[Task, int]]:
         """Places without a pod, of tasks whose turn it is."""
         for task in self._work.tasks:
+            if self._members.are_complete(task) or not self._may_start(task):
+                continue
             found = self._members.of(task.name)
-            if len(found) >= task.replicas and all(name in found for name in self._members.names(task)):
-                continue
-            if not self._may_start(task):
-                continue
             for index, name in enumerate(self._members.names(task)):
                 if name not in found and self._is_free(name):
                     yield task, index
@@ -108,13 +108,11 @@ class Scaling:
             return False
         if task.min_available is None:
             return True
-        serving = (each for each in self._members.of(name).values() if not each.going and not each.marked)
-        return sum(map(_is_ready, serving)) >= task.min_available
+        return self._members.of(name).count(_serves) >= task.min_available
 
 
-def _is_ready(member: Member) -> bool:
-    """Return True if a pod has succeeded, or runs with all of its containers."""
-    if member.phase == "Succeeded":
-        return True
-    containers = status_of(member.pod).get("containerStatuses") or ()
-    return member.phase == "Running" and all(each.get("ready") for each in containers)
+def _serves(state: PodState) -> bool:
+    """Return True if a pod has succeeded, or runs with all of its containers, and stays."""
+    if state.going or state.marked:
+        return False
+    return state.phase == "Succeeded" or (state.phase == "Running" and state.ready)

@@ -117,7 +117,7 @@ class Sync:
     def _why_pending(self) -> tuple[str | None, str]:
         """The reason why the job waits for ever, if it does; recorded once, and cleared when it is gone."""
         work, before = self._work, self._work.status.get("state") or {}
-        late = (self._members.of(name) for name in work.late_tasks)
+        late = (len(self._members.of(name)) for name in work.late_tasks)
         message = "" if any(late) else work.endless_wait
         if not message:
             return (None if before.get("reason") != GANG_NEVER_COMPLETE else ""), ""
@@ -222,7 +222,7 @@ class Sync:
     # --- the pods
 
     def _delete_doomed(self) -> None:
-        doomed = [each for each in self._members if not each.going and self._members.must_go(each)]
+        doomed = self._members.where(lambda state: not state.going and self._members.must_go(state))
         self.operations += together([deletion(each)] for each in doomed)
 
     def _keep_pods(self, plugins: Sequence[JobPlugin]) -> None:

@@ -171,8 +171,9 @@ class Job(TaskCounts):
         topologies = (spec.network_topology, *(policy.network_topology for policy in spec.sub_group_policy or ()))
         self.own_wishes = wishes_of_group(obj.annotations, obj.labels, topologies)
         self.order = (self.creation, self.key)
-        self.role_counts = None
-        if self.role_minimum:
+        if not self.role_minimum:
+            self.role_counts = None
+        elif self.role_counts is None:  # else they have followed all tasks, of which there may be thousands
             self.role_counts = {}
             for task in self.tasks.values():
                 self._count_role(task, task.status, 1)
@@ -221,6 +222,8 @@ class Job(TaskCounts):
 
     def _dissolve(self) -> None:
         """Take all tasks out of their sub-gangs."""
+        if not self.sub_jobs:  # no task has one then
+            return
         self.sub_jobs = {}
         for task in self.tasks.values():
             if task.sub_job:

@@ -62,9 +62,10 @@ class StoreView:
         queues.update({name: writes[-1].queue for name, writes in self._ahead.items()})
         return [queue for name in sorted(queues) if (queue := queues[name]) is not None]
 
-    def owned(self, resource: Resource, uid: str, namespace: str = "") -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str = "", most: int | None = None) -> Sequence[Obj]:
         """Objects of a kind that the object with this uid owns."""
-        return [obj for obj in self.list(resource, namespace) if any(each.get("uid") == uid for each in _owners(obj))]
+        found = [obj for obj in self.list(resource, namespace) if any(each.get("uid") == uid for each in _owners(obj))]
+        return found[:most]
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
         """Objects of a kind with a label."""
@@ -78,6 +79,9 @@ class StoreView:
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         """Return the number of these objects."""
         return len(self.indexed(resource, index, value))
+
+    def aggregate(self, resource: Resource, name: str, value: str) -> None:
+        """None: nothing is aggregated."""
 
 
 def _owners(obj: Obj) -> Sequence[Obj]:

@@ -41,6 +41,8 @@ WORKLOADS = (VC_JOBS, VC_CRON_JOBS, JOBS, CRON_JOBS)
 STATES_ALONE = (VC_CRON_JOBS, JOBS, CRON_JOBS)
 """Workloads that only explanations read; a plan is complete without them."""
 
+STEP = 200
+"""Objects that are read before others have their turn."""
 MISSING = (403, 404)
 """Status codes for kinds that a cluster does not have, or that this user may not list."""
 
@@ -109,7 +111,7 @@ async def read_snapshot(client: Api, server: str = "") -> Snapshot:
     lists = await asyncio.gather(*(_listed(client, resource, found) for _, resource in kinds))
     for (kind, resource), listed in zip(kinds, lists, strict=True):
         if kind:
-            _take(found, kind, listed)
+            await _take(found, kind, listed)
         else:
             # Items of a list of Kubernetes' own kinds do not repeat the kind.
             head = {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -148,8 +150,11 @@ async def _list_any(client: Api, versions: Sequence[Resource]) -> Listed:
     return await client.list(versions[-1])
 
 
-def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
-    for data in items:
+async def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
+    """Read objects, in steps: the advisor of `kilauea up` does that in the process of the server."""
+    for number, data in enumerate(items, 1):
+        if number % STEP == 0:
+            await asyncio.sleep(0)
         try:
             obj = read(kind, data)
         except Unusable as error:

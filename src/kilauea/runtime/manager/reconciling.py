@@ -193,7 +193,12 @@ class Driver:
     def _follow(self, worker: ControllerWorker, interest: Interest, resource: Resource) -> None:
         """Pass changes of objects of a kind to a controller."""
         indexer = self._cache.declare(
-            resource, interest.labels, interest.indexes, fields=interest.fields, signs=interest.signs
+            resource,
+            interest.labels,
+            interest.indexes,
+            fields=interest.fields,
+            signs=interest.signs,
+            aggregates=interest.aggregates,
         )
         if interest.keys is not no_keys:
             self._tell(indexer, interest, self._listener(worker, replace(interest, resource=resource)))

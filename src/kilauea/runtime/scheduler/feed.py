@@ -154,6 +154,7 @@ class Feed:
         """Pods that answers have shown in versions that the watch has not reached."""
         self._thawed = asyncio.Event()
         self._thawed.set()
+        self._applying = False
         self._queue: deque[Callable[[], None]] = deque()
         """Events that arrived while the feed is frozen, in order."""
 
@@ -161,24 +162,40 @@ class Feed:
     async def frozen(self) -> AsyncIterator[None]:
         """Keep the state as it is: events wait in a queue, and are applied in order at the end.
 
-        Only the code inside may change the state meanwhile, by `bind`, `nominate` and `reconsider`.
+        Others have their turn after each batch of them: thousands of pods may have changed during one cycle. Only the
+        code inside may change the state meanwhile, by `bind`, `nominate` and `reconsider`.
         """
         await self._thawed.wait()
         self._thawed.clear()
         try:
             yield
         finally:
-            self._thawed.set()  # waiting tasks resume after the loop below, which does not await
-            while self._queue:
-                self._queue.popleft()()
+            try:
+                for _ in range(
+                    len(self._queue)
+                ):  # what arrives meanwhile is applied below, so that this comes to an end
+                    self._apply_next()
+                    await asyncio.sleep(0)
+            finally:
+                while self._queue:
+                    self._apply_next()
+                self._thawed.set()
 
     async def thawed(self) -> None:
         """Wait until the feed is not frozen and all queued events are applied."""
         await self._thawed.wait()
 
+    def _apply_next(self) -> None:
+        """Apply the first event of the queue, with all changes to which it leads itself."""
+        self._applying = True
+        try:
+            self._queue.popleft()()
+        finally:
+            self._applying = False
+
     def _apply_or_queue(self, change: Callable[[], None]) -> None:
         """Apply a change now, or when the feed is no longer frozen."""
-        if self._thawed.is_set():
+        if self._applying or self._thawed.is_set():
             change()
         else:
             self._queue.append(change)

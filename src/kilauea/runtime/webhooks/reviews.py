@@ -110,7 +110,7 @@ class _Lookups:
 
     def __init__(self, view: View) -> None:
         self.list, self.owned, self.labelled = view.list, view.owned, view.labelled
-        self.indexed, self.count_indexed = view.indexed, view.count_indexed
+        self.indexed, self.count_indexed, self.aggregate = view.indexed, view.count_indexed, view.aggregate
         self._get = view.get
         self.missing = False
 

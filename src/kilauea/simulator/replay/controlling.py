@@ -62,6 +62,8 @@ class Controlling:
                 objects.listen(interest.resource, partial(self._changed, number, interest))
                 for name, function in interest.indexes.items():
                     objects.index(interest.resource, name, function)
+                for name, aggregation in interest.aggregates.items():
+                    objects.aggregate_by(interest.resource, name, aggregation)
                 for key in interest.always:
                     self._ask(number, key, 0)
 

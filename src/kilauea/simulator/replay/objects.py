@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.aggregates import Aggregates
 from kilauea.api.core import Node, Pod
 from kilauea.api.kinds import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from kilauea.api.meta import Object
-from kilauea.api.ports import Key, Obj, Resource, key_of
+from kilauea.api.ports import Aggregate, Aggregation, Key, Obj, Resource, key_of
 from kilauea.api.scheduling import PodGroup, Queue
 from kilauea.engine.events import Advanced, Changed, Event, Gone
 
@@ -34,6 +35,7 @@ class Objects:
         self._owned: dict[tuple[Resource, str], list[Key]] = {}
         self._listeners: dict[Resource, list[Listener]] = {}
         self._indexes: dict[tuple[Resource, str], Callable[[Obj], str]] = {}
+        self._aggregates: dict[Resource, dict[str, Aggregates]] = {}
         self._uids = 0
         self._version = 0
         self._changed: dict[tuple[Resource, Key], None] = {}
@@ -48,6 +50,10 @@ class Objects:
     def index(self, resource: Resource, name: str, function: Callable[[Obj], str]) -> None:
         """Find objects of a kind by what a function says of them."""
         self._indexes[resource, name] = function
+
+    def aggregate_by(self, resource: Resource, name: str, aggregation: Aggregation) -> None:
+        """Aggregate the objects of a kind, of which there are none yet."""
+        self._aggregates.setdefault(resource, {})[name] = Aggregates(aggregation)
 
     def take_events(self) -> list[Event]:
         """Return the events that the engine has not been told yet; they count as told now."""
@@ -115,7 +121,7 @@ class Objects:
                 del self._owned[resource, uid]
         if resource in TYPES:
             self._changed[resource, key] = None
-        self._tell(resource, before, None)
+        self._tell(resource, key, before, None)
         return True
 
     def _put(self, resource: Resource, key: Key, before: Obj | None, after: dict[str, Any]) -> None:
@@ -127,9 +133,11 @@ class Objects:
                 insort(self._owned.setdefault((resource, uid), []), key)
         if resource in TYPES:
             self._changed[resource, key] = None
-        self._tell(resource, before, after)
+        self._tell(resource, key, before, after)
 
-    def _tell(self, resource: Resource, before: Obj | None, after: Obj | None) -> None:
+    def _tell(self, resource: Resource, key: Key, before: Obj | None, after: Obj | None) -> None:
+        for aggregates in self._aggregates.get(resource, {}).values():
+            aggregates.move(key, before, after)
         for listener in self._listeners.get(resource, ()):
             listener(before, after)
 
@@ -144,11 +152,11 @@ class Objects:
         known = self._kinds.get(resource, {})
         return [known[key] for key in sorted(known) if not namespace or key.namespace == namespace]
 
-    def owned(self, resource: Resource, uid: str, namespace: str = "") -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str = "", most: int | None = None) -> Sequence[Obj]:
         """Objects of a kind with this owner, in order of their keys."""
         known = self._kinds.get(resource, {})
         keys = self._owned.get((resource, uid), ())
-        return [known[key] for key in keys if not namespace or key.namespace == namespace]
+        return [known[key] for key in keys if not namespace or key.namespace == namespace][:most]
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
         """Objects of a kind with a label, in order of their keys."""
@@ -164,6 +172,11 @@ class Objects:
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         """Return the number of these objects."""
         return len(self.indexed(resource, index, value))
+
+    def aggregate(self, resource: Resource, name: str, value: str) -> Aggregate | None:
+        """The aggregate of the objects of a kind with a value; None if there are none."""
+        found = self._aggregates.get(resource, {}).get(name)
+        return None if found is None else found.find(value)
 
 
 def _owners(obj: Obj) -> list[str]:

@@ -114,7 +114,7 @@ class Known:
         """All queues."""
         return [self._queues[name] for name in sorted(self._queues)] if resource == QUEUES else []
 
-    def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str, most: int | None = None) -> Sequence[Obj]:
         """None: queues have no owners."""
         return []
 
@@ -129,3 +129,6 @@ class Known:
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         """Return the number of these objects."""
         return len(self.indexed(resource, index, value))
+
+    def aggregate(self, resource: Resource, name: str, value: str) -> None:
+        """None: nothing is aggregated."""

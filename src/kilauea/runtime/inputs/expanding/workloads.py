@@ -115,7 +115,7 @@ class _One:
         """The owner or the pod, alone."""
         return [self._objects[resource]] if resource in self._objects else []
 
-    def owned(self, resource: Resource, uid: str, namespace: str) -> Sequence[Obj]:
+    def owned(self, resource: Resource, uid: str, namespace: str, most: int | None = None) -> Sequence[Obj]:
         """The pod, of its owner."""
         return self.list(resource) if resource == PODS else []
 
@@ -130,3 +130,6 @@ class _One:
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         """Return the number of these objects."""
         return len(self.indexed(resource, index, value))
+
+    def aggregate(self, resource: Resource, name: str, value: str) -> None:
+        """None: nothing is aggregated."""

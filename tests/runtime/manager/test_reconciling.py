@@ -648,3 +648,25 @@ def test_keys_that_take_long_leave_time_for_everything_else_between_them() -> No
             assert slowest < 0.6, "it waited for several keys"
 
         world.run(test())
+
+
+def test_a_key_rests_for_seconds_although_the_process_was_stopped_for_hours() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+
+            def work(key: Key, *_: Any) -> Outcome:
+                if len(controller.calls) == 1:
+                    loop.seconds += 8 * 3600.0
+                return Outcome([], again=1)
+
+            await make(world, "a")
+            controller = Calls(work)
+            drive(world, controller)
+            await asyncio.sleep(1)  # which the hours end
+            await asyncio.sleep(10)
+            assert len(controller.calls) >= 2
+
+        world.run(test())

@@ -71,6 +71,8 @@ LONG = SECOND // 10
 Clients of a server in the same process wait meanwhile. Without a pause they would wait for all such keys that are due,
 which can be many objects with a million bytes each.
 """
+LONGEST_REST = 5 * SECOND
+"""Microseconds of that pause at most, since a process that was stopped meanwhile seems to have worked for hours."""
 
 log = logging.getLogger(__name__)
 
@@ -290,7 +292,7 @@ class Driver:
         worker.long.discard(key)
         if took > LONG:
             worker.long.add(key)
-            self._rests_until = asked + 2 * took
+            self._rests_until = asked + took + min(took, LONGEST_REST)
         try:
             await self._chain(worker.controller.name, outcome.operations, traces)
         except CreationRefused as refusal:

@@ -125,9 +125,7 @@ class Neighbours:
         """Placed pods that match."""
         count = self._matching.get(wanted)
         if count is None:
-            mask = np.zeros(len(self._classes) + 1, dtype=bool)
-            for number in self._classes.with_label(_one_label(wanted.terms[0].selector)):
-                mask[number] = self.matches(wanted, self._classes.get(number))
+            mask = self._classes_of(wanted.terms)
             by_node = self._placements.count(mask, len(self._nodes), terminating_too=wanted.terminating_too)
             count = self._matching[wanted] = MatchCount(by_node)
             for wanted_class in np.flatnonzero(mask):
@@ -187,6 +185,20 @@ class Neighbours:
                 if counts is not self._ending:
                     self._index.add(carried)
             count.change(self._nodes, node, by)
+
+    def _classes_of(self, terms: Iterable[PodTerm]) -> NDArray[np.bool_]:
+        """(C + 1,) classes that every term selects; the last one stands for no class."""
+        mask = np.ones(len(self._classes) + 1, dtype=bool)
+        mask[-1] = False
+        for term in terms:
+            mask[:-1] &= self._classes.selected(term.selector)
+            mask[:-1] &= self._classes.within(self._namespaces_of(term))
+        return mask
+
+    def _namespaces_of(self, term: PodTerm) -> Iterable[str]:
+        if term.namespace_selector is None:
+            return term.namespaces
+        return [name for name in self._classes.namespaces if self.namespaces.meant(term, name, must_exist=True)]
 
     def _matches(self, term: PodTerm, pod: LabelClass) -> bool:
         return matches(term.selector, pod.labels) and self.namespaces.meant(term, pod.namespace, must_exist=True)

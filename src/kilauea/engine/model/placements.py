@@ -7,13 +7,13 @@ and the row of its node. Both belong to the cluster state; `neighbours.py` count
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.api.selectors import Selector
+from kilauea.api.selectors import Requirement, Selector
 
 _NUMBERS = "I"
 """Type of the numbers in arrays: unsigned, 32 bits."""
@@ -40,6 +40,12 @@ class LabelClasses:
         """Labels and namespaces by number."""
         self._with: list[array[int]] = []
         """Classes by the number of a label or namespace."""
+        self._of_key: dict[str, array[int]] = {}
+        """Numbers of the labels with a key."""
+        self._having: dict[str, NDArray[np.bool_]] = {}
+        """(C,) classes that have a label with a key, as far as asked for since the last new class."""
+        self.namespaces: list[str] = []
+        """Of all classes."""
         self._ids: dict[bytes, int] = {}
         self._classes: list[bytes] = []
         """By class, the number of its namespace and those of its labels in order."""
@@ -55,6 +61,7 @@ class LabelClasses:
         if known is None:
             known = self._ids[key] = len(self._classes)
             self._classes.append(key)
+            self._having.clear()
             for number in numbers:
                 self._with[number].append(known)
         return known
@@ -66,6 +73,10 @@ class LabelClasses:
             number = self._numbers[text] = len(self._texts)
             self._texts.append(text)
             self._with.append(array(_NUMBERS))
+            if len(text) == 1:
+                self.namespaces.append(text[0])
+            else:
+                self._of_key.setdefault(text[0], array(_NUMBERS)).append(number)
         return number
 
     def get(self, number: int) -> LabelClass:
@@ -77,12 +88,41 @@ class LabelClasses:
             mapping[key] = value
         return LabelClass(self._texts[namespace][0], mapping)
 
-    def with_label(self, label: tuple[str, str] | None) -> Sequence[int]:
-        """Numbers of the classes with a label (key, value); of all classes for None."""
-        if label is None:
-            return range(len(self._classes))
-        number = self._numbers.get(label)
-        return () if number is None else self._with[number]
+    def selected(self, selector: Selector | None) -> NDArray[np.bool_]:
+        """(C,) classes whose labels a selector of labels matches; None matches nothing."""
+        out = np.full(len(self), selector is not None)
+        for requirement in selector or ():
+            out &= self._satisfying(requirement)
+        return out
+
+    def within(self, namespaces: Iterable[str]) -> NDArray[np.bool_]:
+        """(C,) classes of these namespaces."""
+        return self._with_any((name,) for name in namespaces)
+
+    def _satisfying(self, requirement: Requirement) -> NDArray[np.bool_]:
+        """(C,) classes for which a condition holds."""
+        key, operator, values = requirement
+        if operator in ("In", "NotIn"):
+            found = self._with_any((key, value) for value in values)
+            return found if operator == "In" else ~found & bool(values)
+        if operator in ("Exists", "DoesNotExist") and not values:
+            return self._with_key(key) if operator == "Exists" else ~self._with_key(key)
+        return np.zeros(len(self), dtype=bool)
+
+    def _with_key(self, key: str) -> NDArray[np.bool_]:
+        having = self._having.get(key)
+        if having is None:
+            having = self._having[key] = self._with_any(self._texts[each] for each in self._of_key.get(key, ()))
+        return having
+
+    def _with_any(self, texts: Iterable[tuple[str, ...]]) -> NDArray[np.bool_]:
+        """(C,) classes with any of these labels or namespaces."""
+        out = np.zeros(len(self), dtype=bool)
+        for text in texts:
+            number = self._numbers.get(text)
+            if number is not None:
+                out[np.asarray(self._with[number])] = True
+        return out
 
 
 class Placements:

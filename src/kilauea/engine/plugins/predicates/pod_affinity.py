@@ -39,10 +39,14 @@ class PodAffinityFilter:
         if not (shape.spec.affinity or shape.spec.anti_affinity or repelled):
             return None
         codes = np.zeros(len(table), dtype=np.int64)
+        staying: dict[str, NDArray[np.bool_]] = {}  # domains by topology key: a thousand terms often name one key
         for carried, count in repelled:
             key, ending = carried.term.topology_key, self._neighbours.ending(carried)
-            stay = count.domain(table, key) - (0 if ending is None else ending.domain(table, key))
-            codes[table.label(key).spread(stay > 0)] = 3
+            there = count.domain(table, key)
+            stay = there > (0 if ending is None else ending.domain(table, key))
+            staying[key] = np.logical_or(staying[key], stay, out=stay) if key in staying else stay
+        for key, domains in staying.items():
+            codes[table.label(key).spread(domains)] = 3
         for term in shape.spec.anti_affinity:
             count = self._neighbours.matching(Wanted((term,), terminating_too=False))
             codes[here(table, term.topology_key, count)] = 2

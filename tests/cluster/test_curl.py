@@ -143,7 +143,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
         ("PATCH", CONFIG_MAPS, 405),
         ("DELETE", "/api/v1/namespaces", 405),
         ("POST", "/api/v1/pods", 405),
-        ("BREW", CONFIG_MAPS, 400),  # no method of HTTP
+        ("BREW", CONFIG_MAPS, 405),  # no method of HTTP
         ("OPTIONS", CONFIG_MAPS, 405),
         ("TRACE", CONFIG_MAPS, 405),
         ("HEAD", "/version", 405),

@@ -171,9 +171,8 @@ class Feed:
             yield
         finally:
             try:
-                for _ in range(
-                    len(self._queue)
-                ):  # what arrives meanwhile is applied below, so that this comes to an end
+                # What arrives during these turns is applied below, so that the loop ends.
+                for _ in range(len(self._queue)):
                     self._apply_next()
                     await asyncio.sleep(0)
             finally:

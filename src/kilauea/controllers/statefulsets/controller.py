@@ -28,7 +28,7 @@ from kilauea.controllers.statefulsets.retention import go_with, is_stale, owners
 CLAIM_SECONDS = 1.0
 """Seconds after which a set looks again for claims that are or will be deleted: a new pod must not use them."""
 BURST = 500
-"""Pods that are missing and looked at at a time: a set may have two thousand million."""
+"""Pods that are missing and looked at at a time: a set may want two billion."""
 
 
 class StatefulSetController:

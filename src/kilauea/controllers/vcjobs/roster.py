@@ -180,7 +180,7 @@ class TaskMembers:
 
 
 class Roster:
-    """All pods of a job, by task; it is a `kilauea.api.ports.Aggregate`."""
+    """All pods of a job, by task; an `Aggregate` of `kilauea.api.ports`."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, TaskMembers] = {}

@@ -71,7 +71,7 @@ class Precedence:
         return back
 
     def _comes_after_one_tried(self, queue: Queue, job: Job) -> bool:
-        """Return True if a group that gave its admission back has at least this priority, or its queue has."""
+        """Return True if a group, or a queue with a group, of at least this priority gave admission back."""
         if queue.name in self._tried:
             return job.priority <= self._tried[queue.name]
         return queue.priority <= self._tried_queue

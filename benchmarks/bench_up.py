@@ -116,14 +116,20 @@ def requests(server: Server, gang: int, size: int) -> list[bytes]:
 
 
 @contextmanager
-def running(nodes: int, *options: str) -> Iterator[tuple[Path, int]]:
-    """A cluster for the length of a block: its kubeconfig and the number of its process."""
+def running(nodes: int, *options: str, **environment: str) -> Iterator[tuple[Path, int]]:
+    """A cluster for the length of a block: its kubeconfig and the number of its process.
+
+    Args:
+        nodes: of the cluster.
+        options: more of `kilauea up`.
+        environment: variables of the cluster besides ours.
+    """
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         command = [sys.executable, "-m", "kilauea", "up", "--nodes", str(nodes), "--listen", "127.0.0.1:0"]
         command += ["--data-dir", f"{folder}/data", "--kubeconfig", str(kubeconfig), *options]
         begin = time.perf_counter()
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as cluster:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | environment) as cluster:
             assert cluster.stdout is not None
             while b"KUBECONFIG" not in cluster.stdout.readline():
                 assert cluster.poll() is None, "the cluster has ended"

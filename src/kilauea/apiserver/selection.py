@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
@@ -78,8 +78,9 @@ class Traits:
         return _labels_of(self._value).metadata.labels or {}
 
     @cached_property
-    def _fields(self) -> Mapping[str, str]:
-        return self._resource.strategy.fields(msgspec.json.decode(self._value))
+    def _fields(self) -> Mapping[str, Any]:
+        """The object, as far as its selectable fields need it."""
+        return self._resource.strategy.read_fields(self._value)
 
     def field(self, path: str) -> str:
         """A field; empty if it is missing."""
@@ -87,7 +88,7 @@ class Traits:
             return self._key.rpartition("/")[2]
         if path == _NAMESPACE:
             return self._key.rsplit("/", 2)[1] if self._resource.namespaced else ""
-        return self._fields.get(path, "")
+        return self._resource.strategy.field(self._fields, path)
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

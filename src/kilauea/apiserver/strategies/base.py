@@ -7,11 +7,13 @@ dicts; preparation changes them in place, validation does not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from kilauea.api.names import subdomain_problems
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.parts import reader_of
 
 Object = dict[str, Any]
 
@@ -55,6 +57,8 @@ class Strategy:
     """The warning that every answer about the kind has; empty for none."""
     unowned: Mapping[str, tuple[str, ...]] = {}
     """Fields that a write does not change, by subresource, where they are not the usual ones."""
+    sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Where the values of selectable fields are in a stored object, the first that is there; their own path else."""
     zero_values: Mapping[str, str] = MappingProxyType({})
     """Values of selectable fields that objects may leave out; empty unless given."""
     are_alike = False
@@ -135,9 +139,18 @@ class Strategy:
     def prepare_delete(self, obj: Object) -> None:
         """Change an object when its deletion starts."""
 
-    def fields(self, obj: Mapping[str, Any]) -> dict[str, str]:
-        """The values of the selectable fields."""
-        return {path: text_at(obj, path) or self.zero_values.get(path, "") for path in self.selectable}
+    def field(self, obj: Mapping[str, Any], path: str) -> str:
+        """The value of a selectable field of an object that `read_fields` has read."""
+        for source in self.sources.get(path, (path,)):
+            found = text_at(obj, source)
+            if found:
+                return found
+        return self.zero_values.get(path, "")
+
+    @cached_property
+    def read_fields(self) -> Callable[[bytes], Mapping[str, Any]]:
+        """Reads of a stored object what its selectable fields need."""
+        return reader_of(source for path in self.selectable for source in self.sources.get(path, (path,)))
 
     def may_go(self, obj: Object) -> bool:
         """Return True if an object that is being deleted, and has no finalizers left, can be removed."""

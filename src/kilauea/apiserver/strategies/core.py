@@ -7,7 +7,6 @@ import binascii
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from kilauea.api.names import (
     data_key_problems,
@@ -27,7 +26,7 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.addresses import cidr_problems, parse_cidr
-from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of, text_at
+from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
 from kilauea.apiserver.strategies.quantities import check_amounts
 from kilauea.apiserver.syntax_errors import json_syntax_error
 
@@ -282,11 +281,7 @@ class Events(Plain):
         "reason", "reportingComponent", "source", "type",
     )  # fmt: skip
 
-    def fields(self, obj: Mapping[str, Any]) -> dict[str, str]:
-        found = {path: text_at(obj, path) for path in Events.selectable}
-        source = obj.get("source") or {}
-        found["source"] = source.get("component") or obj.get("reportingComponent") or ""
-        return found
+    sources: Mapping[str, tuple[str, ...]] = MappingProxyType({"source": ("source.component", "reportingComponent")})
 
     def validate(self, obj: Object) -> list[Cause]:
         causes = _check_about(obj, obj.get("involvedObject") or {})
@@ -307,10 +302,7 @@ class NewEvents(Events):
     checks_metadata_last = False
     checks_metadata_between = True
     selectable = tuple(_new_path(path) for path in Events.selectable if path != "source")
-
-    def fields(self, obj: Mapping[str, Any]) -> dict[str, str]:
-        """The values of the stored form under the names of this one."""
-        return {_new_path(path): value for path, value in super().fields(obj).items()}
+    sources = MappingProxyType({_new_path(path): (path,) for path in Events.selectable})
 
     def validate(self, obj: Object) -> list[Cause]:
         causes = _check_about(obj, obj.get("regarding") or {})

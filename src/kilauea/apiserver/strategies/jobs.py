@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import MappingProxyType
 
 from kilauea.api.cron import parse_schedule
 from kilauea.api.names import label_problems
@@ -55,9 +55,8 @@ class Jobs(Strategy):
 
     propagation = "Orphan"
     selectable = ("status.successful",)
-
-    def fields(self, obj: Any) -> dict[str, str]:
-        return {"status.successful": str((obj.get("status") or {}).get("succeeded") or 0)}
+    sources = MappingProxyType({"status.successful": ("status.succeeded",)})
+    zero_values = MappingProxyType({"status.successful": "0"})
 
     def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)

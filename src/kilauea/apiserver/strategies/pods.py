@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from types import MappingProxyType
 
 import msgspec
 
@@ -35,6 +35,8 @@ class Pods(Strategy):
         "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
         "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
     )  # fmt: skip
+    sources = MappingProxyType({"status.podIPs": ("status.podIP",)})
+    zero_values = MappingProxyType({"spec.hostNetwork": "false"})
 
     def __init__(self) -> None:
         self._sound: Remembered[bool] = Remembered()
@@ -118,12 +120,6 @@ class Pods(Strategy):
             return 0
         grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE) if asked is None else asked
         return min(int(grace), LONGEST_GRACE) if grace >= 0 else 1
-
-    def fields(self, obj: Any) -> dict[str, str]:
-        found = super().fields(obj)
-        found["status.podIPs"] = found["status.podIP"]
-        found["spec.hostNetwork"] = found["spec.hostNetwork"] or "false"
-        return found
 
 
 _GATED = {

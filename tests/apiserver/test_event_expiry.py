@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import tracemalloc
 from typing import Any
 
 import pytest
 
 from kilauea.api.times import SECOND
+from kilauea.apiserver import event_expiry
 from kilauea.apiserver.event_expiry import EventExpiry
 from kilauea.apiserver.storage import Stored, WriteFailed
 from support.api_core import Api
@@ -77,6 +79,22 @@ def test_an_event_that_could_not_be_deleted_goes_the_next_time(api: Api, monkeyp
     assert names(api) == ["first", "second"]
     api.run(expiry.delete_expired())
     assert names(api) == []
+
+
+def test_others_have_their_turn_while_many_new_events_are_read(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_expiry, "READ", 10)
+    for number in range(45):
+        api.good("POST", EVENTS, event(f"e-{number}"))
+
+    async def turns() -> int:
+        reading = asyncio.ensure_future(EventExpiry(api.backend).delete_expired())
+        count = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            count += 1
+        return count
+
+    assert api.run(turns()) > 4
 
 
 def test_the_many_events_of_a_moment_take_little_memory(api: Api) -> None:

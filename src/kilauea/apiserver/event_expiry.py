@@ -22,8 +22,8 @@ EVENTS = "/core/events/"
 LIFETIME_SECONDS = 3600
 PERIOD_SECONDS = 60.0
 """Between two looks for events that have expired."""
-TURN = 200
-"""Events that are deleted before everything else has its turn."""
+TURN, READ = 200, 1000
+"""Events that are deleted, and that are read, before everything else has its turn."""
 
 
 class _Entry(msgspec.Struct):
@@ -72,9 +72,11 @@ class EventExpiry:
         """
         store = self._backend.store
         page = store.list(EVENTS)
-        for each in page.items:
-            if each.revision > self._read_to:
-                self._due.setdefault(_due_of(each), array("q")).append(each.revision)
+        new = [each for each in page.items if each.revision > self._read_to]
+        for number, each in enumerate(new, 1):
+            self._due.setdefault(_due_of(each), array("q")).append(each.revision)
+            if number % READ == 0:
+                await asyncio.sleep(0)
         self._read_to = page.revision
         now = self._backend.now()
         due = [time for time in self._due if time <= now]

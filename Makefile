@@ -142,10 +142,18 @@ test-charts: install
 kubernetes-binaries:
 	@$(PYTHON) tests/kubernetes/real_binaries.py
 
+# A smoke run only shows that the benchmarks work, so two run side by side, and each is printed when it ends.
+SMOKE = out="$$($(BIN)/python {} $(BENCH_FLAGS) 2>&1)"; code=$$?; \
+	printf "bench: %s\n%s\n" {} "$$out"; [ $$code -eq 0 ] || exit 255
+
 bench: install
+ifneq ($(filter --smoke,$(BENCH_FLAGS)),)
+	@printf '%s\n' $(BENCHMARKS) | xargs -P 2 -I {} sh -c '$(SMOKE)'
+else
 	@set -e; for file in $(BENCHMARKS); do \
 		echo "bench: $$file"; $(BIN)/python $$file $(BENCH_FLAGS); \
 	done
+endif
 	@test -n "$(BENCHMARKS)" || echo "bench: no benchmarks/bench_*.py yet; nothing was run"
 
 docs: install

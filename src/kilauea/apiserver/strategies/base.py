@@ -58,7 +58,7 @@ class Strategy:
     unowned: Mapping[str, tuple[str, ...]] = {}
     """Fields that a write does not change, by subresource, where they are not the usual ones."""
     sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """Where the values of selectable fields are in a stored object, the first that is there; their own path else."""
+    """Paths at which a stored object has a selectable field, unless it is the field's own; the first value counts."""
     zero_values: Mapping[str, str] = MappingProxyType({})
     """Values of selectable fields that objects may leave out; empty unless given."""
     are_alike = False

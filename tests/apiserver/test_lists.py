@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -225,3 +227,21 @@ def test_field_selectors_see_the_zero_value_of_an_absent_field(api: Api) -> None
     body = {"metadata": {"name": "none-yet"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}}
     api.good("POST", sets, body)
     assert named(api.good("GET", f"{sets}?fieldSelector=status.replicas%3D0")) == ["none-yet"]
+
+
+def test_a_long_selector_is_read_while_others_have_their_turn(api: Api) -> None:
+    api.create_map("a")
+    terms = ",".join(f"key{number}!=b" for number in range(20_000))
+
+    async def turns() -> tuple[int, Any]:
+        request = make_request("GET", f"{MAPS}?labelSelector={terms},x!%3Dy", {}, user=ADMIN)
+        asking = asyncio.ensure_future(api.server.handle(request))
+        count = 0
+        while not asking.done():
+            await asyncio.sleep(0)
+            count += 1
+        return count, asking.result()
+
+    count, answer = api.run(turns())
+    assert count > 10
+    assert named(json.loads(b"".join(answer.body))) == ["a"]

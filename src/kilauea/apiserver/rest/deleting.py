@@ -13,11 +13,10 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions, read_delete_options
 from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
 from kilauea.apiserver.rest.list_options import read_options
-from kilauea.apiserver.rest.listing import Found, find, list_response
+from kilauea.apiserver.rest.listing import Found, asked_selection, find, list_response
 from kilauea.apiserver.rest.objects import decode, encode
 from kilauea.apiserver.rest.update import TRIES, write_change
 from kilauea.apiserver.rest.versions import served_value
-from kilauea.apiserver.selection import selection_of
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Conflict, Missing, Stored
 
@@ -56,8 +55,7 @@ def status_response(details: dict[str, str]) -> ApiResponse:
 async def delete_collection(call: Call) -> ApiResponse | TextStream:
     """Answer a deletecollection: all objects of a selection, each on its own."""
     options = read_delete_options(call)
-    selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
-    found = await find(call, read_options(call), selection)
+    found = await find(call, read_options(call), await asked_selection(call))
     deleted = []
     for stored in found.items:
         metadata = decode(stored.value)["metadata"]

@@ -26,6 +26,8 @@ AHEAD_SECONDS = 3.0
 CHUNK = 128 * 1024
 PART = 64 * 1024
 """Bytes of JSON that are written as YAML in one go."""
+LONG_SELECTOR = 16 * 1024
+"""Characters of selectors from which on they are read beside the loop."""
 TURN = 0.01
 """Seconds for which objects are tested against a selector before others have their turn."""
 
@@ -59,12 +61,24 @@ class Found:
 async def list_objects(call: Call) -> ApiResponse | TextStream:
     """Answer a list."""
     options = read_options(call)
-    selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
+    selection = await asked_selection(call)
     view_of(call)
     await wait_for_revision(call, options.revision or 0)
     found = await find(call, options, selection)
     found.items = await served_items(call, found.items)
     return await list_response(call, found)
+
+
+async def asked_selection(call: Call) -> Selection:
+    """The selection that a call asks for. Reading long selectors takes up to a tenth of a second, beside the loop.
+
+    Raises:
+        ApiFault: a selector cannot be parsed, or asks for a field that is not selectable (400).
+    """
+    labels, fields = call.request.first("labelSelector"), call.request.first("fieldSelector")
+    if len(labels) + len(fields) > LONG_SELECTOR:
+        return await asyncio.to_thread(selection_of, call.resource, labels, fields)
+    return selection_of(call.resource, labels, fields)
 
 
 async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:

@@ -61,9 +61,7 @@ class OpenApi:
         self._generation = (-1, -1)
         self._others: Mapping[tuple[str, str], Found] = {}
 
-    async def answer(
-        self, path: str, request: ApiRequest, aggregator: Aggregator | None = None
-    ) -> ApiResponse | None:
+    async def answer(self, path: str, request: ApiRequest, aggregator: Aggregator | None = None) -> ApiResponse | None:
         """The document at a path below `/openapi`; None if there is none."""
         self._follow(aggregator)
         name, accept = path.removeprefix("/openapi/"), request.headers.get("accept", "") or _JSON

@@ -33,7 +33,7 @@ class WorkQueue:
     """
 
     def __init__(self, places: int = 1, rests: Callable[[Lane], bool] = lambda lane: False) -> None:
-        self._places = places
+        self._free = places
         self._rests = rests
         self._lanes: OrderedDict[Lane, OrderedDict[Key, None]] = OrderedDict()
         """Waiting keys; the lane whose turn is next is first."""
@@ -72,6 +72,7 @@ class WorkQueue:
             self._lanes[lane] = waiting
         self._busy.add(key)
         self._taken[key.namespace] += 1
+        self._free -= 1
         self.wake()
         return key
 
@@ -81,6 +82,7 @@ class WorkQueue:
 
     def leave(self, key: Key) -> None:
         """Give back the place of a key; its worker must take the next one."""
+        self._free += 1
         self._taken[key.namespace] -= 1
         if not self._taken[key.namespace]:
             del self._taken[key.namespace]
@@ -105,8 +107,7 @@ class WorkQueue:
 
     def _next(self) -> Lane | None:
         """The lane whose turn it is; None if no key may be taken now."""
-        free = self._places - self._taken.total()
         for lane in self._lanes:
-            if self._taken[lane.namespace] < TIMES_FREE * free and not self._rests(lane):
+            if self._taken[lane.namespace] < TIMES_FREE * self._free and not self._rests(lane):
                 return lane
         return None

@@ -138,3 +138,13 @@ def test_a_message_neither_controls_the_terminal_nor_looks_like_another() -> Non
     record.created = 0.0
     formatter = TextFormatter("%(levelname).1s %(name)s: %(message)s")
     assert formatter.format(record) == "W kilauea.x: pod a\\x1b[2J\n    2026 E root: b"
+
+
+def test_the_text_of_an_error_neither_controls_the_terminal_nor_looks_like_another_message() -> None:
+    error = ValueError("a\x1b[2J\n2026 E root: b\x9b31m\u202e")
+    record = logging.LogRecord("x", logging.ERROR, "x.py", 1, "failed", (), (ValueError, error, None))
+    told = TextFormatter("%(levelname).1s %(name)s: %(message)s").format(record)
+    assert told == "E x: failed\n    ValueError: a\\x1b[2J\n    2026 E root: b\\x9b31m\\u202e"
+    line = JsonFormatter().format(record)
+    assert line.isprintable()
+    assert json.loads(line)["err"] == str(error).join(["ValueError: ", ""])

@@ -6,6 +6,7 @@ schedule.after(moment)                                          # the next half 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -65,14 +66,28 @@ class Schedule:
             moment: in microseconds since 1970, as is the answer.
             since: nothing here counts from it.
         """
-        start = datetime.fromtimestamp(moment // SECOND, self.zone)
-        day = start.date()
-        for _ in range(_MOST_DAYS):
-            if self._has(day.month, day.day, day.isoweekday() % 7):
-                found = min((due for due in self._times_of(day) if due > moment), default=None)
-                if found is not None:
-                    return found
+        day = datetime.fromtimestamp(moment // SECOND, self.zone).date()
+        last = day + timedelta(days=_MOST_DAYS)
+        while day < last:
+            if day.month not in self.months:
+                day = (day.replace(day=1) + timedelta(days=31)).replace(day=1)
+                continue
+            if self._has(day.day, day.isoweekday() % 7) and (found := self._first_of(day, moment)) is not None:
+                return found
             day += timedelta(days=1)
+        return None
+
+    def _first_of(self, day: date, moment: int) -> int | None:
+        """The first time of a day after a moment; None if there is none."""
+        midnight = datetime(day.year, day.month, day.day, tzinfo=self.zone)
+        if midnight.utcoffset() != (midnight + timedelta(days=1)).utcoffset():  # clocks are set on this day
+            return min((due for due in self._times_of(day) if due > moment), default=None)
+        start = int(midnight.timestamp())
+        hour, minute = divmod(max(moment // SECOND - start, -1) // 60, 60)
+        if hour in self.hours and (later := bisect_right(self.minutes, minute)) < len(self.minutes):
+            return (start + hour * 3600 + self.minutes[later] * 60) * SECOND
+        if (later := bisect_right(self.hours, hour)) < len(self.hours):
+            return (start + self.hours[later] * 3600 + self.minutes[0] * 60) * SECOND
         return None
 
     def _times_of(self, day: date) -> Iterator[int]:
@@ -87,9 +102,7 @@ class Schedule:
                 if (told.hour, told.minute) == (hour, minute):
                     yield due * SECOND
 
-    def _has(self, month: int, day: int, weekday: int) -> bool:
-        if month not in self.months:
-            return False
+    def _has(self, day: int, weekday: int) -> bool:
         if self.either:
             return day in self.days or weekday in self.weekdays
         return day in self.days and weekday in self.weekdays

@@ -252,7 +252,7 @@ class ApiServer:
     async def _route(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
         """Find what a path means."""
         if info is None:
-            return self.documents.answer(request) or self._nothing_at(request.path)
+            return await self.documents.answer(request) or self._nothing_at(request.path)
         call = self._call(request, info)
         if call is None:
             return self._nothing_at(request.path)

@@ -48,10 +48,13 @@ class Documents:
         self.aggregator: Aggregator | None = None
         """The aggregated servers; None if no requests are proxied."""
 
-    def answer(self, request: ApiRequest) -> ApiResponse | None:
+    async def answer(self, request: ApiRequest) -> ApiResponse | None:
         """The document at a path; None if there is none."""
         path = request.path.rstrip("/") or "/"
-        made = self._discovery(path, request) or self._other(path, request)
+        if path.startswith("/openapi/"):
+            made = await self._openapi.answer(path, request, self.aggregator)
+        else:
+            made = self._discovery(path, request) or self._other(path, request)
         if made is not None and request.method != "GET" and not _ANY_METHOD.fullmatch(path):
             raise status.wrong_method()
         return made
@@ -61,8 +64,6 @@ class Documents:
             return ApiResponse(200, msgspec.json.format(msgspec.json.encode(version_info()), indent=2))
         if path == "/metrics":
             return ApiResponse(200, b"".join(map(generate_latest, self.metrics)), _METRICS)
-        if path.startswith("/openapi/"):
-            return self._openapi.answer(path, request, self.aggregator)
         if path in (ISSUER, KEYS) and self._backend.accounts is not None:
             return self._issuer(path, self._backend.accounts, request)
         if path == "/":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,7 +14,7 @@ from kilauea.apiserver import status
 from kilauea.apiserver.aggregator.openapi import merged
 from kilauea.apiserver.aggregator.services import Aggregator, Found
 from kilauea.apiserver.crd.describe import described, in_older_form, with_descriptions
-from kilauea.apiserver.protobuf.openapi import encode_document
+from kilauea.apiserver.protobuf.openapi import encode_definition, encode_document
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.resources.types import ResourceType
@@ -25,24 +26,44 @@ _ACTIONS = {"get": "get", "update": "put", "patch": "patch", "delete": "delete"}
 _ALL_ACTIONS = {"list": "get", "create": "post", "deletecollection": "delete"}
 _JSON = "application/json"
 _V2_PROTO = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+STEP_SECONDS = 0.01
+"""Seconds of work on a document after which others have their turn."""
+MOST_KEPT = 64
+"""Documents that are kept: each version of a group has one, and a definition can have thousands of versions."""
+
+
+class Document(NamedTuple):
+    """A document and its tag."""
+
+    body: bytes
+    tag: str
+
+
+Making = Generator[None, None, bytes | None]
+"""A document as it is made; what is done between two steps is little."""
 
 
 class OpenApi:
-    """The documents, kept until the kinds change."""
+    """The documents, kept until the kinds change.
+
+    With many definitions, to make one can take seconds. It is made in steps, between which the loop does what else
+    there is, and once for all clients that ask meanwhile.
+    """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._kept: dict[str, bytes] = {}
+        self._kept: dict[str, Document] = {}
+        self._making: dict[str, asyncio.Task[Document | None]] = {}
+        self._hashes: dict[str, str] = {}
+        """Hashes of the documents of versions of groups, by path."""
+        self._types: dict[str, list[ResourceType]] = {}
+        """The kinds by path of their version of a group."""
         self._generation = (-1, -1)
         self._others: Mapping[tuple[str, str], Found] = {}
 
-    def answer(self, path: str, request: ApiRequest, aggregator: Aggregator | None = None) -> ApiResponse | None:
+    async def answer(self, path: str, request: ApiRequest, aggregator: Aggregator | None = None) -> ApiResponse | None:
         """The document at a path below `/openapi`; None if there is none."""
-        generation = (self._registry.generation, aggregator.generation if aggregator is not None else 0)
-        if self._generation != generation:
-            self._kept.clear()
-            self._generation = generation
-            self._others = aggregator.found if aggregator is not None else {}
+        self._follow(aggregator)
         name, accept = path.removeprefix("/openapi/"), request.headers.get("accept", "") or _JSON
         if name == "v2" and accept.startswith(_V2_PROTO):
             name, media = _V2_PROTO, _V2_PROTO.replace("@", ".")
@@ -50,98 +71,153 @@ class OpenApi:
             media = _JSON
         else:
             raise status.not_acceptable([_JSON])
-        body = self._document(name)
+        document = self._kept.get(name) or await self._made(name)
+        if document is None:
+            return None
+        headers = [("Etag", document.tag), ("Vary", "Accept")]
+        if request.headers.get("if-none-match") == document.tag:
+            return ApiResponse(304, b"", headers=headers)
+        return ApiResponse(200, document.body, media, headers)
+
+    def _follow(self, aggregator: Aggregator | None) -> None:
+        """Forget what was made of other kinds."""
+        generation = (self._registry.generation, aggregator.generation if aggregator is not None else 0)
+        if self._generation == generation:
+            return
+        self._generation = generation
+        self._others = aggregator.found if aggregator is not None else {}
+        self._kept, self._making, self._hashes, self._types = {}, {}, {}, {}
+        for each in self._registry:
+            self._types.setdefault(_group_path(each), []).append(each)
+
+    async def _made(self, name: str) -> Document | None:
+        """The document of a name, made by one task for all who wait for it."""
+        task = self._making.get(name)
+        if task is None:
+            task = self._making[name] = asyncio.create_task(self._make(name), name=f"openapi {name}")
+        return await asyncio.shield(task)
+
+    async def _make(self, name: str) -> Document | None:
+        kept, making = self._kept, self._making
+        try:
+            body = await _in_steps(self._steps(name))
+        finally:
+            making.pop(name, None)
         if body is None:
             return None
-        tag = f'"{_hash(body)}"'
-        headers = [("Etag", tag), ("Vary", "Accept")]
-        if request.headers.get("if-none-match") == tag:
-            return ApiResponse(304, b"", headers=headers)
-        return ApiResponse(200, body, media, headers)
+        if len(kept) >= MOST_KEPT:
+            kept.pop(next(iter(kept)))
+        return kept.setdefault(name, Document(body, f'"{_hash(body)}"'))
 
-    def _document(self, name: str) -> bytes | None:
-        if name not in self._kept:
-            if name == _V2_PROTO:
-                return self._kept.setdefault(name, encode_document(self._v2_of_all()))
-            if (body := self._of_others().get(name.removeprefix("v3/"))) and name.startswith("v3/"):
-                return body
-            document = self._make(name)
-            if document is None:
-                return None
-            self._kept[name] = msgspec.json.encode(document)
-        return self._kept[name]
-
-    def _make(self, name: str) -> dict[str, Any] | None:
-        if name == "v2":
-            return self._v2_of_all()
+    def _steps(self, name: str) -> Making:
+        """Make a document from the kinds as they are now, whatever changes meanwhile."""
+        types, hashes, others = self._types, self._hashes, self._others
         if name == "v3":
-            return {"paths": {path: {"serverRelativeURL": self._url(path)} for path in self._group_paths()}}
+            return _index(types, hashes, _v3_of(others))
+        if name in ("v2", _V2_PROTO):
+            older = [each.v2 for each in others.values() if each.v2 is not None]
+            return _v2_json(types, older) if name == "v2" else _v2_protobuf(types, older)
         path = name.removeprefix("v3/")
-        types = self._types_at(path)
-        if not types:
-            return None
-        document = self._v3(types)
-        schemas = document["components"]["schemas"]
-        document["components"]["schemas"] = {name: with_descriptions(name, raw) for name, raw in schemas.items()}
-        return document
+        return _of_version(types.get(path, []), _v3_of(others).get(path) if name.startswith("v3/") else None)
 
-    def _url(self, path: str) -> str:
-        body = self._document(f"v3/{path}") or b""
-        return f"/openapi/v3/{path}?hash={_hash(body)}"
 
-    def _group_paths(self) -> list[str]:
-        """`api/v1`, `apis/apps/v1` and so on."""
-        return list(dict.fromkeys([*(_group_path(each) for each in self._registry), *self._of_others()]))
+async def _in_steps(making: Making) -> bytes | None:
+    """Make a document; others have their turn in between."""
+    loop = asyncio.get_running_loop()
+    since = loop.time()
+    while True:
+        try:
+            next(making)
+        except StopIteration as end:
+            made: bytes | None = end.value
+            return made
+        if loop.time() - since > STEP_SECONDS:
+            await asyncio.sleep(0)
+            since = loop.time()
 
-    def _of_others(self) -> dict[str, bytes]:
-        """The documents of other servers, by such paths."""
-        return {f"apis/{group}/{version}": each.v3 for (group, version), each in self._others.items() if each.v3}
 
-    def _v2_of_all(self) -> dict[str, Any]:
-        """The description in the older form, of this server and others."""
-        others = [each.v2 for each in self._others.values() if each.v2 is not None]
-        return merged(self._v2(), others) if others else self._v2()
+def _v3_of(others: Mapping[tuple[str, str], Found]) -> dict[str, bytes]:
+    """The documents of other servers, by path of their version of a group: `apis/apps/v1`."""
+    return {f"apis/{group}/{version}": each.v3 for (group, version), each in others.items() if each.v3}
 
-    def _types_at(self, path: str) -> list[ResourceType]:
-        return [each for each in self._registry if _group_path(each) == path]
 
-    def _v3(self, types: list[ResourceType]) -> dict[str, Any]:
-        """The description of one version of a group, without the descriptions of built-in fields."""
-        schemas: dict[str, Any] = {}
-        paths: dict[str, Any] = {}
-        for each in types:
-            name = schema_name(each)
-            schemas.update(_schemas_of(each, name))
-            paths.update(_paths_of(each, name))
-        return {
-            "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": kubernetes_version()},
-            "paths": paths,
-            "components": {"schemas": dict(sorted(schemas.items())), "securitySchemes": _SECURITY},
-        }
+def _of_version(types: list[ResourceType], of_other: bytes | None) -> Making:
+    """The document of a version of a group; None if there is no such version."""
+    yield
+    if of_other is not None or not types:
+        return of_other
+    document = _v3(types)
+    schemas = document["components"]["schemas"]
+    document["components"]["schemas"] = {name: with_descriptions(name, raw) for name, raw in schemas.items()}
+    return msgspec.json.encode(document)
 
-    def _v2(self) -> dict[str, Any]:
-        """The description of everything in the older form."""
-        paths: dict[str, Any] = {}
-        schemas: dict[str, Any] = {}
-        for path in self._group_paths():
-            document = self._v3(self._types_at(path))
-            paths |= document["paths"]
-            schemas |= document["components"]["schemas"]
-        for each in self._registry:
-            if each.is_custom:
-                name = schema_name(each)
-                schemas[name] = in_older_form(schemas[name])
-        out = {
-            "swagger": "2.0",
-            "info": {"title": "Kubernetes", "version": kubernetes_version()},
-            "paths": {key: _v2_path(value) for key, value in paths.items()},
-            "definitions": {key: _v2_schema(value) for key, value in schemas.items()},
-            "securityDefinitions": _SECURITY,
-        }
-        text = msgspec.json.encode(out).replace(b"#/components/schemas/", b"#/definitions/")
-        decoded: dict[str, Any] = msgspec.json.decode(text)
-        return decoded
+
+def _index(types: Mapping[str, list[ResourceType]], hashes: dict[str, str], others: Mapping[str, bytes]) -> Making:
+    """The paths of the documents of all versions, with the hashes of these."""
+    paths = {}
+    for path in dict.fromkeys([*types, *others]):
+        if path not in hashes:
+            hashes[path] = _hash((yield from _of_version(types.get(path, []), others.get(path))) or b"")
+        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={hashes[path]}"}
+    return msgspec.json.encode({"paths": paths})
+
+
+def _v3(types: list[ResourceType]) -> dict[str, Any]:
+    """The description of one version of a group, without the descriptions of built-in fields."""
+    schemas: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
+    for each in types:
+        name = schema_name(each)
+        schemas.update(_schemas_of(each, name))
+        paths.update(_paths_of(each, name))
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": kubernetes_version()},
+        "paths": paths,
+        "components": {"schemas": dict(sorted(schemas.items())), "securitySchemes": _SECURITY},
+    }
+
+
+def _v2(
+    types: Mapping[str, list[ResourceType]], others: list[Mapping[str, Any]]
+) -> Generator[None, None, dict[str, Any]]:
+    """The description of everything in the older form, of this server and others; its parts are encoded already."""
+    paths: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
+    for of_version in types.values():
+        document, custom = _v3(of_version), {schema_name(each) for each in of_version if each.is_custom}
+        paths |= {key: _v2_part(_v2_path(value)) for key, value in document["paths"].items()}
+        for name, raw in document["components"]["schemas"].items():
+            if name not in schemas:
+                schemas[name] = _v2_part(_v2_schema(in_older_form(raw) if name in custom else raw))
+        yield
+    own = {
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": kubernetes_version()},
+        "paths": paths,
+        "definitions": schemas,
+        "securityDefinitions": _SECURITY,
+    }
+    return merged(own, others) if others else own
+
+
+def _v2_part(part: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(part).replace(b"#/components/schemas/", b"#/definitions/"))
+
+
+def _v2_json(types: Mapping[str, list[ResourceType]], others: list[Mapping[str, Any]]) -> Making:
+    """The description in the older form as JSON."""
+    return msgspec.json.encode((yield from _v2(types, others)))
+
+
+def _v2_protobuf(types: Mapping[str, list[ResourceType]], others: list[Mapping[str, Any]]) -> Making:
+    """The description in the older form as protobuf."""
+    document, definitions = (yield from _v2(types, others)), []
+    for name, schema in document["definitions"].items():
+        raw = msgspec.json.decode(schema) if isinstance(schema, msgspec.Raw) else schema
+        definitions.append(encode_definition(name, raw))
+        yield
+    return encode_document(document, definitions)
 
 
 _SECURITY = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}

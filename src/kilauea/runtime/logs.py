@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import deque
 from contextlib import suppress
+from typing import Any
 
 from kilauea.api.printing import printable
 
@@ -40,7 +41,8 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["err"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+        line = json.dumps(entry, ensure_ascii=False)
+        return line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
 class TextFormatter(logging.Formatter):
@@ -50,6 +52,10 @@ class TextFormatter(logging.Formatter):
         """Return the line, with control characters spelled out and further lines indented."""
         record.message = "\n    ".join(map(printable, record.message.split("\n")))
         return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802, the name is logging's
+        """Return a traceback in the same form, since the text of an error may come from an object, too."""
+        return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).split("\n"))
 
 
 class StandardError(logging.Handler):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.api.kinds import NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES
+from kilauea.api.kinds import NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, VC_JOBS
 from kilauea.cli.remedy import advice
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.advising import Advisor
@@ -101,3 +101,24 @@ def test_nothing_is_told_of_a_group_that_starts(world: World) -> None:
     world.waiting("2")
     world.look()
     assert world.told == []
+
+
+def test_no_plan_is_made_of_a_job_with_more_pods_than_a_small_cluster_has(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = []
+
+    def planned(_: Advisor, *found: object) -> list[object]:
+        plans.append(found)
+        return []
+
+    monkeypatch.setattr(Advisor, "_advice", planned)
+    world.waiting("9")
+    container = {"name": "c", "image": "i"}
+    task = {"name": "t", "replicas": 1000, "template": {"spec": {"containers": [container]}}}
+    for name, count in (("small", 1), ("large", 2)):
+        tasks = [{**task, "name": f"t{number}"} for number in range(count)]
+        spec = {"schedulerName": "volcano", "minAvailable": 1, "queue": "default", "tasks": tasks}
+        world.cluster.create(VC_JOBS, {"metadata": {"name": name}, "spec": spec})
+        world.look()
+        assert len(plans) == 1

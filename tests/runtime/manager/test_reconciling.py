@@ -92,12 +92,18 @@ class Mirror:
         return []
 
 
-def drive(world: World, *controllers: Any, client: Client | None = None, records: list[Any] | None = None) -> Driver:
+def drive(
+    world: World,
+    *controllers: Any,
+    client: Client | None = None,
+    records: list[Any] | None = None,
+    concurrency: int = 3,
+) -> Driver:
     """Start a cache and a driver."""
     cache, noted = Cache(), [] if records is None else records
     api = client or world.calm
     driver = Driver(
-        api, cache, world.clock, world.rng, lambda who, what: noted.append((who, what)), controllers, concurrency=3
+        api, cache, world.clock, world.rng, lambda who, what: noted.append((who, what)), controllers, concurrency
     )
     world.start(cache.run(api, world.clock, world.rng), driver.run())
     return driver

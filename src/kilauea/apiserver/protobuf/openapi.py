@@ -15,11 +15,15 @@ _BYTES = 2  # wire type of text, bytes and messages
 _TEXTS = {"$ref": 1, "format": 2, "description": 4}
 
 
-def encode_document(document: Mapping[str, Any]) -> bytes:
-    """A Swagger document as message `Document`."""
+def encode_document(document: Mapping[str, Any], definitions: Iterable[bytes]) -> bytes:
+    """A Swagger document as message `Document`, with definitions that are encoded already."""
     info = _text(1, document["info"]["title"]) + _text(2, document["info"]["version"])
-    definitions = _all(_named(name, schema) for name, schema in document["definitions"].items())
-    return _text(1, document["swagger"]) + _field(2, info) + _field(9, definitions)
+    return _text(1, document["swagger"]) + _field(2, info) + _field(9, b"".join(definitions))
+
+
+def encode_definition(name: str, schema: Mapping[str, Any]) -> bytes:
+    """A schema of a Swagger document, as one of the messages of `Definitions`."""
+    return _all([_named(name, schema)])
 
 
 def _schema(schema: Mapping[str, Any]) -> bytes:

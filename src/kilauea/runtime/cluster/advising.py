@@ -22,7 +22,7 @@ from kilauea.api.ports import Api, ApiError, Clock, Key, Obj, Record, key_of
 from kilauea.api.times import SECOND
 from kilauea.api.wellknown import GROUP_NAME
 from kilauea.client.view import Cache
-from kilauea.controllers.objects import annotations_of, controller_of, is_going, status_of, uid_of
+from kilauea.controllers.objects import annotations_of, controller_of, is_going, spec_of, status_of, uid_of
 from kilauea.controllers.unserved import NO_SCHEDULER
 from kilauea.controllers.vcjobs.refusals import PODS_NOT_CREATED
 from kilauea.engine.conf import ConfError
@@ -42,7 +42,8 @@ SETTLE_SECONDS = 0.5
 PAUSE_SECONDS = 0.5
 """Shortest time between two rounds, in seconds."""
 MOST_OBJECTS, MOST_GROUPS, MOST_PODS = 2000, 20, 20
-"""Maximum number of objects of the cluster, groups in a round, and pods of a group that get events."""
+"""Maximum number of objects of the cluster and of pods that its jobs want, groups in a round, and pods of a group that
+get events."""
 ROUND_SECONDS = 3.0
 """Seconds after which a round ends."""
 
@@ -99,6 +100,8 @@ class Advisor:
         """Find advice for the groups that wait, and record it if it is new."""
         if sum(map(self._cache.count, FOLLOWED)) > MOST_OBJECTS:  # what is too large is not even decoded
             return
+        if sum(map(_wanted, self._cache.list(VC_JOBS))) > MOST_OBJECTS:  # a plan would make all of them
+            return
         waiting = [group for group in self._cache.list(POD_GROUPS) if _waits(group)]
         if not waiting:
             self._told.clear()
@@ -150,6 +153,11 @@ class Advisor:
         pods = (pod for pod in self._cache.list(PODS, key.namespace) if annotations_of(pod).get(GROUP_NAME) == key.name)
         waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
         yield from waiting[:MOST_PODS]
+
+
+def _wanted(job: Obj) -> int:
+    """The number of pods that a job of Volcano wants."""
+    return sum(task.get("replicas", 1) for task in spec_of(job).get("tasks") or ())
 
 
 def _waits(group: Obj) -> bool:

@@ -49,7 +49,7 @@ from kilauea.controllers.objects import ItsController, controller_of
 from kilauea.runtime.manager.expectations import Expectations
 from kilauea.runtime.manager.operations import NotYet, Trace, carry_out, told, written
 from kilauea.runtime.manager.timers import Timers
-from kilauea.runtime.manager.work_queue import WorkQueue
+from kilauea.runtime.manager.work_queue import Lane, WorkQueue
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
 """Shortest and longest pause before a retry of a key, in seconds."""
@@ -66,10 +66,11 @@ PASSING = (409, 429, 503, 504)
 CONCURRENCY = 32
 """Concurrent keys of one controller."""
 LONG = SECOND // 10
-"""Microseconds of work on a key after which no other key that takes so long has its turn for the same time again.
+"""Microseconds of work on a key after which no other key that takes so long, and none of the same namespace, has its
+turn for the same time again.
 
 Clients of a server in the same process wait meanwhile. Without a pause they would wait for all such keys that are due,
-which can be many objects with a million bytes each.
+which can be many objects with a million bytes each. Keys that rest wait in the queue, where they occupy no worker.
 """
 LONGEST_REST = 5 * SECOND
 """Microseconds of that pause at most, since a process that was stopped meanwhile seems to have worked for hours."""
@@ -103,13 +104,37 @@ class ByController:
 
 
 class ControllerWorker:
-    """A controller with its queue of keys, their consecutive failures, and those that took long the last time."""
+    """A controller with its queue of keys, and their consecutive failures.
 
-    def __init__(self, controller: Controller) -> None:
+    Args:
+        controller: the controller.
+        places: concurrent keys.
+        rests: returns True while keys that take long have to rest, whichever controller they are of.
+        clock: the time.
+    """
+
+    def __init__(self, controller: Controller, places: int, rests: Callable[[], bool], clock: Clock) -> None:
         self.controller = controller
-        self.queue = WorkQueue()
+        self.queue = WorkQueue(places, self._rest)
         self.failures: dict[Key, int] = {}
-        self.long: set[Key] = set()
+        self._rests = rests
+        self._clock = clock
+        self._namespaces: dict[str, int] = {}
+        """Monotonic times until which namespaces rest."""
+
+    def took(self, key: Key, until: int | None) -> None:
+        """Note if work on a key took long, and until which monotonic time its namespace rests."""
+        self.queue.found(key, until is not None)
+        if until is not None and key.namespace:
+            self._namespaces[key.namespace] = until
+
+    def _rest(self, lane: Lane) -> bool:
+        """True while the keys of a lane of the queue have to rest."""
+        if (until := self._namespaces.get(lane.namespace)) is not None:
+            if self._clock.monotonic() < until:
+                return True
+            del self._namespaces[lane.namespace]
+        return lane.heavy and self._rests()
 
     def keys_of(self, interest: Interest, obj: Obj | None) -> tuple[Key, ...]:
         """The keys that a changed object concerns; none if they cannot be determined, which is logged."""
@@ -124,6 +149,8 @@ class ControllerWorker:
 
 _Moment = tuple[ControllerWorker, Key, bool]
 """A scheduled retry of a key: delayed by its interest (True), or requested by the controller or a failure."""
+_RestOver = int
+"""A monotonic time at which keys have rested."""
 
 
 class Driver:
@@ -161,8 +188,8 @@ class Driver:
         self._spare = SIDE_BY_SIDE
         self._rests_until = 0
         """Monotonic time before which no controller is asked about a key that takes long."""
-        self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment[0].queue.add(moment[1]))
-        self._workers = [ControllerWorker(controller) for controller in controllers]
+        self._timers: Timers[_Moment | _RestOver] = Timers(clock, self._due)
+        self._workers = [ControllerWorker(each, concurrency, self._is_resting, clock) for each in controllers]
         self._expectations = Expectations(cache)
         self._by_controller: dict[Resource, ByController] = {}
         self._followed: dict[Resource, list[tuple[ControllerWorker, Interest]]] = {}
@@ -275,6 +302,7 @@ class Driver:
                 self._timers.set((worker, key, False), wait.again)
             except Exception as error:
                 self._failed(worker, key, error)
+            worker.queue.leave(key)
             self._expectations.after(traces, partial(worker.queue.done, key, own))
             if not traces:  # without this, a long run of keys would keep other tasks from running
                 await asyncio.sleep(0)
@@ -284,15 +312,11 @@ class Driver:
 
         Return True if the controller has foreseen their result.
         """
-        while key in worker.long and (rest := self._rests_until - self._clock.monotonic()) > 0:
-            await self._clock.sleep(rest / SECOND)
         asked = self._clock.monotonic()
-        outcome = worker.controller.reconcile(key, self._cache, self._clock.now())
-        took = self._clock.monotonic() - asked
-        worker.long.discard(key)
-        if took > LONG:
-            worker.long.add(key)
-            self._rests_until = asked + took + min(took, LONGEST_REST)
+        try:
+            outcome = worker.controller.reconcile(key, self._cache, self._clock.now())
+        finally:
+            self._took(worker, key, self._clock.monotonic() - asked)
         try:
             await self._chain(worker.controller.name, outcome.operations, traces)
         except CreationRefused as refusal:
@@ -306,6 +330,32 @@ class Driver:
         else:
             self._timers.set(moment, outcome.again, asked)
         return outcome.foreseen
+
+    def _took(self, worker: ControllerWorker, key: Key, micros: int) -> None:
+        """Let keys rest after work that took long."""
+        if micros <= LONG:
+            worker.took(key, None)
+            return
+        until = self._rests_until = self._clock.monotonic() + min(micros, LONGEST_REST)
+        worker.took(key, until)
+        self._workers.remove(worker)  # so that the turn goes round the controllers
+        self._workers.append(worker)
+        self._timers.set(until, (until - self._clock.monotonic()) / SECOND)
+
+    def _is_resting(self) -> bool:
+        """True while keys that take long have to rest."""
+        return self._clock.monotonic() < self._rests_until
+
+    def _due(self, moment: _Moment | _RestOver) -> None:
+        """Queue a key whose time has come, or let those that have rested have their turn."""
+        if not isinstance(moment, int):
+            worker, key, _ = moment
+            worker.queue.add(key)
+        elif (left := moment - self._clock.monotonic()) > 0:  # the time of day was set
+            self._timers.set(moment, left / SECOND)
+        else:
+            for worker in self._workers:
+                worker.queue.wake()
 
     async def _say_refused(
         self, worker: ControllerWorker, key: Key, said: Sequence[Operation], traces: list[Trace]

@@ -37,6 +37,8 @@ READABLE = (JSON, YAML, PROTOBUF)
 _SHOWN = 30
 """Bytes of a body that a message repeats."""
 GO_KINDS = {list: "array", str: "string", bool: "bool", dict: "object"}
+_UNTOLD = "no kind "
+"""The beginning of the error about a body without a kind that is read without its request."""
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
@@ -45,18 +47,19 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def read_document(call: Call, expected: str) -> Object:
+def read_document(call: Call, expected: str, api_version: str = "v1") -> Object:
     """The body as a dict.
 
     Args:
         call: whose body is read; no content type stands for JSON.
-        expected: the kind, for messages.
+        expected: the kind, for messages, and for a body that does not say its kind, where only that tells its form.
+        api_version: of the expected kind.
     """
     form = media_type(call.request.headers.get("content-type", "")) or JSON
     if form not in READABLE:
         raise status.unsupported_media_type(READABLE)
     if form == PROTOBUF:
-        return _read_protobuf(call.request)
+        return _read_protobuf(call.request, (api_version, expected))
     document = parse(call, form, expected)
     if document is None:
         return {}
@@ -86,7 +89,7 @@ def read_typed(call: Call, schema: Schema, api_version: str, kind: str) -> Objec
     Raises:
         ApiFault: it is of another kind, or a value is of the wrong type (400).
     """
-    obj = read_document(call, kind)
+    obj = read_document(call, kind, api_version)
     check_kind(obj, api_version, kind)
     typed(schema, obj, kind)
     return obj
@@ -104,15 +107,15 @@ def typed(schema: Schema, obj: Object, kind: str) -> None:
         raise _misread(kind, str(obj.get("apiVersion") or "v1").rpartition("/")[2], str(error)) from error
 
 
-def _read_protobuf(request: ApiRequest) -> Object:
+def _read_protobuf(request: ApiRequest, expected: tuple[str, str]) -> Object:
     """An object in protobuf form."""
-    if request.parsed is not None:
+    if request.parsed is not None and not request.parsed.error.startswith(_UNTOLD):
         if request.parsed.error:
             raise status.bad_request(request.parsed.error)
         found: Object = msgspec.json.decode(request.parsed.value)
         return found
     try:
-        return decode_protobuf(request.body, message_name)
+        return decode_protobuf(request.body, message_name, expected)
     except ProtobufError as error:
         raise status.bad_request(str(error)) from error
 
@@ -151,7 +154,7 @@ def read_object(call: Call, *, new: bool = False) -> Object:
         call: whose body is read.
         new: True for an object to be made; `call.like` then tells what is known of those like it.
     """
-    obj = read_document(call, call.resource.kind)
+    obj = read_document(call, call.resource.kind, call.resource.api_version)
     twice = call.field_validation() != "Ignore" and _has_repeated_keys(call, obj)
     check_kind(obj, call.resource.api_version, call.resource.kind)
     call.like = read_alike(call, obj) if new else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -12,7 +13,16 @@ from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.negotiation import object_response
-from kilauea.apiserver.patch import json_patch, merge_patch, merged, server_side_apply, strategic_merge
+from kilauea.apiserver.patch import (
+    check_applied,
+    full_kind,
+    json_patch,
+    merge_patch,
+    merged,
+    server_side_apply,
+    strategic_merge,
+    subject_of,
+)
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import GO_KINDS, check_kind, kind_problem, media_type, strip
 from kilauea.apiserver.rest.call import Call, Object
@@ -222,8 +232,9 @@ async def _apply(call: Call) -> ApiResponse:
     """Server-side apply: creates what is not there."""
     applied, repeated = await call.aside(_parse_applied, call)
     if (applied.get("apiVersion"), applied.get("kind")) != (call.resource.api_version, call.resource.kind):
-        group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
-        raise status.bad_request(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
+        raise status.bad_request(f"invalid object type: {full_kind(applied)}")
+    if not _is_named_by_text(applied):
+        check_applied(applied, call.resource.api_version, call.resource.schema)
     metadata_of(applied)
     metadata = applied["metadata"]
     is_new = call.backend.store.get(call.key) is None and call.subresource is None
@@ -239,6 +250,14 @@ async def _apply(call: Call) -> ApiResponse:
         check_body_name(call, obj)
         return object_response(call, await create_object(call, obj, track=False), 201)
     return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
+
+
+def _is_named_by_text(applied: Object) -> bool:
+    """Return True if metadata and name can be read, should they be there."""
+    metadata = applied.get("metadata")
+    if not isinstance(metadata, dict):
+        return metadata is None
+    return isinstance(metadata.get("name"), str | None)
 
 
 def _tell_repeated(call: Call, repeated: list[str]) -> None:
@@ -266,6 +285,8 @@ def _parse_applied(call: Call) -> tuple[Object, list[str]]:
         applied, error, repeated = msgspec.json.decode(parsed.value), parsed.error, parsed.repeated
     if error:
         raise status.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}")
+    if applied is None:
+        return {}, repeated
     if not isinstance(applied, dict):
         kind = GO_KINDS.get(type(applied), "number")
         message = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
@@ -285,5 +306,23 @@ def _applied(call: Call, live: Object | None, applied: Object) -> Object:
     if live is not None:
         obj["metadata"].setdefault("resourceVersion", live["metadata"]["resourceVersion"])
     obj = decode(_encode(obj))  # the result shares parts with what it is made of
-    strip(call, obj)
+    try:
+        strip(call, obj)
+    except status.ApiFault as fault:
+        why = _conversion_problem(str(fault).partition(f"cannot be handled as a {resource.kind}: ")[2])
+        if resource.is_custom or not why:
+            raise
+        target = f"unable to convert unstructured object to {full_kind(applied)}"
+        words = f"failed to convert new object ({subject_of(applied)}) to proper version: {target}: {why}"
+        raise status.ApiFault(500, "", words) from fault
     return obj
+
+
+def _conversion_problem(why: str) -> str:
+    """The reason why JSON cannot be read, in the words of those who convert decoded values instead."""
+    number = re.match(r"json: cannot unmarshal number (\S+) into Go struct field \S+ of type (int32|int64)$", why)
+    if number and not number[1].lstrip("-").isdigit():
+        return f"cannot convert float64 to {number[2]}"
+    if why.startswith("illegal base64"):
+        return f"error decoding from json: {why}"
+    return re.sub(r"into Go struct field \S+ of type", "into Go value of type", why)

@@ -35,7 +35,7 @@ async def get_scale(call: Call) -> ApiResponse:
 
 async def update_scale(call: Call) -> ApiResponse:
     """Answer an update of `scale`."""
-    body = read_document(call, KIND)
+    body = read_document(call, KIND, API_VERSION)
     check_kind(body, API_VERSION, KIND)
     check_body_name(call, body)
     return await _change(call, lambda _: body)

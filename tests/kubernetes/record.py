@@ -25,7 +25,7 @@ CAUSE = ("field", "reason", "message")
 POD_SECURITY = HERE.parent / "apiserver/admission/pod_security.jsonl"
 REFUSALS = HERE.parent / "apiserver/refusals.jsonl"
 ANSWERS = HERE.parent / "apiserver/answers"
-ANSWERED = ("shapes",)
+ANSWERED = ("scales", "shapes", "status_metadata", "subresources")
 """Files whose whole answers are recorded."""
 
 
@@ -70,7 +70,7 @@ def record_pod_security(client: Client) -> list[str]:
 def record_answers(client: Client) -> None:
     """Write whole answers."""
     for name in ANSWERED:
-        answers = play(client, read_requests(HERE / f"requests/{name}.yaml"), f"{name}-recorded")
+        answers = play(client, read_requests(HERE / f"requests/{name}.yaml"), f"{name.replace('_', '-')}-recorded")
         text = "".join(f"{json.dumps(vars(each))}\n" for each in answers)
         (ANSWERS / f"{name}.jsonl").write_text(text)
 

@@ -7,12 +7,15 @@ from kilauea.apiserver.patch.fresh import fields_of_part
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.apiserver.patch.managed import track_update
 from kilauea.apiserver.patch.merge import merge_patch, merged
+from kilauea.apiserver.patch.scale_managers import entries_of_parent, entries_of_scale
 from kilauea.apiserver.patch.strategic import strategic_merge
 
 __all__ = [
     "ApplyConflict",
     "FieldSet",
     "check_applied",
+    "entries_of_parent",
+    "entries_of_scale",
     "fields",
     "fields_of_part",
     "full_kind",

@@ -6,7 +6,7 @@ said about them is up to `fieldValidation`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
@@ -83,26 +83,38 @@ def kind_problem(document: Object) -> str:
     return ""
 
 
-def read_typed(call: Call, schema: Schema, api_version: str, kind: str) -> Object:
+def read_typed(call: Call, schema: Schema, api_version: str, kind: str, older: Collection[str] = ()) -> Object:
     """The body as a kind that is not the one of the path: typed, without unknown fields.
 
+    Args:
+        call: whose body is read.
+        schema: of the kind.
+        api_version: of the kind.
+        kind: its name.
+        older: versions of the same form.
+
     Raises:
-        ApiFault: it is of another kind, or a value is of the wrong type (400).
+        ApiFault: it is of another kind, a value is of the wrong type, or a field is unknown that may not be (400).
     """
     obj = read_document(call, kind, api_version)
+    if obj.get("apiVersion") in older:
+        obj["apiVersion"] = api_version
     check_kind(obj, api_version, kind)
-    typed(schema, obj, kind)
+    unknown = typed(schema, obj, kind)
+    if unknown:
+        version = api_version.rpartition("/")[2]
+        tell(call, [unknown_field(path, custom=False) for path in unknown], kind, version)
     return obj
 
 
-def typed(schema: Schema, obj: Object, kind: str) -> None:
-    """Reduce an object, in place, to what Go's type of its kind holds.
+def typed(schema: Schema, obj: Object, kind: str) -> list[str]:
+    """Reduce an object, in place, to what Go's type of its kind holds; returns the paths of unknown fields.
 
     Raises:
         ApiFault: a value is of the wrong type (400).
     """
     try:
-        read_builtin(schema, obj)
+        return read_builtin(schema, obj)
     except DecodeError as error:
         raise _misread(kind, str(obj.get("apiVersion") or "v1").rpartition("/")[2], str(error)) from error
 
@@ -212,7 +224,8 @@ def strip(call: Call, obj: Object, *, twice: bool = False) -> None:
 
 
 def _tell_fields(call: Call, unknown: list[str], twice: bool) -> None:
-    _tell(call, list(islice(_field_messages(call, unknown, twice), MOST_REPEATED)))
+    messages = list(islice(_field_messages(call, unknown, twice), MOST_REPEATED))
+    tell(call, messages, call.resource.kind, call.resource.version)
 
 
 def _field_messages(call: Call, unknown: list[str], twice: bool) -> Iterator[str]:
@@ -245,7 +258,7 @@ def _misread(kind: str, version: str, why: str) -> ApiFault:
     return status.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
-def _tell(call: Call, messages: list[str]) -> None:
+def tell(call: Call, messages: list[str], kind: str, version: str) -> None:
     """Warn of what is wrong with fields, refuse it, or keep quiet."""
     mode = call.field_validation()
     if mode == "Warn":
@@ -254,4 +267,4 @@ def _tell(call: Call, messages: list[str]) -> None:
         lines = [each for each in messages if each.startswith("line ")]
         found = ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
         found += [each for each in messages if each not in lines]
-        raise _unfit(call, f"strict decoding error: {', '.join(found)}")
+        raise _misread(kind, version, f"strict decoding error: {', '.join(found)}")

@@ -230,7 +230,7 @@ def _strip_parts(call: Call, obj: Object, names: Iterable[str]) -> None:
 
 async def _apply(call: Call) -> ApiResponse:
     """Server-side apply: creates what is not there."""
-    applied, repeated = await call.aside(_parse_applied, call)
+    applied, repeated = await call.aside(parse_applied, call)
     if (applied.get("apiVersion"), applied.get("kind")) != (call.resource.api_version, call.resource.kind):
         raise status.bad_request(f"invalid object type: {full_kind(applied)}")
     if not _is_named_by_text(applied):
@@ -241,7 +241,7 @@ async def _apply(call: Call) -> ApiResponse:
     if not is_new or metadata.get("name"):
         metadata.setdefault("name", call.info.name)
         check_body_name(call, applied)
-    _tell_repeated(call, repeated)
+    tell_repeated(call, repeated)
     if is_new:
         obj = await call.aside(_applied, call, None, applied)
         if metadata.get("uid"):
@@ -260,7 +260,7 @@ def _is_named_by_text(applied: Object) -> bool:
     return isinstance(metadata.get("name"), str | None)
 
 
-def _tell_repeated(call: Call, repeated: list[str]) -> None:
+def tell_repeated(call: Call, repeated: list[str]) -> None:
     """Warn of keys that are there twice in an applied object, or refuse it, as asked."""
     mode = call.field_validation()
     if mode == "Warn":
@@ -271,7 +271,7 @@ def _tell_repeated(call: Call, repeated: list[str]) -> None:
         raise status.bad_request(f"{words}:\n  {lines}")
 
 
-def _parse_applied(call: Call) -> tuple[Object, list[str]]:
+def parse_applied(call: Call) -> tuple[Object, list[str]]:
     """Parse the applied object, JSON, which is YAML, or other YAML; and messages about keys that are there twice."""
     body, parsed, error = call.request.body, call.request.parsed, ""
     applied: Any = None

@@ -14,6 +14,7 @@ import msgspec
 
 from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
+from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML, ApiRequest
 from kilauea.apiserver.resources.message_names import message_name
@@ -168,6 +169,8 @@ def read_object(call: Call, *, new: bool = False) -> Object:
     """
     obj = read_document(call, call.resource.kind, call.resource.api_version)
     twice = call.field_validation() != "Ignore" and _has_repeated_keys(call, obj)
+    if call.resource.is_custom:
+        _check_custom_kind(call, obj)
     check_kind(obj, call.resource.api_version, call.resource.kind)
     call.like = read_alike(call, obj) if new else None
     if call.like is None or call.like.known is None:
@@ -175,6 +178,20 @@ def read_object(call: Call, *, new: bool = False) -> Object:
     elif twice:
         _tell_fields(call, [], twice)
     return obj
+
+
+def _check_custom_kind(call: Call, obj: Object) -> None:
+    """Refuse a custom resource of another kind, which the real server words otherwise than for built-in ones."""
+    resource = call.resource
+    version, kind = obj.get("apiVersion") or resource.api_version, obj.get("kind") or resource.kind
+    if version != resource.api_version:
+        words = f"does not match the expected API version ({resource.api_version})"
+        raise status.bad_request(f"the API version in the data ({version}) {words}")
+    if kind != resource.kind:
+        metadata = obj.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else ""
+        causes = [invalid_value("kind", kind, f"must be {resource.kind}")]
+        raise status.invalid(kind, resource.group, name if isinstance(name, str) else "", causes)
 
 
 def _has_repeated_keys(call: Call, obj: Object) -> bool:

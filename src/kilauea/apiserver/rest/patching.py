@@ -195,10 +195,17 @@ def _strip_custom(call: Call, form: str, obj: Object, document: Any) -> None:
         parts = set().union(*map(_parts_of, document))
     else:
         parts = set(document)
-    if parts == {"status"}:
-        _strip_parts(call, obj, parts)
-    else:
-        strip(call, obj)
+    text = _encode(obj).decode() if call.field_validation() == "Strict" else ""
+    try:
+        if parts == {"status"}:
+            _strip_parts(call, obj, parts)
+        else:
+            strip(call, obj)
+    except status.ApiFault as fault:
+        why = str(fault).partition(f"cannot be handled as a {call.resource.kind}: ")[2]
+        if not why.startswith("strict decoding error"):
+            raise
+        raise status.invalid("", "", "", [invalid_value("patch", text, why)]) from fault
 
 
 def _parts_of(operation: dict[str, Any]) -> set[str]:

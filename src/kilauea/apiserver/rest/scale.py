@@ -141,15 +141,23 @@ async def _change(call: Call, change: Callable[[Object], Object]) -> ApiResponse
         tracked = metadata_of(scale).pop("managedFields", None)
         obj["metadata"]["managedFields"] = entries_of_parent(entries, tracked, call.resource.api_version, steps)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
-        causes = check_not_negative("spec.replicas", replicas)
-        if causes:
-            raise status.invalid(KIND, "autoscaling", call.info.name, causes)
+        if replicas < 0:
+            raise _negative(call, replicas)
         obj["metadata"]["resourceVersion"] = metadata_of(scale).get("resourceVersion") or ""
         set_at(obj, paths.replicas, replicas)
         return obj
 
     value = await change_object(call, changed, track=False)
     return _response(call, decode(value))
+
+
+def _negative(call: Call, replicas: int) -> ApiFault:
+    """The refusal of a number below zero, which names the field of a custom resource."""
+    name, resource = call.info.name, call.resource
+    if not resource.is_custom:
+        return status.invalid(KIND, "autoscaling", name, check_not_negative("spec.replicas", replicas))
+    cause = invalid_value(f".{resource.strategy.scale.replicas}", replicas, "should be a non-negative integer")
+    return status.invalid(resource.kind, resource.group, name, [cause])
 
 
 def scale_of(call: Call, obj: Object) -> Object:

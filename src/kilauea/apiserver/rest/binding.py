@@ -68,7 +68,7 @@ async def bind(call: Call) -> ApiResponse:
     body = _read(call)
     metadata = metadata_of(body)
     name = call.info.name or metadata.get("name", "")
-    if metadata.get("name", "") != name:
+    if metadata.get("name", name) != name:
         raise status.bad_request("name in URL does not match name in Binding object")
     target = body.get("target") or {}
     causes = []

@@ -62,6 +62,17 @@ def test_a_pod_in_protobuf_form_is_created(api: Api) -> None:
     assert made["spec"]["tolerations"][0] == {"key": "gpu", "operator": "Exists"}
 
 
+@pytest.mark.parametrize("api_version", ["", "v1"])
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_body_without_a_kind_is_of_the_kind_of_its_path(api: Api, api_version: str, size: int) -> None:
+    body = enveloped(api_version, "", field(1, field(1, b"bare")) + field(2, field(1, b"a") + field(2, b"x" * size)))
+    made = api.good("POST", MAPS, body, content_type=FORM)
+    assert (made["apiVersion"], made["kind"], made["data"]) == ("v1", "ConfigMap", {"a": "x" * size})
+    named = b"k8s\0" + field(2, field(1, field(1, b"none")))
+    evicted = api.ask("POST", f"{PODS}/none/eviction", named, content_type=FORM)
+    assert (evicted.code, evicted.body["reason"]) == (404, "NotFound")
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [

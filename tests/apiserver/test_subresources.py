@@ -230,7 +230,8 @@ def test_logs_show_times_and_begin_where_one_asks(api: Api) -> None:
     api.now = START + 12 * SECOND
     assert api.ask("GET", f"{log}?sinceSeconds=10").body == "third\n"
     both = api.ask("GET", f"{log}?sinceSeconds=10&sinceTime={format_time(START)}")
-    assert both.body["message"] == "at most one of sinceTime or sinceSeconds may be specified"
+    words = "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
+    assert both.body["message"] == f'PodLogOptions "a" is invalid: {words}'
     before = api.ask("GET", f"{log}?previous=true")
     assert before.body["message"] == 'previous terminated container "main" in pod "a" not found'
 

@@ -152,6 +152,47 @@ def test_a_metric_that_cannot_be_read_changes_nothing_and_is_told(
     assert condition(cluster, "ScalingActive") == ("False", reason)
 
 
+POD_METRIC = {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": "1"}}
+OBJECT_METRIC = {
+    "metric": {"name": "hits"},
+    "describedObject": {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "main"},
+    "target": {"type": "Value", "value": "1"},
+}
+NOT_CUSTOM = "unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered"
+NOT_EXTERNAL = (
+    "unable to fetch metrics from external metrics API: "
+    "the server could not find the requested resource (get qps.external.metrics.k8s.io)"
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "reason", "message"),
+    [
+        ({"type": "Pods", "pods": POD_METRIC}, "FailedGetPodsMetric", f"unable to get metric qps: {NOT_CUSTOM}"),
+        (
+            {"type": "Object", "object": OBJECT_METRIC},
+            "FailedGetObjectMetric",
+            f"unable to get metric hits: Ingress on default main/{NOT_CUSTOM}",
+        ),
+        (
+            {"type": "External", "external": POD_METRIC},
+            "FailedGetExternalMetric",
+            f"unable to get external metric default/qps: {NOT_EXTERNAL}",
+        ),
+    ],
+)
+def test_a_metric_of_no_adapter_is_told_as_by_kubernetes(
+    cluster: Cluster, metric: Any, reason: str, message: str
+) -> None:
+    workload(cluster, 2, "160m")
+    scaler(cluster, metrics=[metric])
+    assert condition(cluster, "AbleToScale") == ("True", "SucceededGetScale")
+    assert condition(cluster, "ScalingActive") == ("False", reason)
+    written = cluster.get(AUTOSCALERS, "web")["status"]["conditions"]
+    messages = [each["message"] for each in written if each["type"] == "ScalingActive"]
+    assert messages == [f"the HPA was unable to compute the replica count: {message}"]
+
+
 def test_an_autoscaler_of_a_missing_workload_says_so(cluster: Cluster) -> None:
     scaler(cluster)
     assert condition(cluster, "AbleToScale") == ("False", "FailedGetScale")

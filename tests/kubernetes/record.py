@@ -3,7 +3,8 @@
     python tests/kubernetes/record.py
 
 Run by hand when the version in go.mod or one of the request files changes. Each line of `recorded.jsonl` is one request
-of `kinds`, `decoding` or `custom`, with its answer; each line of `refusals.jsonl` one of `validation_*`, with its code
+of `kinds`, `decoding` or `custom`, with its answer; each file in `answers` has the whole answers to a file of requests;
+each line of `refusals.jsonl` one of `validation_*`, with its code
 and the causes of a refusal; each line of `pod_security.jsonl` one of the file of that name, with its code, message and
 warnings.
 """
@@ -23,6 +24,9 @@ FILES = ("kinds", "decoding", "custom")
 CAUSE = ("field", "reason", "message")
 POD_SECURITY = HERE.parent / "apiserver/admission/pod_security.jsonl"
 REFUSALS = HERE.parent / "apiserver/refusals.jsonl"
+ANSWERS = HERE.parent / "apiserver/answers"
+ANSWERED = ("options", "scales", "shapes", "status_metadata", "subresources")
+"""Files whose whole answers are recorded."""
 
 
 def record(name: str, request: dict[str, Any], answer: Answer) -> dict[str, Any]:
@@ -63,12 +67,21 @@ def record_pod_security(client: Client) -> list[str]:
     return lines
 
 
+def record_answers(client: Client) -> None:
+    """Write whole answers."""
+    for name in ANSWERED:
+        answers = play(client, read_requests(HERE / f"requests/{name}.yaml"), f"{name.replace('_', '-')}-recorded")
+        text = "".join(f"{json.dumps(vars(each))}\n" for each in answers)
+        (ANSWERS / f"{name}.jsonl").write_text(text)
+
+
 def main() -> None:
     """Play the files at a real server and write what it says."""
     lines = []
     with real_server() as server:
         client = Client.from_kubeconfig(Path(server.kubeconfig))
         refusals, pod_security = record_refusals(client), record_pod_security(client)
+        record_answers(client)
         for name in FILES:
             requests = read_requests(HERE / f"requests/{name}.yaml")
             for request, answer in zip(requests, play(client, requests, f"{name}-recorded"), strict=True):

@@ -1,8 +1,9 @@
 """YAML text to dicts, lists and scalars, document by document, for manifests.
 
 Built from the events of PyYAML's parser (libyaml where there is one), not by its constructors. That is faster, bounds
-depth and aliases, finds keys that are given twice, and reads scalars as Kubernetes users mean them: only `true` and
-`false` are booleans, only plain decimal and hexadecimal numbers are numbers; times, `yes`, `on` and `012` are text.
+depth and aliases, finds keys that are given twice, and reads scalars as Kubernetes users mean them: numbers as kubectl
+does (`0644` and `0o644` are octal, `1_000` is a thousand, and `80.0` is 80), but only `true` and `false` are booleans;
+times, `yes` and `on` are text.
 
 Errors are values here and no exceptions, because after an error the next document can be read all the same.
 """
@@ -55,8 +56,11 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NOT_YAML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x84\x86-\x9f]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 _YAML_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _YAML_BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_YAML_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})")
-_YAML_HEX = re.compile(r"0x[0-9a-fA-F]{1,32}")
+_YAML_INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,99})")
+_YAML_BASED = re.compile(r"0x[0-9a-fA-F]{1,32}|0o?[0-7]{1,40}|0b[01]{1,64}")
+_BASES = {"0x": 16, "0b": 2}
+_MOST_WHOLE = 1e21
+"""Numbers below this that are whole are written without a fraction, as Go does."""
 _YAML_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
 _STANDARD_TAG = "tag:yaml.org,2002:"
 
@@ -69,13 +73,18 @@ def _plain(text: str) -> str | int | float | bool | None:
     if text in _YAML_BOOLS:
         return _YAML_BOOLS[text]
     if _YAML_INT.fullmatch(text):
-        return int(text)
-    if _YAML_HEX.fullmatch(text):
-        return int(text, 16)
+        return int(text.replace("_", ""))
+    if _YAML_BASED.fullmatch(text):
+        return int(text.replace("o", ""), _BASES.get(text[:2], 8))
     if _YAML_FLOAT.fullmatch(text):
         number = float(text)
-        return text if number in (float("inf"), float("-inf")) else number
+        return text if number in (float("inf"), float("-inf")) else whole(number)
     return text
+
+
+def whole(number: float) -> int | float:
+    """A number as Go writes it in JSON: without a fraction if it is whole."""
+    return int(number) if number.is_integer() and abs(number) < _MOST_WHOLE else number
 
 
 class _Refused(Exception):

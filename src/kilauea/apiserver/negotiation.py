@@ -24,6 +24,7 @@ TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 _FORMS = (TABLE, PARTIAL, f"{PARTIAL}List")
 _MEDIA = (JSON, YAML)
+_INCLUDED = ("Metadata", "Object", "None")
 
 
 class View(NamedTuple):
@@ -46,11 +47,25 @@ def negotiate(accept: str) -> View:
     """
     if not accept:
         return View()
-    views = [view for view in map(_view, accept.split(",")) if view is not None]
+    views = [view for view in map(_view, _in_order(accept)) if view is not None]
     if not views:
         known = any(_media(clause) in (*_MEDIA, PROTOBUF) for clause in accept.split(","))
         raise (status.no_such_form if known else status.not_acceptable)((*_MEDIA, PROTOBUF))
     return next((view for view in views if view.media != PROTOBUF or view.form == PARTIAL), views[0])
+
+
+def _in_order(accept: str) -> list[str]:
+    """The clauses of an Accept header, those of the highest quality first."""
+    clauses = accept.split(",")
+    return sorted(clauses, key=lambda each: -_quality(each)) if ";q=" in accept.replace(" ", "") else clauses
+
+
+def _quality(clause: str) -> float:
+    given = dict(part.strip().partition("=")[::2] for part in clause.split(";")[1:])
+    try:
+        return float(given.get("q", "1"))
+    except ValueError:
+        return 1.0
 
 
 def _view(clause: str) -> View | None:
@@ -181,6 +196,9 @@ async def encode_long_table(call: Call, values: list[bytes], metadata: dict[str,
 
 def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str, Any]:
     include = call.request.first("includeObject") or "Metadata"
+    if include not in _INCLUDED:
+        words = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise status.bad_request(f"Unable to convert to Table as requested: {words}")
     objects = [partial_object(value) if include == "Metadata" else value for value in values]
     table = table_of(call.resource, [msgspec.json.decode(value) for value in values], call.backend.now(), form)
     for row, value in zip(table["rows"], objects, strict=True):

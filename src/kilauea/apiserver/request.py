@@ -248,7 +248,7 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
     Args:
         method: the HTTP method.
         path: decoded, without query.
-        watch: whether the query asks for a watch; turns a list (or a get, as one named object) into one.
+        watch: whether the query asks for a watch; turns a list into one, and not the get of an object.
     """
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
@@ -268,7 +268,7 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
     resource, name, subresource = rest[0], "/".join(rest[1:2]), "/".join(rest[2:])
     if subresource.partition("/")[0] == "proxy":  # path and query are for what the request is passed on to
         subresource, watch = "proxy", False
-    verb = _verb(method, name, watch or watch_path)
+    verb = _verb(method, name, (watch and not name) or watch_path)
     return RequestInfo(verb, group, version, resource, namespace, name, subresource, watch_path, in_namespace)
 
 

@@ -103,12 +103,16 @@ def _scale(view: View, scaler: Obj, resource: Resource, target: Obj, now: int) -
         wanted = most if current > most else least
         state = {**counts, "desiredReplicas": wanted}
         return _rescale(scaler, resource, target, state, f"Current number of replicas {side}", _others(scaler), now)
-    wishes = [_wish(metric, _pods(view, target), current) for metric in spec.get("metrics") or ()]
+    wishes = [
+        _wish(metric, _pods(view, target), current, scaler["metadata"]["namespace"])
+        for metric in spec.get("metrics") or ()
+    ]
     known = [wish.replicas for wish in wishes if wish.replicas is not None]
     failed = next((wish for wish in wishes if wish.replicas is None), None)
-    if not known or (failed is not None and max(known) < current):  # what is not known must not reduce replicas
-        active = ("ScalingActive", "False", failed.reason, failed.message) if failed else able
-        return _write(scaler, {**counts, "desiredReplicas": current}, [able, active], now)
+    if failed is not None and (not known or max(known) < current):  # what is not known must not reduce replicas
+        return _failed(scaler, {**counts, "desiredReplicas": current}, failed, now)
+    if not known:
+        return _write(scaler, {**counts, "desiredReplicas": current}, [able], now)
     wanted, limit = _bounded(scaler, max(known), current, now)
     active = ("ScalingActive", "True", "ValidMetricFound", "the HPA was able to compute the replica count")
     state = {**counts, "desiredReplicas": wanted, "currentMetrics": [w.metric for w in wishes if w.metric is not None]}
@@ -116,6 +120,21 @@ def _scale(view: View, scaler: Obj, resource: Resource, target: Obj, now: int) -
         return _write(scaler, state, [able, active, limit], now)
     reason = "All metrics below target" if wanted < current else "resource utilization above target"
     return _rescale(scaler, resource, target, state, reason, [active, limit], now)
+
+
+def _failed(scaler: Obj, state: Obj, failed: Wish, now: int) -> list[Operation]:
+    """Say that a metric cannot be read, with an event when that begins."""
+    words = "the HPA controller was able to get the target's current scale"
+    active = (
+        "ScalingActive",
+        "False",
+        failed.reason,
+        f"the HPA was unable to compute the replica count: {failed.message}",
+    )
+    before = condition_of(scaler, "ScalingActive")
+    is_told = before is not None and before.get("reason") == failed.reason
+    told = [] if is_told else [Record(scaler, "Warning", failed.reason, failed.message)]
+    return [*told, *_write(scaler, state, [("AbleToScale", "True", "SucceededGetScale", words), active], now)]
 
 
 def _rescale(
@@ -157,12 +176,28 @@ def _pods(view: View, target: Obj) -> list[Obj]:
 # --- metrics
 
 
-def _wish(metric: Mapping[str, Any], pods: Sequence[Obj], current: int) -> Wish:
+def _without_source(metric: Mapping[str, Any], namespace: str) -> str:
+    """The reason why a metric cannot be read that nothing here serves, as a cluster without adapters has it."""
+    custom = "unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered"
+    match metric["type"]:
+        case "Pods":
+            return f"unable to get metric {metric['pods']['metric']['name']}: {custom}"
+        case "Object":
+            about, name = metric["object"]["describedObject"], metric["object"]["metric"]["name"]
+            return f"unable to get metric {name}: {about['kind']} on {namespace} {about['name']}/{custom}"
+        case "External":
+            name = metric["external"]["metric"]["name"]
+            words = f"the server could not find the requested resource (get {name}.external.metrics.k8s.io)"
+            where = f"{namespace}/{name}"
+            return f"unable to get external metric {where}: unable to fetch metrics from external metrics API: {words}"
+    return f"no source of metrics of the type {metric['type']}"
+
+
+def _wish(metric: Mapping[str, Any], pods: Sequence[Obj], current: int, namespace: str) -> Wish:
     """The replicas that a metric asks for."""
     source = metric.get("resource")
     if metric["type"] != "Resource" or source is None or source["name"] not in ("cpu", "memory"):
-        message = f"no source of metrics of the type {metric['type']}"
-        return Wish(None, None, f"FailedGet{metric['type']}Metric", message)
+        return Wish(None, None, f"FailedGet{metric['type']}Metric", _without_source(metric, namespace))
     name, target = source["name"], source["target"]
     ready = [pod for pod in pods if is_ready(pod)]
     used = sum(total_usage(container_usage(pod))[name] for pod in ready)

@@ -19,6 +19,11 @@ SCHEMA = from_openapi(
                 "properties": {
                     "zz": {"type": "string"},
                     "a": {"type": "integer", "maximum": 1},
+                    "s": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "set",
+                        "items": {"type": "string", "maxLength": 1},
+                    },
                     "m": {
                         "type": "array",
                         "x-kubernetes-list-type": "map",
@@ -43,6 +48,8 @@ SCHEMA = from_openapi(
         ({"a": 2}, {"a": 2, "zz": "x"}, []),
         ({"zz": "x", "a": 2}, {"zz": "y", "a": 2}, []),
         ({"zz": "x"}, {"zz": "x", "a": 2}, ["spec.a"]),
+        ({"zz": "x", "s": ["ab", "c"]}, {"zz": "y", "s": ["ab", "c"]}, []),
+        ({"zz": "x", "s": ["ab"]}, {"zz": "x", "s": ["ab", "c"]}, ["spec.s[0]"]),
         (
             {"zz": "x", "m": [{"k": "a", "v": 9}]},
             {"zz": "x", "m": [{"k": "b", "v": 9}, {"k": "a", "v": 9}]},

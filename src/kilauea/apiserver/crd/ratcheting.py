@@ -27,6 +27,8 @@ def _changed(raw: Raw, cause: Cause, obj: Any, old: Any) -> bool:
         raw, obj, old = _below(raw, step, obj, old)
         if obj is _ABSENT or old is _ABSENT:
             return True
+        if obj == old:  # nor does anything below it change, even in a list without keys
+            return False
     return bool(obj != old)
 
 

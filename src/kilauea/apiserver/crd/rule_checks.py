@@ -72,6 +72,24 @@ def _most_elements(raw: Raw) -> int | None:
     return None if most is None else max(int(most), 0)
 
 
+_PATH_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\.)+)'\]")
+
+
+def _is_path(raw: Raw, path: str) -> bool:
+    """Return True if a path leads from an object of a schema to a field or key that it describes."""
+    at = 0
+    while at < len(path):
+        step = _PATH_STEP.match(path, at)
+        if step is None:
+            return False
+        name, others = step[1] or step[2], raw.get("additionalProperties")
+        described = raw.get("properties", {}).get(name, others if isinstance(others, dict) else None)
+        if described is None:
+            return False
+        raw, at = described, step.end()
+    return True
+
+
 @dataclass(frozen=True)
 class _Values:
     """The values that the rules of one schema see."""
@@ -86,10 +104,14 @@ class _Values:
         if not text:
             yield required(f"{path}.rule", "rule is not specified")
             return
-        if "\n" in text and not (rule.get("message") or "").strip() and not rule.get("messageExpression"):
+        if "\n" in (rule.get("message") or "").strip():
+            yield invalid_value(f"{path}.message", rule["message"], "must not contain line breaks")
+        elif "\n" in text and not (rule.get("message") or "").strip() and not rule.get("messageExpression"):
             yield required(f"{path}.message", "message must be specified if rule contains line breaks")
         if rule.get("reason") and rule["reason"] not in REASONS:
             yield not_supported(f"{path}.reason", rule["reason"], REASONS)
+        if rule.get("fieldPath") and not _is_path(self.node.raw, rule["fieldPath"]):
+            yield invalid_value(f"{path}.fieldPath", rule["fieldPath"], "must be a valid path")
         for key in ("rule", "messageExpression"):
             if rule.get(key):
                 yield from self._expression(rule, key, f"{path}.{key}")

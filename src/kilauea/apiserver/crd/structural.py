@@ -49,12 +49,18 @@ def _root(raw: Raw, path: str) -> Iterator[Cause]:
     elif raw["type"] != "object":
         yield invalid_value(f"{path}.type", raw["type"], "must be object at the root")
     metadata = raw.get("properties", {}).get("metadata", {})
-    described = metadata.get("properties", {}).keys() - {"name", "generateName"}
-    if described or metadata.keys() - {"type", "properties", "description"}:
+    others = metadata.get("properties", {}).keys() - {"name", "generateName"}
+    if others or metadata.keys() - {"type", "properties", "description"}:
         words = "must not specify anything other than name and generateName, but metadata is implicitly specified"
         yield forbidden_field(f"{path}.properties[metadata]", words)
     if raw.get("nullable"):
         yield forbidden_field(f"{path}.nullable", "nullable cannot be true at the root")
+    if raw.get("additionalProperties") is not None:
+        yield forbidden_field(f"{path}.additionalProperties", "must not be used at the root")
+    for key in ("kind", "apiVersion"):
+        described = raw.get("properties", {}).get(key)
+        if described is not None and described.get("type", "") != "string":
+            yield invalid_value(f"{path}.properties[{key}].type", described.get("type", ""), "must be string")
 
 
 def _node(raw: Raw, path: str) -> Iterator[Cause]:
@@ -123,6 +129,18 @@ def _list_and_map(raw: Raw, path: str) -> Iterator[Cause]:
         yield not_supported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "map", "set"))
     elif list_type == "map" and isinstance(raw.get("items"), dict):
         yield from _map_keys(raw["items"], keys or [], path)
+    elif list_type == "set" and isinstance(raw.get("items"), dict):
+        yield from _set_items(raw["items"], f"{path}.items")
+
+
+def _set_items(items: Raw, path: str) -> Iterator[Cause]:
+    """Check that items of a set are compared as a whole."""
+    inner = items.get("x-kubernetes-list-type")
+    words = "must be atomic as item of a list with x-kubernetes-list-type=set"
+    if items.get("type") == "array" and inner not in (None, "atomic"):
+        yield invalid_value(f"{path}.x-kubernetes-list-type", inner, words)
+    elif items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
+        yield invalid_value(f"{path}.x-kubernetes-map-type", inner, words)
 
 
 def _map_keys(items: Raw, keys: list[str], path: str) -> Iterator[Cause]:

@@ -24,7 +24,6 @@ from kilauea.apiserver.patch.managed import (
     encode,
     taken_over,
 )
-from kilauea.apiserver.patch.merge import without_nulls
 from kilauea.apiserver.patch.merging import merged, pruned, with_fields_on_the_way
 from kilauea.apiserver.patch.shape import Shape, shape_of
 from kilauea.apiserver.patch.typed import problems, text_of
@@ -77,33 +76,49 @@ def server_side_apply(
         ApiFault: 400 for another version; 500, as the real server answers, for an object that does not have the form
             of its kind.
     """
-    _check(applied, api_version, shape_of(schema))
+    check_applied(applied, api_version, schema)
     who = Manager(manager, APPLY, "", subresource)
     request = Apply(who, api_version, shape_of(schema), reset, now, force)
     current = live or {}
     new, managed = _applied(request, current, _managed_of(request, current), applied)
-    if schema.name:
-        new = without_nulls(new)
     out = {**new, "metadata": {**(new.get("metadata") or {}), "managedFields": encode(managed)}}
     if manager == KUBECTL:
         refresh_annotation(out["metadata"], applied)
     return out
 
 
-def _check(applied: dict[str, Any], api_version: str, shape: Shape) -> None:
-    """Version and form of what is applied."""
-    group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
-    full_kind = f"{group}/{version}, Kind={applied.get('kind') or ''}"
+def check_applied(applied: dict[str, Any], api_version: str, schema: Schema) -> None:
+    """Check version and form of what is applied.
+
+    Raises:
+        ApiFault: 400 for another version; 500, as the real server answers, for another form.
+    """
     if applied.get("apiVersion") != api_version:
-        raise bad_request(f"invalid object type: {full_kind}")
+        raise bad_request(f"invalid object type: {full_kind(applied)}")
     metadata = applied.get("metadata") or {}
     if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
-    found = problems(shape, applied)
+    found = problems(shape_of(schema), applied)
     if found:
-        subject = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}" if isinstance(metadata, dict) else "/"
-        message = f"failed to create typed patch object ({subject}; {full_kind}): {text_of(found)}"
+        message = f"failed to create typed patch object ({subject_of(applied)}): {text_of(found)}"
         raise ApiFault(500, "", message)
+
+
+def full_kind(applied: dict[str, Any]) -> str:
+    """The group, version and kind that an object says it is of, in the words of the real server."""
+    stated, kind = (applied[key] if isinstance(applied.get(key), str) else "" for key in ("apiVersion", "kind"))
+    if stated.count("/") > 1:
+        stated, kind = "", ""
+    group, _, version = stated.rpartition("/")
+    return f"{group}/{version}, Kind={kind}"
+
+
+def subject_of(applied: dict[str, Any]) -> str:
+    """The names and the kind of an applied object, in the words of the real server."""
+    metadata = applied.get("metadata")
+    names = metadata if isinstance(metadata, dict) else {}
+    namespace, name = (names[key] if isinstance(names.get(key), str) else "" for key in ("namespace", "name"))
+    return f"{namespace}/{name}; {full_kind(applied)}"
 
 
 def _managed_of(request: Apply, live: dict[str, Any]) -> Managed:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kilauea.apiserver.patch.fieldset import path_text
 from kilauea.apiserver.patch.shape import Shape, Sort
-from kilauea.apiserver.patch.values import go_text, go_type
+from kilauea.apiserver.patch.values import go_syntax, go_text, go_type
 
 Problem = tuple[str, str]
 """Path (`.spec.replicas`) and what is wrong there."""
@@ -39,7 +39,7 @@ def _of_scalar(kind: str, value: Any, path: str) -> list[Problem]:
     if kind == "numeric" and not number:
         return [(path, f"expected numeric (int or float), got {go_type(value)}")]
     if kind == "string" and not isinstance(value, str):
-        return [(path, f"expected string, got &value.valueUnstructured{{Value:{go_text(value)}}}")]
+        return [(path, f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}")]
     if kind == "boolean" and not isinstance(value, bool):
         return [(path, f"expected boolean, got &{{{go_text(value)}}}")]
     if kind == "untyped" and isinstance(value, dict | list):

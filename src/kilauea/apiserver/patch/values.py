@@ -5,6 +5,7 @@ In JSON `true` is not a number; in Python `True == 1`. Messages of the real serv
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 
@@ -55,6 +56,18 @@ def go_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def go_syntax(value: Any) -> str:
+    """A value as Go's `%#v` prints it where it has parts: `map[string]interface {}{"image":"nginx"}`."""
+    if isinstance(value, dict):
+        parts = ", ".join(f"{go_syntax(key)}:{go_syntax(value[key])}" for key in sorted(value))
+        return f"{go_type(value)}{{{parts}}}"
+    if isinstance(value, list):
+        return f"{go_type(value)}{{{', '.join(map(go_syntax, value))}}}"
+    if value is None:
+        return "interface {}(nil)"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def go_type(value: Any) -> str:

@@ -45,12 +45,15 @@ def messages() -> Mapping[str, Mapping[str, Field]]:
     return found
 
 
-def decode_protobuf(body: bytes, definition_of: Callable[[str, str], str]) -> dict[str, Any]:
+def decode_protobuf(
+    body: bytes, definition_of: Callable[[str, str], str], expected: tuple[str, str] = ("", "")
+) -> dict[str, Any]:
     """An object from its protobuf form.
 
     Args:
         body: the bytes of a request.
         definition_of: gives the name of a message from apiVersion and kind; raises LookupError for unknown kinds.
+        expected: apiVersion and kind of an object that does not say what it is.
 
     Raises:
         ProtobufError: the bytes have another form, or the kind has no protobuf form here.
@@ -59,7 +62,7 @@ def decode_protobuf(body: bytes, definition_of: Callable[[str, str], str]) -> di
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     envelope = dict(_fields(body[len(MAGIC) :]))
     type_meta = {number: _text(value) for number, value in _fields(_message(envelope.get(1, b"")))}
-    api_version, kind = type_meta.get(1, ""), type_meta.get(2, "")
+    api_version, kind = (type_meta.get(at + 1) or each for at, each in enumerate(expected))
     try:
         name = definition_of(api_version, kind)
         layout = messages()[name]

@@ -69,7 +69,7 @@ async def bind(call: Call) -> ApiResponse:
     metadata = metadata_of(body)
     name = call.info.name or metadata.get("name", "")
     if metadata.get("name", name) != name:
-        raise status.bad_request(f"name in URL does not match name in Binding object: {metadata['name']}")
+        raise status.bad_request("name in URL does not match name in Binding object")
     target = body.get("target") or {}
     causes = []
     if target.get("kind", "") not in ("", "Node"):
@@ -85,11 +85,12 @@ async def bind(call: Call) -> ApiResponse:
     pods = pod_call(call, name)
 
     def change(pod: Object) -> Object:
-        if uid and uid != pod["metadata"]["uid"]:
-            message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
-            raise pods.conflict(message)
-        if revision:
-            pod["metadata"]["resourceVersion"] = revision
+        for label, wanted, key in (("UID", uid, "uid"), ("ResourceVersion", revision, "resourceVersion")):
+            held = pod["metadata"][key]
+            if wanted and wanted != held:
+                words = f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {held}"
+                where = f"Key: /registry/pods/{pod['metadata']['namespace']}/{name}, ResourceVersion: 0"
+                raise pods.conflict(f"StorageError: invalid object, Code: 4, {where}, AdditionalErrorMsg: {words}")
         return _bound(pods, pod, target["name"], annotations)
 
     await change_pod(pods, change)

@@ -6,7 +6,7 @@ said about them is up to `fieldValidation`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
@@ -14,6 +14,7 @@ import msgspec
 
 from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
+from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML, ApiRequest
 from kilauea.apiserver.resources.message_names import message_name
@@ -37,6 +38,8 @@ READABLE = (JSON, YAML, PROTOBUF)
 _SHOWN = 30
 """Bytes of a body that a message repeats."""
 GO_KINDS = {list: "array", str: "string", bool: "bool", dict: "object"}
+_UNTOLD = "no kind "
+"""The beginning of the error about a body without a kind that is read without its request."""
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
@@ -45,18 +48,19 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def read_document(call: Call, expected: str) -> Object:
+def read_document(call: Call, expected: str, api_version: str = "v1") -> Object:
     """The body as a dict.
 
     Args:
         call: whose body is read; no content type stands for JSON.
-        expected: the kind, for messages.
+        expected: the kind, for messages, and for a body that does not say its kind, where only that tells its form.
+        api_version: of the expected kind.
     """
     form = media_type(call.request.headers.get("content-type", "")) or JSON
     if form not in READABLE:
         raise status.unsupported_media_type(READABLE)
     if form == PROTOBUF:
-        return _read_protobuf(call.request)
+        return _read_protobuf(call.request, (api_version, expected))
     document = parse(call, form, expected)
     if document is None:
         return {}
@@ -80,39 +84,51 @@ def kind_problem(document: Object) -> str:
     return ""
 
 
-def read_typed(call: Call, schema: Schema, api_version: str, kind: str) -> Object:
+def read_typed(call: Call, schema: Schema, api_version: str, kind: str, older: Collection[str] = ()) -> Object:
     """The body as a kind that is not the one of the path: typed, without unknown fields.
 
+    Args:
+        call: whose body is read.
+        schema: of the kind.
+        api_version: of the kind.
+        kind: its name.
+        older: versions of the same form.
+
     Raises:
-        ApiFault: it is of another kind, or a value is of the wrong type (400).
+        ApiFault: it is of another kind, a value is of the wrong type, or a field is unknown that may not be (400).
     """
-    obj = read_document(call, kind)
+    obj = read_document(call, kind, api_version)
+    if obj.get("apiVersion") in older:
+        obj["apiVersion"] = api_version
     check_kind(obj, api_version, kind)
-    typed(schema, obj, kind)
+    unknown = typed(schema, obj, kind)
+    if unknown:
+        version = api_version.rpartition("/")[2]
+        tell(call, [unknown_field(path, custom=False) for path in unknown], kind, version)
     return obj
 
 
-def typed(schema: Schema, obj: Object, kind: str) -> None:
-    """Reduce an object, in place, to what Go's type of its kind holds.
+def typed(schema: Schema, obj: Object, kind: str) -> list[str]:
+    """Reduce an object, in place, to what Go's type of its kind holds; returns the paths of unknown fields.
 
     Raises:
         ApiFault: a value is of the wrong type (400).
     """
     try:
-        read_builtin(schema, obj)
+        return read_builtin(schema, obj)
     except DecodeError as error:
         raise _misread(kind, str(obj.get("apiVersion") or "v1").rpartition("/")[2], str(error)) from error
 
 
-def _read_protobuf(request: ApiRequest) -> Object:
+def _read_protobuf(request: ApiRequest, expected: tuple[str, str]) -> Object:
     """An object in protobuf form."""
-    if request.parsed is not None:
+    if request.parsed is not None and not request.parsed.error.startswith(_UNTOLD):
         if request.parsed.error:
             raise status.bad_request(request.parsed.error)
         found: Object = msgspec.json.decode(request.parsed.value)
         return found
     try:
-        return decode_protobuf(request.body, message_name)
+        return decode_protobuf(request.body, message_name, expected)
     except ProtobufError as error:
         raise status.bad_request(str(error)) from error
 
@@ -151,8 +167,10 @@ def read_object(call: Call, *, new: bool = False) -> Object:
         call: whose body is read.
         new: True for an object to be made; `call.like` then tells what is known of those like it.
     """
-    obj = read_document(call, call.resource.kind)
+    obj = read_document(call, call.resource.kind, call.resource.api_version)
     twice = call.field_validation() != "Ignore" and _has_repeated_keys(call, obj)
+    if call.resource.is_custom:
+        _check_custom_kind(call, obj)
     check_kind(obj, call.resource.api_version, call.resource.kind)
     call.like = read_alike(call, obj) if new else None
     if call.like is None or call.like.known is None:
@@ -160,6 +178,20 @@ def read_object(call: Call, *, new: bool = False) -> Object:
     elif twice:
         _tell_fields(call, [], twice)
     return obj
+
+
+def _check_custom_kind(call: Call, obj: Object) -> None:
+    """Refuse a custom resource of another kind, which the real server words otherwise than for built-in ones."""
+    resource = call.resource
+    version, kind = obj.get("apiVersion") or resource.api_version, obj.get("kind") or resource.kind
+    if version != resource.api_version:
+        words = f"does not match the expected API version ({resource.api_version})"
+        raise status.bad_request(f"the API version in the data ({version}) {words}")
+    if kind != resource.kind:
+        metadata = obj.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else ""
+        causes = [invalid_value("kind", kind, f"must be {resource.kind}")]
+        raise status.invalid(kind, resource.group, name if isinstance(name, str) else "", causes)
 
 
 def _has_repeated_keys(call: Call, obj: Object) -> bool:
@@ -209,7 +241,8 @@ def strip(call: Call, obj: Object, *, twice: bool = False) -> None:
 
 
 def _tell_fields(call: Call, unknown: list[str], twice: bool) -> None:
-    _tell(call, list(islice(_field_messages(call, unknown, twice), MOST_REPEATED)))
+    messages = list(islice(_field_messages(call, unknown, twice), MOST_REPEATED))
+    tell(call, messages, call.resource.kind, call.resource.version)
 
 
 def _field_messages(call: Call, unknown: list[str], twice: bool) -> Iterator[str]:
@@ -242,7 +275,7 @@ def _misread(kind: str, version: str, why: str) -> ApiFault:
     return status.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
-def _tell(call: Call, messages: list[str]) -> None:
+def tell(call: Call, messages: list[str], kind: str, version: str) -> None:
     """Warn of what is wrong with fields, refuse it, or keep quiet."""
     mode = call.field_validation()
     if mode == "Warn":
@@ -251,4 +284,4 @@ def _tell(call: Call, messages: list[str]) -> None:
         lines = [each for each in messages if each.startswith("line ")]
         found = ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
         found += [each for each in messages if each not in lines]
-        raise _unfit(call, f"strict decoding error: {', '.join(found)}")
+        raise _misread(kind, version, f"strict decoding error: {', '.join(found)}")

@@ -100,10 +100,10 @@ class Call:
         if asked:
             if len(asked.encode()) > MAX_MANAGER:
                 raise self.bad_options([Cause("fieldManager", "FieldValueTooLong", _TOO_LONG)])
-            if not asked.isprintable():
-                raise self.bad_options(
-                    [invalid_value("fieldManager", asked, "should only contain printable characters")]
-                )
+            for at, character in enumerate(asked):
+                if not character.isprintable():
+                    words = f"invalid character U+{ord(character):04X} (at position {at})"
+                    raise self.bad_options([invalid_value("fieldManager", asked, words)])
             return asked
         return self.request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER]
 

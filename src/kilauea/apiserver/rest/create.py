@@ -28,6 +28,7 @@ from kilauea.apiserver.rest.objects import (
     settle_namespace,
 )
 from kilauea.apiserver.rest.versions import served_value, stored_form
+from kilauea.apiserver.schema import forget_empty
 from kilauea.apiserver.storage import Conflict
 
 LONGEST_PREFIX = 58
@@ -90,6 +91,7 @@ def _complete(call: Call, obj: Object, track: bool) -> None:
         call.like = remember(call, obj, call.like)
     if track:
         note_manager(call, None, obj)
+    forget_empty(call.resource.schema, obj)
     call.like = None  # admission can change the specification
 
 

@@ -37,7 +37,7 @@ _head_of = msgspec.json.Decoder(_Head).decode
 
 async def delete(call: Call) -> ApiResponse:
     """Answer a delete."""
-    options = read_delete_options(call)
+    options = _options(call)
     value, gone = await delete_object(call, call.info.name, options)
     if gone and not call.resource.strategy.answers_deleted_object:
         uid = _head_of(value).metadata.uid
@@ -47,6 +47,14 @@ async def delete(call: Call) -> ApiResponse:
     return object_response(call, value)
 
 
+def _options(call: Call) -> DeleteOptions:
+    """The options of a call, with a warning where they leave out what users may not expect."""
+    options = read_delete_options(call)
+    if options.propagation is None and call.resource.strategy.orphan_warning:
+        call.warnings.append(call.resource.strategy.orphan_warning)
+    return options
+
+
 def status_response(details: dict[str, str]) -> ApiResponse:
     """Success, for what has no object to answer with."""
     return ApiResponse(200, status.encode(status.status("Success", 0, details=details)))
@@ -54,7 +62,7 @@ def status_response(details: dict[str, str]) -> ApiResponse:
 
 async def delete_collection(call: Call) -> ApiResponse | TextStream:
     """Answer a deletecollection: all objects of a selection, each on its own."""
-    options = read_delete_options(call)
+    options = _options(call)
     found = await find(call, read_options(call), await asked_selection(call))
     deleted = []
     for stored in found.items:

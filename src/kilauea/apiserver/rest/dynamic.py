@@ -6,7 +6,7 @@ from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.objects import complete
-from kilauea.apiserver.schema import DecodeError, read_builtin, read_custom
+from kilauea.apiserver.schema import DecodeError, forget_empty, read_builtin, read_custom
 
 
 async def mutate_dynamically(call: Call, attributes: Attributes) -> None:
@@ -50,6 +50,7 @@ def _settle(call: Call, attributes: Attributes) -> None:
             read_custom(schema, obj)
         else:
             read_builtin(schema, obj)
+            forget_empty(schema, obj)
     except DecodeError as error:
         raise status.internal(str(error)) from error
     complete(call, obj, attributes.old)

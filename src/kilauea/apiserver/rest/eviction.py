@@ -39,7 +39,7 @@ _BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 async def evict(call: Call) -> ApiResponse:
     """Answer a create of a pod's `eviction`."""
-    body = read_typed(call, builtin_schema("policy", "v1", "Eviction"), "policy/v1", "Eviction")
+    body = read_typed(call, builtin_schema("policy", "v1", "Eviction"), "policy/v1", "Eviction", ("policy/v1beta1",))
     name = call.info.name
     if metadata_of(body).get("name") != name:
         raise status.bad_request("name in URL does not match name in Eviction object")

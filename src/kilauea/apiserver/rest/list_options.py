@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import dataclasses
@@ -27,6 +28,10 @@ class _Token(msgspec.Struct):
     start: str = ""
 
 
+AHEAD_SECONDS = 3.0
+"""Seconds for which a list waits for a future revision."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListOptions:
     """The options of a list or watch.
@@ -37,7 +42,7 @@ class ListOptions:
         limit: 0 stands for all.
         after_key: where the page before ended; empty for the first.
         at_revision: of the pages before; 0 for the first, -1 for a list that goes on at the newest revision.
-        timeout: seconds after which a watch ends; 0 if nothing was asked.
+        timeout: seconds after which a watch ends, at once if they are negative; 0 if nothing was asked.
     """
 
     revision: int | None = None
@@ -63,7 +68,7 @@ def read_options(call: Call) -> ListOptions:
         revision=_revision(first("resourceVersion"), watch),
         match=first("resourceVersionMatch"),
         limit=max(limit, 0),
-        timeout=max(_number(call, "timeoutSeconds"), 0),
+        timeout=_number(call, "timeoutSeconds"),
         bookmarks=call.request.flag("allowWatchBookmarks") is True,
         initial_events=call.request.flag("sendInitialEvents"),
     )
@@ -86,13 +91,38 @@ def _revision(text: str, watch: bool) -> int | None:
     """A resourceVersion; None if it is not there."""
     if not text:
         return None
+    try:
+        return revision_of(text)
+    except status.ApiFault as fault:  # the real server reads it at another place for a list
+        raise fault if watch else status.bad_request(f"invalid resource version: {fault}") from None
+
+
+def revision_of(text: str) -> int:
+    """Return a resourceVersion.
+
+    Raises:
+        ApiFault: it is none; a fault of the server, as the real one has it (500).
+    """
     revision = whole_number(text)
     if revision is None or revision == LARGEST:
         why = "invalid syntax" if revision is None else "value out of range"
         message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}'
-        # The real server reads it at another place for a watch, where the fault is one of the server.
-        raise status.ApiFault(500, "", message) if watch else status.bad_request(f"invalid resource version: {message}")
+        raise status.ApiFault(500, "", message)
     return revision
+
+
+async def wait_for_revision(call: Call, asked: int) -> None:
+    """Wait a little for a revision that is not there yet.
+
+    Raises:
+        ApiFault: it did not come (504).
+    """
+    store = call.backend.store
+    for _ in range(30):
+        if store.revision >= asked:
+            return
+        await asyncio.sleep(AHEAD_SECONDS / 30)
+    raise status.revision_ahead(asked, store.revision)
 
 
 def _list_rules(options: ListOptions, token: str) -> list[Cause]:

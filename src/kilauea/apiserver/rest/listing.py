@@ -16,13 +16,11 @@ from kilauea.apiserver import status
 from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_long_table, partial_object, view_of
 from kilauea.apiserver.request import YAML, ApiResponse, Listing, TextStream
 from kilauea.apiserver.rest.call import Call
-from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options
+from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options, wait_for_revision
 from kilauea.apiserver.rest.versions import served_items
 from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Expired, Page, Stored, TooNew
 
-AHEAD_SECONDS = 3.0
-"""Seconds for which a list waits for a future revision."""
 CHUNK = 128 * 1024
 PART = 64 * 1024
 """Bytes of JSON that are written as YAML in one go."""
@@ -112,20 +110,6 @@ async def _in_yaml(call: Call, found: Found, partial: bool) -> AsyncGenerator[by
         yield await call.backend.heavy.run("write yaml", b"[%b]" % b",".join(pending))
     rest = {"kind": head["kind"], "metadata": head["metadata"]}
     yield await call.backend.heavy.run("write yaml", msgspec.json.encode(rest))
-
-
-async def wait_for_revision(call: Call, asked: int) -> None:
-    """Wait a little for a revision that is not there yet.
-
-    Raises:
-        ApiFault: it did not come (504).
-    """
-    store = call.backend.store
-    for _ in range(30):
-        if store.revision >= asked:
-            return
-        await asyncio.sleep(AHEAD_SECONDS / 30)
-    raise status.revision_ahead(asked, store.revision)
 
 
 async def find(call: Call, options: ListOptions, selection: Selection) -> Found:

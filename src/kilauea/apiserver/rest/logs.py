@@ -17,7 +17,7 @@ from kilauea.api.container_logs import LogEntry, LogReader, LogStream, log_time
 from kilauea.api.ports import ApiError
 from kilauea.api.times import SECOND, parse_time
 from kilauea.apiserver import status
-from kilauea.apiserver.fields import not_supported
+from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported
 from kilauea.apiserver.request import ApiResponse, Socket, TextStream, Upgrade
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.containers import container_of
@@ -35,6 +35,7 @@ BASE64 = "base64.binary.k8s.io"
 PROTOCOLS = ("", "binary.k8s.io", BASE64)
 """Of WebSockets: messages are bytes, or texts in Base64."""
 _STREAMS: dict[str, LogStream | None] = {"": None, "All": None, "Stdout": "stdout", "Stderr": "stderr"}
+_TWICE = "at most one of `sinceTime` or `sinceSeconds` may be specified"
 _SPLIT = "Forbidden: `tailLines` and specific `stream` are mutually exclusive for now"
 
 
@@ -193,37 +194,42 @@ def _options(call: Call) -> _Options:
     Raises:
         ApiFault: a parameter cannot be read (400), or has a value that there is not (422).
     """
-    first = call.request.first
-    seconds, since = _number(call, "sinceSeconds"), None
-    if seconds is not None and first("sinceTime"):
-        raise status.bad_request("at most one of sinceTime or sinceSeconds may be specified")
-    if seconds is not None:
-        since = max(call.backend.now() - seconds * SECOND, 0)
+    first, since = call.request.first, None
+    seconds, tail, limit = (_number(call, each) for each in ("sinceSeconds", "tailLines", "limitBytes"))
     try:
-        since = parse_time(first("sinceTime")) if first("sinceTime") else since
+        since = parse_time(first("sinceTime")) if first("sinceTime") else None
     except ValueError as error:
         raise status.bad_request(f"sinceTime: {error}") from None
-    tail, limit = _number(call, "tailLines"), _number(call, "limitBytes")
-    stream = _stream(call, tail)
-    return _Options(
-        tail, "" if since is None else log_time(since), limit, call.request.flag("timestamps") is True, stream
-    )
+    causes = []
+    if tail is not None and tail < 0:
+        causes.append(invalid_value("tailLines", tail, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        causes.append(invalid_value("limitBytes", limit, "must be greater than 0"))
+    if seconds is not None and since is not None:
+        causes.append(forbidden_field("[]", _TWICE))
+    elif seconds is not None and seconds < 1:
+        causes.append(invalid_value("sinceSeconds", seconds, "must be greater than 0"))
+    causes += _check_stream(first("stream"), tail)
+    if causes:
+        raise status.invalid("PodLogOptions", "", call.info.name, causes)
+    if seconds is not None:
+        since = max(call.backend.now() - seconds * SECOND, 0)
+    stamped = call.request.flag("timestamps") is True
+    return _Options(tail, "" if since is None else log_time(since), limit, stamped, _STREAMS[first("stream")])
 
 
-def _stream(call: Call, tail: int | None) -> LogStream | None:
-    """The stream that a request asks for; None for all."""
-    asked = call.request.first("stream")
+def _check_stream(asked: str, tail: int | None) -> list[Cause]:
+    """Return the errors in the stream that a request asks for."""
     causes = [] if asked in _STREAMS else [not_supported("stream", asked, ("All", "Stderr", "Stdout"))]
     if _STREAMS.get(asked) and tail is not None:
         causes.append(Cause("", "FieldValueForbidden", _SPLIT))
-    if causes:
-        raise status.invalid("PodLogOptions", "", call.info.name, causes)
-    return _STREAMS[asked]
+    return causes
 
 
 def _number(call: Call, name: str) -> int | None:
     """A parameter that is a whole number; None if it is not given."""
     text = call.request.first(name)
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 16):
-        raise status.bad_request(f'{name}: invalid value "{text}": must be a whole number of 0 or more')
+    digits = text.removeprefix("-")
+    if text and not (digits.isascii() and digits.isdecimal() and len(digits) < 16):
+        raise status.bad_request(f'{name}: invalid value "{text}": must be a whole number')
     return int(text) if text else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.extent import check_size, is_deep, too_deep
 from kilauea.apiserver.schema import apply_defaults
 from kilauea.apiserver.status import ApiFault, Cause
-from kilauea.apiserver.strategies.base import keep
+from kilauea.apiserver.strategies.base import METADATA, keep
 
 SERVER_FIELDS = (
     "uid",
@@ -162,7 +162,6 @@ def kept_metadata(obj: Object, old: Object) -> None:
 
 _STATUS = fields("status")
 _NOTHING = fields()
-_ALL_BUT_STATUS = fields("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
 _CUSTOM_BUT_STATUS = fields("spec", "metadata")
 
 
@@ -194,7 +193,13 @@ def unowned_fields(call: Call) -> FieldSet:
         return _STATUS if call.resource.strategy.has_status else _NOTHING
     if call.subresource.name != "status":
         return _STATUS
-    return _CUSTOM_BUT_STATUS if call.resource.is_custom else _ALL_BUT_STATUS
+    return _CUSTOM_BUT_STATUS if call.resource.is_custom else _all_but_status(call.resource.strategy.kept_in_status)
+
+
+@cache
+def _all_but_status(kept: tuple[str, ...]) -> FieldSet:
+    """The fields that a write of the status does not change, from the metadata that it keeps."""
+    return fields("spec", *(["metadata"] if kept == METADATA else [f"metadata.{each}" for each in kept]))
 
 
 def note_manager(call: Call, old: Object | None, obj: Object) -> None:
@@ -205,9 +210,6 @@ def note_manager(call: Call, old: Object | None, obj: Object) -> None:
         old, obj, call.field_manager(), resource.schema, resource.api_version, call.backend.timestamp(),
         subresource=subresource, reset=unowned_fields(call), known=_known_fields(call) if old is None else None,
     )  # fmt: skip
-    for entry in entries if subresource == "scale" else ():
-        if entry.get("subresource") == "scale":
-            entry.pop("time", None)  # as the real server notes changes of the scale
     if entries:
         obj["metadata"]["managedFields"] = entries
     else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.yamltext import TextError, YamlError, bad_character, read_documents
+from kilauea.api.yamltext import TextError, YamlError, bad_character, read_documents, whole
 from kilauea.apiserver.protobuf import ProtobufError, decode_protobuf
 from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.schema.repeated import repeated_fields
@@ -19,6 +19,7 @@ MOST_REPEATED = 100
 """Keys given twice that are told of one body, as in the real server."""
 _OTHER_IN_YAML = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]|\\u[dD][89a-fA-F]")
 """Ends of lines in YAML alone, and escapes in pairs, which YAML does not have."""
+_MAY_BE_WHOLE = re.compile(rb"[0-9](?:\.0|[eE])")
 _TWICE = "is given twice: keep one of them"
 
 
@@ -95,7 +96,8 @@ def read_yaml(body: bytes) -> tuple[Any, list[str]]:
         YamlError: it is not YAML.
     """
     if is_json_in_yaml(body):
-        return msgspec.json.decode(body), []
+        value = msgspec.json.decode(body)
+        return (_whole_numbers(value) if _MAY_BE_WHOLE.search(body) else value), []
     repeated: list[str] = []
     for part in read_documents(body.removeprefix(b"\xef\xbb\xbf")):
         if isinstance(part, TextError):
@@ -108,6 +110,18 @@ def read_yaml(body: bytes) -> tuple[Any, list[str]]:
         if part.value is not None:
             return part.value, repeated
     return None, repeated
+
+
+def _whole_numbers(value: Any) -> Any:
+    """A value with numbers as YAML has them, in place: without a fraction where they are whole."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            value[key] = _whole_numbers(each)
+    elif isinstance(value, list):
+        value[:] = map(_whole_numbers, value)
+    elif isinstance(value, float):
+        return whole(value)
+    return value
 
 
 def _encoded(value: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -12,7 +13,16 @@ from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.negotiation import object_response
-from kilauea.apiserver.patch import json_patch, merge_patch, merged, server_side_apply, strategic_merge
+from kilauea.apiserver.patch import (
+    check_applied,
+    full_kind,
+    json_patch,
+    merge_patch,
+    merged,
+    server_side_apply,
+    strategic_merge,
+    subject_of,
+)
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import GO_KINDS, check_kind, kind_problem, media_type, strip
 from kilauea.apiserver.rest.call import Call, Object
@@ -185,10 +195,17 @@ def _strip_custom(call: Call, form: str, obj: Object, document: Any) -> None:
         parts = set().union(*map(_parts_of, document))
     else:
         parts = set(document)
-    if parts == {"status"}:
-        _strip_parts(call, obj, parts)
-    else:
-        strip(call, obj)
+    text = _encode(obj).decode() if call.field_validation() == "Strict" else ""
+    try:
+        if parts == {"status"}:
+            _strip_parts(call, obj, parts)
+        else:
+            strip(call, obj)
+    except status.ApiFault as fault:
+        why = str(fault).partition(f"cannot be handled as a {call.resource.kind}: ")[2]
+        if not why.startswith("strict decoding error"):
+            raise
+        raise status.invalid("", "", "", [invalid_value("patch", text, why)]) from fault
 
 
 def _parts_of(operation: dict[str, Any]) -> set[str]:
@@ -220,17 +237,18 @@ def _strip_parts(call: Call, obj: Object, names: Iterable[str]) -> None:
 
 async def _apply(call: Call) -> ApiResponse:
     """Server-side apply: creates what is not there."""
-    applied, repeated = await call.aside(_parse_applied, call)
+    applied, repeated = await call.aside(parse_applied, call)
     if (applied.get("apiVersion"), applied.get("kind")) != (call.resource.api_version, call.resource.kind):
-        group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
-        raise status.bad_request(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
+        raise status.bad_request(f"invalid object type: {full_kind(applied)}")
+    if not _is_named_by_text(applied):
+        check_applied(applied, call.resource.api_version, call.resource.schema)
     metadata_of(applied)
     metadata = applied["metadata"]
     is_new = call.backend.store.get(call.key) is None and call.subresource is None
     if not is_new or metadata.get("name"):
         metadata.setdefault("name", call.info.name)
         check_body_name(call, applied)
-    _tell_repeated(call, repeated)
+    tell_repeated(call, repeated)
     if is_new:
         obj = await call.aside(_applied, call, None, applied)
         if metadata.get("uid"):
@@ -241,7 +259,15 @@ async def _apply(call: Call) -> ApiResponse:
     return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
 
 
-def _tell_repeated(call: Call, repeated: list[str]) -> None:
+def _is_named_by_text(applied: Object) -> bool:
+    """Return True if metadata and name can be read, should they be there."""
+    metadata = applied.get("metadata")
+    if not isinstance(metadata, dict):
+        return metadata is None
+    return isinstance(metadata.get("name"), str | None)
+
+
+def tell_repeated(call: Call, repeated: list[str]) -> None:
     """Warn of keys that are there twice in an applied object, or refuse it, as asked."""
     mode = call.field_validation()
     if mode == "Warn":
@@ -252,7 +278,7 @@ def _tell_repeated(call: Call, repeated: list[str]) -> None:
         raise status.bad_request(f"{words}:\n  {lines}")
 
 
-def _parse_applied(call: Call) -> tuple[Object, list[str]]:
+def parse_applied(call: Call) -> tuple[Object, list[str]]:
     """Parse the applied object, JSON, which is YAML, or other YAML; and messages about keys that are there twice."""
     body, parsed, error = call.request.body, call.request.parsed, ""
     applied: Any = None
@@ -266,6 +292,8 @@ def _parse_applied(call: Call) -> tuple[Object, list[str]]:
         applied, error, repeated = msgspec.json.decode(parsed.value), parsed.error, parsed.repeated
     if error:
         raise status.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}")
+    if applied is None:
+        return {}, repeated
     if not isinstance(applied, dict):
         kind = GO_KINDS.get(type(applied), "number")
         message = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
@@ -285,5 +313,23 @@ def _applied(call: Call, live: Object | None, applied: Object) -> Object:
     if live is not None:
         obj["metadata"].setdefault("resourceVersion", live["metadata"]["resourceVersion"])
     obj = decode(_encode(obj))  # the result shares parts with what it is made of
-    strip(call, obj)
+    try:
+        strip(call, obj)
+    except status.ApiFault as fault:
+        why = _conversion_problem(str(fault).partition(f"cannot be handled as a {resource.kind}: ")[2])
+        if resource.is_custom or not why:
+            raise
+        target = f"unable to convert unstructured object to {full_kind(applied)}"
+        words = f"failed to convert new object ({subject_of(applied)}) to proper version: {target}: {why}"
+        raise status.ApiFault(500, "", words) from fault
     return obj
+
+
+def _conversion_problem(why: str) -> str:
+    """The reason why JSON cannot be read, in the words of those who convert decoded values instead."""
+    number = re.match(r"json: cannot unmarshal number (\S+) into Go struct field \S+ of type (int32|int64)$", why)
+    if number and not number[1].lstrip("-").isdigit():
+        return f"cannot convert float64 to {number[2]}"
+    if why.startswith("illegal base64"):
+        return f"error decoding from json: {why}"
+    return re.sub(r"into Go struct field \S+ of type", "into Go value of type", why)

@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from kilauea.api.ages import age
 from kilauea.apiserver import status
-from kilauea.apiserver.fields import check_not_negative
+from kilauea.apiserver.fields import check_not_negative, invalid_value
 from kilauea.apiserver.negotiation import TABLE, encode_table, view_of
-from kilauea.apiserver.patch import json_patch, merge_patch, strategic_merge
+from kilauea.apiserver.patch import (
+    check_applied,
+    entries_of_parent,
+    entries_of_scale,
+    full_kind,
+    json_patch,
+    merge_patch,
+    server_side_apply,
+    strategic_merge,
+    track_update,
+)
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.resources.paths import set_at, value_at
-from kilauea.apiserver.rest.body import check_kind, read_document, typed
+from kilauea.apiserver.rest.body import check_kind, read_document, tell, typed
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.objects import decode, metadata_of
-from kilauea.apiserver.rest.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, parse_patch, patch_form
+from kilauea.apiserver.rest.patching import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    parse_applied,
+    parse_patch,
+    patch_form,
+    tell_repeated,
+)
 from kilauea.apiserver.rest.update import change_object, check_body_name
 from kilauea.apiserver.rest.versions import served_value
-from kilauea.apiserver.schema import builtin_schema
+from kilauea.apiserver.schema import Schema, builtin_schema, unknown_field
+from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.tables.columns import AGE, Column, selector_text, simple
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"
+_SCALE = "scale"
 _SHARED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -35,44 +56,108 @@ async def get_scale(call: Call) -> ApiResponse:
 
 async def update_scale(call: Call) -> ApiResponse:
     """Answer an update of `scale`."""
-    body = read_document(call, KIND)
+    body = read_document(call, KIND, API_VERSION)
     check_kind(body, API_VERSION, KIND)
     check_body_name(call, body)
-    return await _change(call, lambda _: body)
+    _tell_unknown(call, typed(_schema(), body, KIND))
+    return await _change(call, partial(_tracked, call, lambda _: body))
 
 
 async def patch_scale(call: Call) -> ApiResponse:
     """Answer a patch of `scale`."""
     form = patch_form(call)
+    if form == APPLY_PATCH:
+        return await _apply(call)
     document = parse_patch(call)
 
     def change(scale: Object) -> Object:
         if form == JSON_PATCH:
-            return dict(json_patch(scale, document))
-        if form in (MERGE_PATCH, APPLY_PATCH):
-            return merge_patch(scale, document)
-        return strategic_merge(scale, document, builtin_schema("autoscaling", "v1", KIND))
+            new = dict(json_patch(scale, document))
+        elif form == MERGE_PATCH:
+            new = merge_patch(scale, document)
+        else:
+            new = strategic_merge(scale, document, _schema())
+        shown = {"apiVersion": API_VERSION, **{key: value for key, value in new.items() if key != "apiVersion"}}
+        text = msgspec.json.encode(shown).decode()
+        try:
+            _tell_unknown(call, typed(_schema(), new, KIND))
+        except ApiFault as fault:
+            why = str(fault).partition(f"cannot be handled as a {KIND}: ")[2]
+            raise status.invalid("", "", "", [invalid_value("patch", text, why)]) from fault
+        return new
+
+    return await _change(call, partial(_tracked, call, change))
+
+
+async def _apply(call: Call) -> ApiResponse:
+    """Answer a server-side apply of `scale`."""
+    applied, repeated = parse_applied(call)
+    if (applied.get("apiVersion"), applied.get("kind")) != (API_VERSION, KIND):
+        raise status.bad_request(f"invalid object type: {full_kind(applied)}")
+    tell_repeated(call, repeated)
+    check_applied(applied, API_VERSION, _schema())
+    check_body_name(call, applied)
+    force = call.request.flag("force") is True
+
+    def change(scale: Object) -> Object:
+        now = call.backend.timestamp()
+        manager = call.field_manager()
+        new = server_side_apply(scale, applied, manager, force, _schema(), API_VERSION, now, _SCALE)
+        typed(_schema(), new, KIND)
+        return new
 
     return await _change(call, change)
+
+
+def _tracked(call: Call, change: Callable[[Object], Object], scale: Object) -> Object:
+    """A scale after a change by other means than an apply, with its managers."""
+    before, now = msgspec.json.decode(msgspec.json.encode(scale)), call.backend.timestamp()
+    scale["metadata"].pop("managedFields")
+    new = change(scale)
+    tracked = track_update(before, new, call.field_manager(), _schema(), API_VERSION, now, subresource=_SCALE)
+    metadata_of(new)["managedFields"] = tracked
+    return new
+
+
+def _schema() -> Schema:
+    return builtin_schema("autoscaling", "v1", KIND)
+
+
+def _tell_unknown(call: Call, unknown: list[str]) -> None:
+    """Warn of fields that a Scale does not have, or refuse them, as asked."""
+    tell(call, [unknown_field(path, custom=False) for path in unknown], KIND, "v1")
 
 
 async def _change(call: Call, change: Callable[[Object], Object]) -> ApiResponse:
     """Change the scale of an object, and so its replicas."""
     paths = call.resource.strategy.scale
+    steps = tuple(f"f:{each}" for each in paths.replicas.strip(".").split("."))
 
     def changed(obj: Object) -> Object:
-        scale = change(scale_of(call, obj))
-        typed(builtin_schema("autoscaling", "v1", KIND), scale, KIND)
+        entries = obj["metadata"].get("managedFields") or []
+        scale = scale_of(call, obj)
+        scale["metadata"]["managedFields"] = entries_of_scale(entries, call.resource.group, steps)
+        scale = change(scale)
+        tracked = metadata_of(scale).pop("managedFields", None)
+        obj["metadata"]["managedFields"] = entries_of_parent(entries, tracked, call.resource.api_version, steps)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
-        causes = check_not_negative("spec.replicas", replicas)
-        if causes:
-            raise status.invalid(KIND, "autoscaling", call.info.name, causes)
+        if replicas < 0:
+            raise _negative(call, replicas)
         obj["metadata"]["resourceVersion"] = metadata_of(scale).get("resourceVersion") or ""
         set_at(obj, paths.replicas, replicas)
         return obj
 
-    value = await change_object(call, changed)
+    value = await change_object(call, changed, track=False)
     return _response(call, decode(value))
+
+
+def _negative(call: Call, replicas: int) -> ApiFault:
+    """The refusal of a number below zero, which names the field of a custom resource."""
+    name, resource = call.info.name, call.resource
+    if not resource.is_custom:
+        return status.invalid(KIND, "autoscaling", name, check_not_negative("spec.replicas", replicas))
+    cause = invalid_value(f".{resource.strategy.scale.replicas}", replicas, "should be a non-negative integer")
+    return status.invalid(resource.kind, resource.group, name, [cause])
 
 
 def scale_of(call: Call, obj: Object) -> Object:

@@ -27,6 +27,7 @@ async def create_token(call: Call) -> ApiResponse:
     """Answer a create of a service account's `token`."""
     account = decode(read_stored(call).value)["metadata"]
     body = read_typed(call, builtin_schema(_GROUP, "v1", _KIND), f"{_GROUP}/v1", _KIND)
+    _check_names(account, body.get("metadata") or {})
     spec = body.get("spec") or {}
     seconds = spec.get("expirationSeconds", _USUAL)
     audiences = spec.get("audiences") or [AUDIENCE]
@@ -35,7 +36,7 @@ async def create_token(call: Call) -> ApiResponse:
         raise status.invalid(_KIND, _GROUP, "", causes)
     if call.backend.accounts is None:
         raise status.internal("this server has no key to sign tokens with")
-    bound = _bound(call, spec["boundObjectRef"]) if spec.get("boundObjectRef") else None
+    bound = _bound(call, account["name"], spec["boundObjectRef"]) if spec.get("boundObjectRef") else None
     token = call.backend.accounts.issue(account, audiences, seconds, call.backend.new_uid(), bound)
     ends = (call.backend.now() // SECOND + seconds) * SECOND
     answer = {
@@ -49,6 +50,16 @@ async def create_token(call: Call) -> ApiResponse:
         "status": {"token": token, "expirationTimestamp": format_time(ends)},
     }  # fmt: skip
     return ApiResponse(201, msgspec.json.encode(answer))
+
+
+def _check_names(account: Object, given: Object) -> None:
+    """Refuse a request that names another account than its path."""
+    if given.get("namespace") not in (None, "", account["namespace"]):
+        words = "the namespace of the provided object does not match the namespace sent on the request"
+        raise status.bad_request(words)
+    if given.get("name") not in (None, "", account["name"]):
+        words = "must match the service account name if specified"
+        raise status.invalid(_KIND, _GROUP, account["name"], [invalid_value("metadata.name", given["name"], words)])
 
 
 def _check(seconds: Any, audiences: Any) -> list[Cause]:
@@ -66,19 +77,26 @@ def _check(seconds: Any, audiences: Any) -> list[Cause]:
     return [invalid_value("spec.expirationSeconds", seconds, message)]
 
 
-def _bound(call: Call, reference: Object) -> Object:
+def _bound(call: Call, account: str, reference: Object) -> Object:
     """Kind, name and uid of what the token is bound to, and the node of a pod."""
     kind, name = str(reference.get("kind", "")), str(reference.get("name", ""))
     if kind not in _BOUND:
-        raise status.bad_request(f"cannot bind token for serviceaccount to object type {kind}")
+        group, _, version = str(reference.get("apiVersion", "")).rpartition("/")
+        raise status.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+    if not name:
+        raise status.bad_request("Name parameter required.")
     where = name if kind == "Node" else f"{call.namespace}/{name}"
     stored = call.backend.store.get(f"/core/{_BOUND[kind]}/{where}")
     if stored is None:
         raise status.not_found(_BOUND[kind], "", name)
     found = decode(stored.value)
+    if kind == "Pod" and found["spec"].get("serviceAccountName") != account:
+        words = f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
+        raise status.bad_request(words)
     uid = found["metadata"]["uid"]
     if reference.get("uid") not in (None, "", uid):
         message = f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record"
+        message += ". The object might have been deleted and then recreated"
         raise status.conflict(_BOUND[kind], "", name, message)
     bound: Object = {"kind": kind, "name": name, "uid": uid}
     node = found["spec"].get("nodeName") if kind == "Pod" else None

@@ -37,6 +37,7 @@ from kilauea.apiserver.rest.objects import (
     settle_namespace,
 )
 from kilauea.apiserver.rest.versions import served_value, stored_form
+from kilauea.apiserver.schema import forget_empty
 from kilauea.apiserver.storage import Conflict, Missing, Stored
 
 TRIES = 100
@@ -113,6 +114,7 @@ def _changed(
     complete(call, obj, old)
     if track:
         note_manager(call, old, obj)
+    forget_empty(call.resource.schema, obj)
     kept_metadata(obj, old)
     return obj, old
 

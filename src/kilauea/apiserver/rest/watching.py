@@ -18,8 +18,8 @@ from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_table, header_o
 from kilauea.apiserver.protobuf import PROTOBUF, watch_event
 from kilauea.apiserver.request import Frame, WatchStream
 from kilauea.apiserver.rest.call import Call
-from kilauea.apiserver.rest.list_options import ListOptions, read_options
-from kilauea.apiserver.rest.listing import CHUNK, find, wait_for_revision
+from kilauea.apiserver.rest.list_options import ListOptions, read_options, wait_for_revision
+from kilauea.apiserver.rest.listing import CHUNK, find
 from kilauea.apiserver.rest.versions import served_items
 from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Event, Expired, Stored, Watcher

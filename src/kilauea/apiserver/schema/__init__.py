@@ -18,7 +18,7 @@ from kilauea.apiserver.schema.builtin import (
 from kilauea.apiserver.schema.custom import from_openapi, read_custom
 from kilauea.apiserver.schema.defaults import apply_defaults, has_defaults
 from kilauea.apiserver.schema.nodes import Schema
-from kilauea.apiserver.schema.reading import DecodeError, read_builtin
+from kilauea.apiserver.schema.reading import DecodeError, forget_empty, read_builtin
 from kilauea.apiserver.schema.repeated import fields_in_order, repeated_fields
 from kilauea.apiserver.schema.unknown import prune, unknown_field, unknown_fields
 from kilauea.apiserver.schema.validation import validate
@@ -33,6 +33,7 @@ __all__ = [
     "definition_name",
     "descriptions",
     "fields_in_order",
+    "forget_empty",
     "from_openapi",
     "has_defaults",
     "is_known_kind",

@@ -11,7 +11,7 @@ refused are walked again to tell the place.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kilauea.apiserver.schema import scalars
@@ -122,6 +122,32 @@ def _integer_reader(form: str) -> Read:
 
 _TOLD_WHEN_EMPTY = frozenset([("io.k8s.api.autoscaling.v2.HPAScalingRules", "policies")])
 """Lists that are refused when they are empty, and have a default when they are absent."""
+_OWNED_WHEN_EMPTY: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "io.k8s.api.rbac.v1.Role": (("", "rules"),),
+    "io.k8s.api.rbac.v1.ClusterRole": (("", "rules"),),
+    "io.k8s.api.core.v1.LimitRange": (("spec", "limits"),),
+    "io.k8s.api.discovery.v1.EndpointSlice": (("", "endpoints"), ("", "ports")),
+    "io.k8s.api.storage.v1.CSINode": (("spec", "drivers"),),
+    "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler": (("status", "currentMetrics"),),
+}
+"""Lists that Go always writes: an empty one has an owner, and null has none. By kind: the field above, and the list."""
+
+
+def forget_empty(schema: Schema, obj: dict[str, Any]) -> None:
+    """Make null of lists that were kept for their owner only, in place: the real server stores them as nothing."""
+    for above, key in _OWNED_WHEN_EMPTY.get(schema.name, ()):
+        holder = obj.get(above) if above else obj
+        if holder and holder.get(key) == []:
+            holder[key] = None
+
+
+def _kept_when_empty() -> Iterator[tuple[str, str]]:
+    yield from _TOLD_WHEN_EMPTY
+    for kind, places in _OWNED_WHEN_EMPTY.items():
+        yield from ((f"{kind}{above.capitalize()}", key) for above, key in places)
+
+
+_KEPT_WHEN_EMPTY = frozenset(_kept_when_empty())
 
 
 def _struct_reader(schema: Schema) -> Read:
@@ -134,7 +160,7 @@ def _struct_reader(schema: Schema) -> Read:
             read_field = _reader(child)
             plain = _PLAIN.get(read_field)
             droppable = not mark.startswith(("=", "*")) or (mark.startswith("=") and collection)
-            fields[key] = (plain, read_field, droppable and (schema.name, key) not in _TOLD_WHEN_EMPTY)
+            fields[key] = (plain, read_field, droppable and (schema.name, key) not in _KEPT_WHEN_EMPTY)
 
     def read(obj: Any) -> Any:
         if obj.__class__ is not dict:

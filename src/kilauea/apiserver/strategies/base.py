@@ -18,6 +18,10 @@ from kilauea.apiserver.strategies.parts import reader_of
 Object = dict[str, Any]
 
 
+METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+"""The metadata that users write."""
+
+
 class ScalePaths(NamedTuple):
     """Paths of the values of `scale` in an object."""
 
@@ -59,6 +63,10 @@ class Strategy:
     """Fields that a write does not change, by subresource, where they are not the usual ones."""
     sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Paths at which a stored object has a selectable field, unless it is the field's own; the first value counts."""
+    kept_in_status: tuple[str, ...] = ()
+    """Metadata that a write of the status does not change, beside what only the server may say."""
+    orphan_warning = ""
+    """The warning to those whose deletion does not say what becomes of dependents; empty for none."""
     zero_values: Mapping[str, str] = MappingProxyType({})
     """Values of selectable fields that objects may leave out; empty unless given."""
     are_alike = False
@@ -91,11 +99,11 @@ class Strategy:
             count_generation(obj, old)
 
     def prepare_status(self, obj: Object, old: Object) -> None:
-        """An update of the status changes nothing else, but for labels and annotations of some kinds."""
+        """An update of the status changes nothing else, but for the metadata of most kinds."""
         for field in [name for name in {**old, **obj} if name not in ("status", "metadata", "kind", "apiVersion")]:
             keep(obj, old, field)
         metadata, before = obj["metadata"], old["metadata"]
-        for field in ("generation", "deletionTimestamp", "ownerReferences", "finalizers"):
+        for field in ("generation", "deletionTimestamp", *self.kept_in_status):
             keep(metadata, before, field)
 
     def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:

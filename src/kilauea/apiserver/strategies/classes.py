@@ -16,7 +16,7 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, cidr_problems, parse_cidr
-from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.base import METADATA, Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.endpoints import IMMUTABLE
 from kilauea.apiserver.strategies.limit_ranges import check_resource_name
@@ -94,6 +94,7 @@ class Addresses(Plain):
 class AddressRanges(Strategy):
     """Ranges of the addresses of services."""
 
+    kept_in_status = METADATA
     has_generation = False
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -121,6 +122,7 @@ class AddressRanges(Strategy):
 class ApiServices(Strategy):
     """API services: versions of groups, of this server or of others (`kilauea.apiserver.aggregator`)."""
 
+    kept_in_status = METADATA
     has_generation = False
 
     name_problems = staticmethod(path_segment_problems)

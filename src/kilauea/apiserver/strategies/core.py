@@ -65,13 +65,26 @@ class Namespaces(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in the finalizers of a namespace."""
-        causes: list[Cause] = []
-        for each in spec_of(obj).get("finalizers") or []:
-            causes += check_name("spec.finalizers", each, qualified_name_problems(each))
-            if "/" not in each and each != "kubernetes":
-                message = "name is neither a standard finalizer name nor is it fully qualified"
-                causes.append(invalid_value("spec.finalizers", each, message))
-        return causes
+        finalizers = spec_of(obj).get("finalizers") or []
+        return [cause for each in finalizers for cause in _check_finalizer("spec.finalizers", each)]
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        return []
+
+    def validate_part(self, obj: Object, old: Object, subresource: str) -> list[Cause]:
+        finalizers = enumerate(spec_of(obj).get("finalizers") or [])
+        return [cause for at, each in finalizers for cause in _check_finalizer(f"spec.finalizers[{at}]", each)]
+
+    def validate_status(self, obj: Object, old: Object) -> list[Cause]:
+        phase, is_going = (obj.get("status") or {}).get("phase", ""), bool(obj["metadata"].get("deletionTimestamp"))
+        if phase == ("Terminating" if is_going else "Active"):
+            return []
+        words = (
+            "'Terminating' if `deletionTimestamp` is not empty"
+            if is_going
+            else "'Active' if `deletionTimestamp` is empty"
+        )
+        return [invalid_value("status.Phase", phase, f"may only be {words}")]
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         super().prepare_update(obj, old)
@@ -85,6 +98,13 @@ class Namespaces(Strategy):
 
     def may_go(self, obj: Object) -> bool:
         return not spec_of(obj).get("finalizers")
+
+
+def _check_finalizer(path: str, name: str) -> list[Cause]:
+    causes = check_name(path, name, qualified_name_problems(name))
+    if "/" not in name and name != "kubernetes":
+        causes.append(invalid_value(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
+    return causes
 
 
 class Nodes(Strategy):

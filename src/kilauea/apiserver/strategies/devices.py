@@ -9,7 +9,7 @@ from typing import Any
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.resources.device_versions import BETA_DEVICES
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.base import Object, Strategy, count_generation, spec_of
+from kilauea.apiserver.strategies.base import METADATA, Object, Strategy, count_generation, spec_of
 from kilauea.apiserver.strategies.conditions import check_conditions
 from kilauea.apiserver.strategies.device_claims import (
     MOST_CONFIGURATIONS,
@@ -31,6 +31,7 @@ _EXTENDED = re.compile(
 class ResourceClaims(Strategy):
     """Claims: what they ask never changes, and what they got is status."""
 
+    kept_in_status = METADATA
     has_generation = False
     answers_deleted_object = True
 
@@ -150,6 +151,7 @@ class OlderSlices(ResourceSlices):
 class TaintRules(Strategy):
     """Taints that administrators put on devices."""
 
+    kept_in_status = METADATA
     answers_deleted_object = True
 
     def note_times(self, obj: Object, old: Object | None, now: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kilauea.api.names import subdomain_problems
 from kilauea.apiserver.fields import check_name, check_range, forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.base import METADATA, Object, Strategy, spec_of
 
 MAX_PRECEDENCE, USUAL_PRECEDENCE = 10_000, 1000
 EXEMPT = "exempt"
@@ -20,6 +20,8 @@ _RULE_WORDS = {
 
 class FlowSchemas(Strategy):
     """Flow schemas: which requests belong to which priority level."""
+
+    kept_in_status = METADATA
 
     def default(self, obj: Object) -> None:
         if not spec_of(obj).get("matchingPrecedence"):
@@ -125,6 +127,8 @@ def _check_resources(path: str, rule: Object) -> list[Cause]:
 
 class PriorityLevels(Strategy):
     """Priority levels: how many requests of a level are served at a time, and what the others do."""
+
+    kept_in_status = METADATA
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)

@@ -54,6 +54,10 @@ class Jobs(Strategy):
     """Jobs: their selector is made for them, so that no two jobs count the same pods."""
 
     propagation = "Orphan"
+    orphan_warning = (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+        "or set propagationPolicy=Orphan to suppress this warning"
+    )
     selectable = ("status.successful",)
     sources = MappingProxyType({"status.successful": ("status.succeeded",)})
     zero_values = MappingProxyType({"status.successful": "0"})

@@ -9,7 +9,7 @@ from typing import Any
 from kilauea.api.names import label_problems, qualified_name_problems, subdomain_problems
 from kilauea.apiserver.fields import check_name, check_path_segments, duplicate, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.base import METADATA, Object, Strategy, spec_of
 from kilauea.apiserver.strategies.conditions import check_conditions
 
 IMMUTABLE = "field is immutable"
@@ -64,6 +64,7 @@ class Workloads(Strategy):
 class PodGroups(Strategy):
     """Pod groups: only the status changes, which schedulers write."""
 
+    kept_in_status = METADATA
     has_generation = False
     unowned: Mapping[str, tuple[str, ...]] = MappingProxyType({"": ()})
 

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kilauea.apiserver.fields import forbidden_field, invalid_value
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, spec_of
@@ -24,14 +22,20 @@ def keep_all_but(obj: Object, old: Object, part: str) -> None:
     if part == "ephemeralcontainers":
         obj["spec"] = {**before, "ephemeralContainers": spec.get("ephemeralContainers") or []}
         return
-    kept = dict(before)
-    for group in _GROUPS:
-        now, then = spec.get(group) or [], before.get(group) or []
-        if len(now) != len(then):
-            kept[group] = now
-        elif now:
-            kept[group] = [_resized(one, other) for one, other in zip(now, then, strict=True)]
+    if any(len(spec.get(group) or []) != len(before.get(group) or []) for group in _GROUPS):
+        return  # it is refused
+    kept = {**before, **{group: _all_resized(spec[group], before[group]) for group in _GROUPS if before.get(group)}}
+    kept.pop("resources", None)
+    if spec.get("resources") is not None:
+        kept["resources"] = spec["resources"]
     obj["spec"] = kept
+
+
+def _all_resized(now: list[Object], then: list[Object]) -> list[Object]:
+    """Containers as they were, with new amounts; as they shall be where one has another name, which is refused."""
+    if any(one["name"] != other["name"] for one, other in zip(now, then, strict=True)):
+        return now
+    return [_resized(one, other) for one, other in zip(now, then, strict=True)]
 
 
 def _resized(now: Object, then: Object) -> Object:
@@ -42,7 +46,7 @@ def _resized(now: Object, then: Object) -> Object:
 
 
 def check_resize(obj: Object, old: Object, qos: tuple[str, str]) -> list[Cause]:
-    """Return the errors in a resize.
+    """Return the errors in a resize, in the order of the real server.
 
     Args:
         obj: the pod as it shall be.
@@ -51,39 +55,93 @@ def check_resize(obj: Object, old: Object, qos: tuple[str, str]) -> list[Cause]:
     """
     spec, before = spec_of(obj), spec_of(old)
     causes: list[Cause] = []
-    for group in _GROUPS:
-        now, then = spec.get(group) or [], before.get(group) or []
-        if len(now) != len(then):
-            return [forbidden_field(f"spec.{group}", "containers may not be added or removed on resize")]
-        for number, (one, other) in enumerate(zip(now, then, strict=True)):
-            causes += _check_removed(f"spec.{group}[{number}].resources", one, other)
-    if any(_other_parts(spec, group) != _other_parts(before, group) for group in _GROUPS):
-        causes.append(forbidden_field("spec", "only cpu and memory resources are mutable"))
     if qos[0] != qos[1]:
         causes.append(invalid_value("spec", qos[1], "Pod QOS Class may not change as a result of resizing"))
+    if _is_without_resize(old):
+        causes.append(forbidden_field("spec", "Pod running on node without support for resize"))
+    causes += _check_whole(spec.get("resources"), before.get("resources"))
+    others = [cause for group in _GROUPS for cause in _check_same(group, spec.get(group), before.get(group))]
+    if others:
+        return causes + others
+    pairs = {group: list(zip(spec.get(group) or [], before.get(group) or [], strict=True)) for group in _GROUPS}
+    for group in ("initContainers", "containers"):
+        for number, (one, other) in enumerate(pairs[group]):
+            causes += _check_removed(f"spec.{group}[{number}].resources", one, other)
+    for one, other in pairs["containers"]:
+        if _other_parts(one) != _other_parts(other):
+            causes.append(forbidden_field("spec", "only cpu and memory resources are mutable"))
+    for number, (one, other) in enumerate(pairs["initContainers"]):
+        causes += _check_initial(f"spec.initContainers[{number}]", one, other)
+    return causes
+
+
+def _is_without_resize(old: Object) -> bool:
+    """Return True if the kubelet does not report what the first running container has, as those that resize do."""
+    statuses = (old.get("status") or {}).get("containerStatuses") or ()
+    running = [each for each in statuses if (each.get("state") or {}).get("running") is not None]
+    return bool(running) and running[0].get("resources") is None
+
+
+def _check_whole(now: Object | None, then: Object | None) -> list[Cause]:
+    """Return the errors in the amounts of the pod as a whole."""
+    if then is not None and now is None:
+        return (
+            [forbidden_field("spec.resources", "pod-level resources cannot be removed")] if any(then.values()) else []
+        )
+    if not any((now or {}).values()) and not any((then or {}).values()):
+        return []
+    causes = []
+    for side in _removed(now or {}, then or {}):
+        causes.append(forbidden_field(f"spec.resources.{side}", f"pod-level resource {side} cannot be removed"))
+    if _other_parts({"resources": now or {}}) != _other_parts({"resources": then or {}}):
+        causes.append(forbidden_field("spec", "only cpu and memory resources are mutable at pod-level"))
+    return causes
+
+
+def _check_same(group: str, now: list[Object] | None, then: list[Object] | None) -> list[Cause]:
+    """Containers that were added, removed, renamed or put in another order."""
+    path = f"spec.{group}"
+    if len(now or ()) != len(then or ()):
+        return [forbidden_field(path, f"{group} may not be added or removed on resize")]
+    words = f"{group} may not be renamed or reordered on resize"
+    return [
+        forbidden_field(f"{path}[{number}].name", words)
+        for number, (one, other) in enumerate(zip(now or (), then or (), strict=True))
+        if one["name"] != other["name"]
+    ]
+
+
+def _check_initial(path: str, now: Object, then: Object) -> list[Cause]:
+    """Return the errors in the change of an init container."""
+    causes = []
+    if _other_parts(now) != _other_parts(then):
+        words = "only cpu and memory resources for init or sidecar containers are mutable"
+        causes.append(forbidden_field(path, words))
+    if now != then and now.get("restartPolicy") != "Always":
+        words = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
+        policies = now.get("resizePolicy") or ()
+        causes += [forbidden_field(path, words) for each in policies if each.get("restartPolicy") == "RestartContainer"]
     return causes
 
 
 def _check_removed(path: str, now: Object, then: Object) -> list[Cause]:
-    causes = []
-    for side in ("requests", "limits"):
-        amounts, before = ((each.get("resources") or {}).get(side) or {} for each in (now, then))
-        if any(name in _RESIZED and name not in amounts for name in before):
-            causes.append(forbidden_field(f"{path}.{side}", f"resource {side} cannot be removed"))
-    return causes
+    sides = _removed(now.get("resources") or {}, then.get("resources") or {})
+    return [forbidden_field(f"{path}.{side}", f"resource {side} cannot be removed") for side in sides]
 
 
-def _other_parts(spec: Object, group: str) -> list[Any]:
-    """The parts of containers that a resize may not change."""
-    found = []
-    for container in spec.get(group) or []:
-        resources = container.get("resources") or {}
-        amounts = {
-            side: {name: each for name, each in (resources.get(side) or {}).items() if name not in _RESIZED}
-            for side in ("requests", "limits")
-        }
-        found.append({**container, "resources": {**resources, **amounts}})
-    return found
+def _removed(now: Object, then: Object) -> list[str]:
+    """`requests` and `limits`, if one is missing in it now."""
+    return [side for side in ("requests", "limits") if (then.get(side) or {}).keys() - (now.get(side) or {}).keys()]
+
+
+def _other_parts(container: Object) -> Object:
+    """The parts of a container that a resize may not change."""
+    resources = container.get("resources") or {}
+    amounts = {
+        side: {name: each for name, each in (resources.get(side) or {}).items() if name not in _RESIZED}
+        for side in ("requests", "limits")
+    }
+    return {**container, "resources": {**resources, **amounts}}
 
 
 def check_ephemeral(obj: Object, old: Object) -> list[Cause]:

@@ -30,6 +30,7 @@ class Pods(Strategy):
 
     answers_deleted_object = True
     is_graceful = True
+    kept_in_status = ("ownerReferences",)
     are_alike = True
     selectable = (
         "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
@@ -43,6 +44,13 @@ class Pods(Strategy):
         """Specifications without errors, and whether there are no warnings about them either."""
         self._checked: tuple[Object | None, bool] = (None, False)
         """The specification that was checked last, if it has no errors, and the same of it."""
+
+    def default(self, obj: Object) -> None:
+        state = obj.get("status")
+        if state and state.get("podIP"):
+            addresses = state.get("podIPs")
+            if not addresses or addresses[0].get("ip") != state["podIP"]:  # which older kubelets write alone
+                state["podIPs"] = [{"ip": state["podIP"]}]
 
     def prepare_create(self, obj: Object) -> None:
         _mend_grace(obj)

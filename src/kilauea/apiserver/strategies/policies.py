@@ -15,7 +15,7 @@ from kilauea.apiserver.fields import check_name, check_word, duplicate, invalid_
 from kilauea.apiserver.schema.admission_types import variables_of, with_composed
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.admission_rules import OPERATIONS, check_match_resources
-from kilauea.apiserver.strategies.base import Object, Strategy
+from kilauea.apiserver.strategies.base import METADATA, Object, Strategy
 from kilauea.apiserver.strategies.expressions import conditions_problems, typed_problems, weight_of
 
 Raw = Mapping[str, Any]
@@ -66,6 +66,7 @@ def _untyped(text: str, path: str) -> Iterator[Cause]:
 class ValidatingPolicies(Strategy):
     """Validating admission policies."""
 
+    kept_in_status = METADATA
     unconditional_update = False
 
     def validate(self, obj: Object) -> list[Cause]:

@@ -16,7 +16,7 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.base import Object, spec_of
+from kilauea.apiserver.strategies.base import METADATA, Object, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 from kilauea.apiserver.strategies.volume_sources import check_driver, driver_problems
@@ -221,6 +221,7 @@ def _check_keys(path: str, keys: Sequence[str]) -> Iterator[Cause]:
 class Attachments(StorageObjects):
     """Attachments of volumes to nodes."""
 
+    kept_in_status = METADATA
     unconditional_update = False
     has_status = True
 

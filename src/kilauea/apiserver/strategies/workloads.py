@@ -67,6 +67,7 @@ class Workloads(Strategy):
 class Deployments(Workloads):
     """Deployments."""
 
+    kept_in_status = ("labels",)
     counts = DEPLOYMENTS
 
     def validate(self, obj: Object) -> list[Cause]:

@@ -140,12 +140,14 @@ class Helm:
 
         Helm leaves definitions, hooks, and what it is to keep; Kubernetes leaves the claims of StatefulSets.
         """
-        objects = _objects(self.manifest(chart))
-        left = [each for each in objects if _annotations(each).get(POLICY) == "keep"]
+        last, _ = self.state(chart)
+        manifests = [self.manifest(chart, revision) for revision in range(1, last + 1)]
+        left = [each for each in _objects(manifests[-1]) if _annotations(each).get(POLICY) == "keep"]
         left += _objects(self.helm(chart, "get", "hooks", chart.name))
         self.helm(chart, "uninstall", chart.name, "--wait", f"--timeout={SECONDS}s")
         for definitions in sorted((chart.folder / "crds").glob("*.yaml")):
             left += _objects(definitions.read_text())
+        objects = [each for manifest in manifests for each in _objects(manifest)]
         left += [claim for claim in self._claims(chart) if _is_of(claim, objects)]
         if left:
             words = ["delete", "--ignore-not-found", "--namespace", chart.namespace, "-f", "-"]
@@ -155,9 +157,9 @@ class Helm:
         found = self.run("kubectl", "get", "persistentvolumeclaims", "--namespace", chart.namespace, "-o", "json")
         return list(json.loads(found)["items"])
 
-    def manifest(self, chart: Chart) -> str:
-        """The objects of the release without its hooks, as Helm rendered them."""
-        return self.helm(chart, "get", "manifest", chart.name)
+    def manifest(self, chart: Chart, revision: int = 0) -> str:
+        """The objects of a revision, the last one for 0, without its hooks, as Helm rendered them."""
+        return self.helm(chart, "get", "manifest", chart.name, "--revision", str(revision))
 
     def state(self, chart: Chart) -> tuple[int, str]:
         """Revision and status of the release."""

@@ -16,7 +16,8 @@ import yaml
 from charts import sources
 from cluster.api_process import Server
 
-SECONDS = 90
+SECONDS = 240
+"""After which Helm no longer waits: far more than a chart takes on a busy machine."""
 MOVING = (
     "events", "events.events.k8s.io", "leases.coordination.k8s.io",
     "historyrecords.history.kilauea.dev", "jobhistories.history.kilauea.dev",
@@ -41,6 +42,8 @@ class Chart:
         change: further values of the upgrade.
         pods: fewest pods that it has.
         tests: it has tests for `helm test`.
+        replace: a text of the manifest and another in its place, for the post-renderer; empty for none.
+        beside: objects of its namespace that its user makes, or pods of another chart where pods run.
     """
 
     name: str
@@ -50,6 +53,8 @@ class Chart:
     change: Mapping[str, Any]
     pods: int
     tests: bool
+    replace: tuple[str, ...]
+    beside: tuple[Mapping[str, Any], ...]
 
 
 def chart(name: str) -> Chart:
@@ -58,7 +63,8 @@ def chart(name: str) -> Chart:
     place = sources.folder(given["source"]) if "source" in given else sources.HERE
     namespace = given.get("namespace", name)
     values, pods, tests = given.get("values", {}), given.get("pods", 1), given.get("tests", False)
-    return Chart(name, place / given["path"], namespace, values, given["change"], pods, tests)
+    replace, beside = tuple(given.get("replace", ())), tuple(given.get("beside", ()))
+    return Chart(name, place / given["path"], namespace, values, given["change"], pods, tests, replace, beside)
 
 
 class Helm:
@@ -93,12 +99,28 @@ class Helm:
             path = self._work / f"{chart.name}-{number}.yaml"
             path.write_text(yaml.safe_dump(dict(each)))
             words += ["--values", str(path)]
+        if chart.replace:
+            words += ["--post-renderer", "sed", "--post-renderer-args", "s|{}|{}|".format(*chart.replace)]
         return words
 
-    def install(self, chart: Chart) -> None:
+    def put_beside(self, chart: Chart) -> None:
+        """Make what the user of a chart makes, and what pods would that are only simulated."""
+        if chart.beside:
+            space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": chart.namespace}}
+            self.run("kubectl", "apply", "-f", "-", given=json.dumps(space))
+            words = ["apply", "--namespace", chart.namespace, "-f", "-"]
+            self.run("kubectl", *words, given=yaml.safe_dump_all(map(dict, chart.beside)))
+
+    def remove_beside(self, chart: Chart) -> None:
+        """Delete it again."""
+        if chart.beside:
+            words = ["delete", "--namespace", chart.namespace, "-f", "-"]
+            self.run("kubectl", *words, given=yaml.safe_dump_all(map(dict, chart.beside)))
+
+    def install(self, chart: Chart, *flags: str) -> None:
         """Install a chart and wait for its pods and hooks."""
         words = ["install", chart.name, str(chart.folder), "--create-namespace", *self._values(chart, chart.values)]
-        self.helm(chart, *words, *_waiting())
+        self.helm(chart, *words, *_waiting(), *flags)
 
     def upgrade(self, chart: Chart) -> None:
         """Install it with the change."""
@@ -114,19 +136,30 @@ class Helm:
         self.helm(chart, "rollback", chart.name, "1", *_waiting())
 
     def uninstall(self, chart: Chart) -> None:
-        """Delete the release, and then what Helm leaves on purpose: definitions, hooks, and what it is to keep."""
-        left = [each for each in _objects(self.manifest(chart)) if _annotations(each).get(POLICY) == "keep"]
+        """Delete the release, and what Helm and Kubernetes leave on purpose.
+
+        Helm leaves definitions, hooks, and what it is to keep; Kubernetes leaves the claims of StatefulSets.
+        """
+        last, _ = self.state(chart)
+        manifests = [self.manifest(chart, revision) for revision in range(1, last + 1)]
+        left = [each for each in _objects(manifests[-1]) if _annotations(each).get(POLICY) == "keep"]
         left += _objects(self.helm(chart, "get", "hooks", chart.name))
         self.helm(chart, "uninstall", chart.name, "--wait", f"--timeout={SECONDS}s")
         for definitions in sorted((chart.folder / "crds").glob("*.yaml")):
             left += _objects(definitions.read_text())
+        objects = [each for manifest in manifests for each in _objects(manifest)]
+        left += [claim for claim in self._claims(chart) if _is_of(claim, objects)]
         if left:
             words = ["delete", "--ignore-not-found", "--namespace", chart.namespace, "-f", "-"]
             self.run("kubectl", *words, given=yaml.safe_dump_all(left))
 
-    def manifest(self, chart: Chart) -> str:
-        """The objects of the release without its hooks, as Helm rendered them."""
-        return self.helm(chart, "get", "manifest", chart.name)
+    def _claims(self, chart: Chart) -> list[dict[str, Any]]:
+        found = self.run("kubectl", "get", "persistentvolumeclaims", "--namespace", chart.namespace, "-o", "json")
+        return list(json.loads(found)["items"])
+
+    def manifest(self, chart: Chart, revision: int = 0) -> str:
+        """The objects of a revision, the last one for 0, without its hooks, as Helm rendered them."""
+        return self.helm(chart, "get", "manifest", chart.name, "--revision", str(revision))
 
     def state(self, chart: Chart) -> tuple[int, str]:
         """Revision and status of the release."""
@@ -141,8 +174,16 @@ class Helm:
 
     def difference(self, chart: Chart) -> str:
         """How the objects in the cluster differ from the manifest; empty if they do not."""
-        words = ["diff", "--namespace", chart.namespace, "-f", "-"]
-        return self.run("kubectl", *words, given=self.manifest(chart), good=(0, 1))
+        spaces: dict[str, list[dict[str, Any]]] = {}
+        for each in _objects(self.manifest(chart)):
+            if "aggregationRule" in each:
+                each.pop("rules", None)  # A controller fills them in, whatever a chart says.
+            spaces.setdefault(each["metadata"].get("namespace") or chart.namespace, []).append(each)
+        differences = (
+            self.run("kubectl", "diff", "--namespace", space, "-f", "-", given=yaml.safe_dump_all(objects), good=(0, 1))
+            for space, objects in sorted(spaces.items())
+        )
+        return "".join(differences)
 
     def pods(self, chart: Chart) -> dict[str, str]:
         """Phases of the pods in the namespace of a release that do not terminate."""
@@ -169,6 +210,16 @@ class Helm:
 
 def _objects(text: str) -> list[dict[str, Any]]:
     return [each for each in yaml.safe_load_all(text) if each]
+
+
+def _is_of(claim: dict[str, Any], objects: Iterable[dict[str, Any]]) -> bool:
+    """Return True if a claim was made for a pod of a StatefulSet of the release."""
+    return any(
+        claim["metadata"]["name"].startswith(f"{template['metadata']['name']}-{each['metadata']['name']}-")
+        for each in objects
+        if each["kind"] == "StatefulSet"
+        for template in each["spec"].get("volumeClaimTemplates", ())
+    )
 
 
 def _annotations(manifest: dict[str, Any]) -> dict[str, str]:

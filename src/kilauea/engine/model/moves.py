@@ -20,7 +20,7 @@ _NUMBERS = "i"
 
 
 class Moves:
-    """Moves: a number for the thing that moved, such as its label class, the node, and 1 if it came or -1 if it left."""
+    """Moves: a number for the thing that moved, such as its label class; the node; 1 if it came, -1 if it left."""
 
     def __init__(self) -> None:
         self._flat = array(_NUMBERS)

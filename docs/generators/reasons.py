@@ -94,6 +94,7 @@ ELSEWHERE = {
     "kubelet/pod_worker.py __init__": ("NodePorts", "OutOf...", "PodOSNotSupported", "SysctlForbidden"),
     "kubelet/resizing.py _refuse": ("ResizeDeferred", "ResizeInfeasible"),
     "nodes/pods.py _go_on": ("OutOf...",),
+    "runtime/manager/reconciling.py _event_of": (),  # those of `Wording`
     "runtime/scheduler/loop.py _report": (),  # those of conditions of queues, which have a section
 }
 """Functions that record events whose reasons are found elsewhere, and these reasons."""
@@ -116,6 +117,10 @@ def _told() -> Iterator[tuple[str, Path, Told]]:
     for path, call, names in _calls("JobEnd"):
         if _texts(call.args[1], names) == {"Failed"} and (reasons := _texts(call.args[2], names)):
             yield "JobEnd", path, ({"Warning"}, reasons, _texts(call.args[3], names))
+    for path, call, names in _calls("Wording"):
+        by = SOURCE / "runtime" / "manager" if path.name == "ports.py" else path
+        reasons, words = _texts(call.args[0], names), _texts(call.args[1], names)
+        yield "Wording", by, ({"Warning"}, reasons, {f"{each}..." for each in words})
 
 
 def _forwarded(path: Path, call: ast.Call, values: list[ast.expr], names: Names) -> Iterator[tuple[str, Told]]:

@@ -89,6 +89,18 @@ def test_every_reason_of_a_node_a_queue_or_an_event_that_is_a_literal_is_on_a_pa
         assert {code for code in found if f"| `{code}` |" not in page} == set()
 
 
+def test_every_reason_of_an_event_that_is_passed_on_is_on_a_page() -> None:
+    """Where a reason comes through a variable, the generator finds its values or has a list of them."""
+    generator = runpy.run_path(str(DOCS / "generators" / "reasons.py"))
+    page = (DOCS / "reference" / "reasons.md").read_text()
+    told = list(generator["_told"]())
+    reasons = {reason for _, _, (_, some, _) in told for reason in some}
+    assert {"WaitForFirstConsumer", "QueueError", "PodOSNotSupported", "ProbeWarning", "Killing"} <= reasons
+    assert {place for place, _, (kinds, some, _) in told if not (kinds and some)} == set(generator["ELSEWHERE"])
+    elsewhere = {reason for some in generator["ELSEWHERE"].values() for reason in some}
+    assert {reason for reason in reasons | elsewhere if f"| `{reason}` |" not in page} == set()
+
+
 def test_the_attributes_of_the_session_are_there() -> None:
     held = {name for (name, *_) in SCRIPT["_attributes_of_session"]()}
     source = Path(SCRIPT["Session"].__init__.__code__.co_filename).read_text()

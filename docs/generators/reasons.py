@@ -6,7 +6,9 @@ import ast
 import importlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import kilauea
 from generators.markdown import BLANK, code, page, table
@@ -73,16 +75,92 @@ def _spared() -> Iterator[str]:
 
 def _events() -> Iterator[str]:
     found: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for path, call, names in _calls("Record"):
-        if len(call.args) < 4:
-            continue
-        kind, reason, message = (_text(argument, names) for argument in call.args[1:4])
-        if kind and reason:
-            found[reason, kind, _part(path)].update({message} if message else ())
+    for _, path, (kinds, reasons, messages) in _told():
+        for kind in kinds:
+            for reason in reasons:
+                found[reason, kind, _part(path)].update(messages)
+    for place, reasons in ELSEWHERE.items():
+        for reason in reasons:
+            found[reason, "Warning", _part(SOURCE / place.split()[0])].update()
     yield from ("## Events", BLANK)
     yield from ("`kubectl describe` and `kubectl events` show them; `...` stands for what differs.", BLANK)
     rows = [[code(key[0]), key[1], key[2], _all(found[key]) or "..."] for key in sorted(found)]
     yield from table(["reason", "type", "written by", "what it says"], rows)
+
+
+ELSEWHERE = {
+    "controllers/jobs/controller.py _end": (),  # those of `JobEnd`
+    "controllers/vcjobs/syncing.py _keep_pods": ("FailedCreate", "PluginError"),
+    "kubelet/pod_worker.py __init__": ("NodePorts", "OutOf...", "PodOSNotSupported", "SysctlForbidden"),
+    "kubelet/resizing.py _refuse": ("ResizeDeferred", "ResizeInfeasible"),
+    "nodes/pods.py _go_on": ("OutOf...",),
+    "runtime/manager/reconciling.py _event_of": (),  # those of `Wording`
+    "runtime/scheduler/loop.py _report": (),  # those of conditions of queues, which have a section
+}
+"""Functions that record events whose reasons are found elsewhere, and these reasons."""
+
+Told = tuple[set[str], set[str], set[str]]
+"""Types, reasons and messages that an event may have; a set is empty where they are not literals."""
+
+
+def _told() -> Iterator[tuple[str, Path, Told]]:
+    """Events by the function that records them: of `Record(...)`, and of `host.event(...)` in the kubelet."""
+    for path, call, names in _calls("Record"):
+        if len(call.args) == 4 and not call.keywords and path.name != "host.py":
+            for place, texts in _forwarded(path, call, call.args[1:], names):
+                yield place, path, texts
+    for path, call, names in _calls("event"):
+        if "kubelet" in path.parts and len(call.args) == 3:
+            warning = next((each.value for each in call.keywords if each.arg == "warning"), ast.Constant(False))
+            for place, texts in _forwarded(path, call, [warning, *call.args[1:]], names):
+                yield place, path, texts
+    for path, call, names in _calls("JobEnd"):
+        if _texts(call.args[1], names) == {"Failed"} and (reasons := _texts(call.args[2], names)):
+            yield "JobEnd", path, ({"Warning"}, reasons, _texts(call.args[3], names))
+    for path, call, names in _calls("Wording"):
+        by = SOURCE / "runtime" / "manager" if path.name == "ports.py" else path
+        reasons, words = _texts(call.args[0], names), _texts(call.args[1], names)
+        yield "Wording", by, ({"Warning"}, reasons, {f"{each}..." for each in words})
+
+
+def _forwarded(path: Path, call: ast.Call, values: list[ast.expr], names: Names) -> Iterator[tuple[str, Told]]:
+    """Texts of type, reason and message of a call; where its function is given them, those of the function's calls."""
+    module = _parsed(path)
+    function = _function_of(module, call)
+    given = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)] if function else []
+    passed = {value.id for value in values[:2] if isinstance(value, ast.Name)} & set(given)
+    if function is None or not passed or any(_texts(value, names) for value in values[:2] if _is_one(value, passed)):
+        place = f"{path.relative_to(SOURCE)} {function.name if function else 'module'}"
+        yield place, (_types(values[0], names), _texts(values[1], names), _texts(values[2], names))
+        return
+    defaults = dict(zip(given[-len(function.args.kwonlyargs) :], function.args.kw_defaults, strict=False))
+    for _, caller, known in _calls(function.name, path):
+        first = 1 if given[:1] == ["self"] else 0
+        by_name: dict[str, ast.expr | None] = {**defaults, **dict(zip(given[first:], caller.args, strict=False))}
+        by_name |= {each.arg: each.value for each in caller.keywords if each.arg}
+        handed = [(by_name.get(value.id) or value) if isinstance(value, ast.Name) else value for value in values]
+        yield from _forwarded(path, caller, handed, known | names)
+
+
+def _is_one(value: ast.expr, names: set[str]) -> bool:
+    return isinstance(value, ast.Name) and value.id in names
+
+
+def _types(value: ast.expr, names: Names) -> set[str]:
+    if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+        return {"Warning" if value.value else "Normal"}
+    return _texts(value, names)
+
+
+def _function_of(module: ast.Module, call: ast.Call) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The innermost function around a call."""
+    around = [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.lineno <= call.lineno <= (node.end_lineno or node.lineno)
+    ]
+    return max(around, key=lambda node: node.lineno, default=None)
 
 
 def _all(words: set[str]) -> str:
@@ -98,22 +176,31 @@ def _part(path: Path) -> str:
 Names = dict[str, str]
 
 
-def _calls(name: str) -> Iterator[tuple[Path, ast.Call, Names]]:
-    """All calls of a name, with the texts that have names where it is called."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        text = path.read_text()
-        if f"{name}(" not in text:
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def _calls(name: str, within: Path | None = None) -> Iterator[tuple[Path, ast.Call, Names]]:
+    """All calls of a function or method, with the texts that have names where it is called."""
+    for path in sorted(SOURCE.rglob("*.py")) if within is None else [within]:
+        if f"{name}(" not in path.read_text():
             continue
-        module = ast.parse(text)
+        module = _parsed(path)
         constants = _imported(module.body) | _named(module.body)
         for part in module.body:
             assigned = sorted(
                 (node for node in ast.walk(part) if isinstance(node, ast.Assign)), key=lambda node: node.lineno
             )
             for node in ast.walk(part):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+                if isinstance(node, ast.Call) and name == _called(node):
                     before = [each for each in assigned if each.lineno <= node.lineno]
                     yield path, node, constants | _named(before)
+
+
+def _called(call: ast.Call) -> str:
+    """The name of the function or method that is called."""
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
 
 
 def _imported(nodes: Iterable[ast.stmt]) -> Names:
@@ -123,9 +210,13 @@ def _imported(nodes: Iterable[ast.stmt]) -> Names:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kilauea."):
             module = importlib.import_module(node.module or "")
             for alias in node.names:
-                held = getattr(module, alias.name, None)
+                held, name = getattr(module, alias.name, None), alias.asname or alias.name
+                if held is None:
+                    held = importlib.import_module(f"{node.module}.{alias.name}")
                 if isinstance(held, str):
-                    out[alias.asname or alias.name] = held
+                    out[name] = held
+                elif isinstance(held, ModuleType):
+                    out |= {f"{name}.{key}": text for key, text in vars(held).items() if isinstance(text, str)}
     return out
 
 
@@ -153,4 +244,11 @@ def _text(node: ast.expr, names: Names) -> str:
         return node.value
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values)
-    return names.get(node.id, "") if isinstance(node, ast.Name) else ""
+    return names.get(ast.unparse(node), "") if isinstance(node, ast.Name | ast.Attribute) else ""
+
+
+def _texts(node: ast.expr, names: Names) -> set[str]:
+    """The texts that a value may have, as far as they are literals or names for such."""
+    if isinstance(node, ast.IfExp):
+        return _texts(node.body, names) | _texts(node.orelse, names)
+    return {_text(node, names)} - {""}

@@ -124,7 +124,7 @@ def test_what_only_the_server_knows_is_said_everywhere_until_it_is_mended(
 ) -> None:
     stage.play([*nodes(), *before, doc], "")
     said(stage.conditions, words)
-    said(stage.events, 'FailedCreate: Error creating: pods "j-w-0" is forbidden: ', words)
+    said(stage.events, 'FailedCreate: Error creating pods: pods "j-w-0" is forbidden: ', words)
     said(lambda: stage.explained("job j"), words, "(PodsNotCreated)")
     assert words in stage.described()
     assert words in stage.console.good("vcctl", "job", "view", "j")

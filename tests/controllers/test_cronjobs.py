@@ -51,6 +51,15 @@ def test_a_job_is_made_when_it_is_due_and_old_ones_are_forgotten(cluster: Cluste
     assert ("c", "SawCompletedJob", f"Saw completed job: {name}, condition: Complete") in cluster.told
 
 
+def test_a_job_that_is_deleted_while_it_runs_is_told_as_kubernetes_tells_it(cluster: Cluster) -> None:
+    cron(cluster)
+    cluster.wait(300)
+    name = cluster.get(CRON_JOBS, "c")["status"]["active"][0]["name"]
+    cluster.delete(JOBS, name)
+    cluster.settle()
+    assert ("c", "MissingJob", f"Active job went missing: {name}") in cluster.told
+
+
 def test_an_interval_below_a_minute_makes_a_job_each_time(cluster: Cluster) -> None:
     cron(cluster, "@every 5s")
     cluster.wait(22)

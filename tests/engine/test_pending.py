@@ -331,3 +331,11 @@ def test_a_group_whose_pods_have_gone_below_its_minimum_is_unknown_while_others_
     pods = [pod(f"g-{i}", "g", cpu=1, node="n1") for i in range(2)]
     plan = plan_of(node("n1", cpu=2), group("g", minimum=3, phase="Running"), pods, pod("g-2", "g", cpu=1))
     assert plan.groups["ns/g"].phase == "Unknown"
+
+
+def test_pods_of_a_gang_whose_mate_is_nominated_say_for_which_pod_they_wait() -> None:
+    leaves = [group("o", phase="Running"), pod("o-0", "o", node="n1", deleting=True)]
+    plan = plan_of(node("n1", cpu=3), leaves, gang("g", 3), conf=conf("allocate", ["gang"], ["predicates"]))
+    (nominated,) = [name for name, why in pending(plan).items() if why.code == "Nominated"]
+    words = f"its gang of 3 waits for {nominated}: nominated to node n1, where resources are being freed"
+    assert [why.message for why in pending(plan).values() if why.code == "GangWaiting"] == [words, words]

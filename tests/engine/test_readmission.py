@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -128,6 +129,60 @@ def test_a_cycle_makes_a_bounded_number_of_trials_however_many_groups_ask_for_di
         tried.clear()
     assert rounds[0] | rounds[1] | rounds[2] == rounds[3] | rounds[4] | rounds[5] == set(life.state.jobs)
     assert not rounds[0] & rounds[1]
+
+
+def given_back(life: Life) -> None:
+    """Every group that waits has given its admission back, and is not admitted without a change for a long time."""
+    held = {key: Attempt(job.creation, since=0, times=1, until=999 * SECOND) for key, job in life.state.jobs.items()}
+    life.backoff = dataclasses.replace(life.backoff, attempts=held)
+
+
+def test_each_group_has_its_trial_within_few_cycles_however_many_come_before_it_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[str] = []
+
+    def counting(session: Session, queue: Queue, job: Job) -> bool:
+        tried.append(job.name)
+        return could_be_placed(session, queue, job)
+
+    monkeypatch.setattr(trials, "could_be_placed", counting)
+    monkeypatch.setattr(trials, "TRIALS", 5)
+    old = [f"old{n}" for n in range(12)]
+    made = flat([asking(name, 4, created=500, nodeSelector={"no": name}) for name in old])
+    life = Life(queue(capability={"cpu": "999"}), node("n1", cpu=4), made)
+    seen = list[set[str]]()
+    for second in range(9):
+        for n in range(6):  # they are older, so it is their turn first
+            name = f"new{second}-{n}"
+            life.apply(*flat(asking(name, 4, created=second, nodeSelector={"no": name})))
+        given_back(life)
+        life.run(1)
+        assert len(tried) <= trials.TRIALS
+        seen.append(set(tried))
+        tried.clear()
+    first, later = set.union(*seen[1:5]), set.union(*seen)
+    assert set(old) <= first
+    assert {f"new{second}-{n}" for second in range(3) for n in range(6)} <= later
+
+
+def test_a_group_whose_pods_all_ask_for_more_than_any_node_has_left_needs_no_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[str] = []
+
+    def counting(session: Session, queue: Queue, job: Job) -> bool:
+        tried.append(job.name)
+        return could_be_placed(session, queue, job)
+
+    monkeypatch.setattr(trials, "could_be_placed", counting)
+    monkeypatch.setattr(trials, "TRIALS", 1)
+    full = [group("full", phase="Running"), pod("full-0", "full", cpu=3, node="n1")]
+    large = flat([asking(f"large{n}", 2 + n, created=n) for n in range(8)])
+    life = Life(queue(capability={"cpu": "999"}), node("n1", cpu=4), full, large, asking("fits", 1, created=99))
+    given_back(life)
+    life.run(1)
+    assert (tried, life.placed()) == (["fits"], {"full-0", "fits-0"})
 
 
 def test_groups_that_ask_for_the_same_share_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -281,17 +281,29 @@ class Aggregation(NamedTuple):
     new: Callable[[], Aggregate]
 
 
+class Wording(NamedTuple):
+    """The reason of an event about a refusal, and the words before the server's."""
+
+    reason: str
+    words: str
+
+
+CREATION_REFUSED = Wording("FailedCreate", "Error creating: ")
+"""The words of Kubernetes' controllers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Create:
     """Create an object; an existing one is not an error.
 
-    A refusal by the server (not a lost connection) is told about `about`, if given, as a Warning of reason
-    `FailedCreate` and message `Error creating: <the server's words>`.
+    A refusal by the server (not a lost connection) is told about `about`, if given, as a Warning of the reason and with
+    the words of `wording`.
     """
 
     resource: Resource
     body: Obj
     about: Obj | None = None
+    wording: Wording = CREATION_REFUSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,8 @@ from kilauea.engine.ledger import Ledger
 from kilauea.engine.model import status
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff, TriedGroups
 from kilauea.engine.model.jobs import Job
-from kilauea.engine.model.neighbours import Namespaces, Neighbours
+from kilauea.engine.model.namespaces import Namespaces
+from kilauea.engine.model.neighbours import Neighbours
 from kilauea.engine.model.placements import selected_keys
 from kilauea.engine.model.queue_sums import sum_jobs
 from kilauea.engine.model.queues import Queue

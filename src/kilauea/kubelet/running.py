@@ -93,8 +93,9 @@ class Running:
         self._begin(member, run_probe(kind, probe, target, report, tell))
 
     def _tell(self, kind: Kind, result: Result) -> None:
-        reason = "ProbeWarning" if result.verdict == "success" else "Unhealthy"
-        self._host.event(self._pod, reason, failure_text(kind, result), warning=True)
+        passed = result.verdict == "success"
+        words = failure_text(kind, result)
+        self._host.event(self._pod, "ProbeWarning" if passed else "Unhealthy", words, warning=True)
 
     def _verdict(self, member: Member, target: Target, probe: Obj, kind: Kind, passed: bool) -> None:
         if kind == "readiness":

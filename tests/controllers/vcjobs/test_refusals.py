@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kilauea.api.kinds import POD_GROUPS, QUEUES, VC_JOBS
-from kilauea.api.ports import Key
+from kilauea.api.ports import Create, Key, Operation, Together
 from support.jobs_at_work import JobWorld, job, task
 
 QUOTA = 'pods "m-a-1" is forbidden: exceeded quota: rq, requested: cpu=1, used: cpu=1, limited: cpu=1'
@@ -37,6 +39,36 @@ def test_a_refused_pod_is_the_reason_of_the_job_and_a_condition_of_its_group() -
     assert world.status["state"]["phase"] == "Pending"
     assert (world.status["state"]["reason"], world.status["state"]["message"]) == ("FailedCreate", QUOTA)
     assert condition(world) == ("True", "FailedCreate", QUOTA)
+
+
+def test_a_refusal_is_told_in_the_words_for_what_is_refused() -> None:
+    claim = {"mountPath": "/data", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}
+    world = JobWorld(job(task("a", 1), plugins={"svc": []}, volumes=[claim]))
+    told: dict[str, tuple[str, ...]] = {}
+
+    def note(operations: Iterable[Operation]) -> None:
+        for each in operations:
+            if isinstance(each, Together):
+                for chain in each.chains:
+                    note(chain)
+            elif isinstance(each, Create):
+                told[each.resource.kind] = tuple(each.wording)
+
+    for _ in range(8):
+        outcome = world.controller.reconcile(world.key, world, world.now)
+        note(outcome.operations)
+        for operation in outcome.operations:
+            world.carry_out(operation)
+        if world.list(POD_GROUPS) and "Pod" not in told:
+            world.admit()
+    assert told == {
+        "PersistentVolumeClaim": ("PVCError", "Failed to create PVC, err: "),
+        "Service": ("PluginError", "Execute plugin when job add failed, err: "),
+        "ConfigMap": ("PluginError", "Execute plugin when job add failed, err: "),
+        "NetworkPolicy": ("PluginError", "Execute plugin when job add failed, err: "),
+        "PodGroup": ("PodGroupError", "Failed to create PodGroup, err: "),
+        "Pod": ("FailedCreate", "Error creating pods: "),
+    }
 
 
 def test_the_same_refusal_is_written_once() -> None:

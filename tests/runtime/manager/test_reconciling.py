@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.api.ports import (
+    CREATION_REFUSED,
     Create,
     Delete,
     Interest,
@@ -28,6 +29,7 @@ from kilauea.api.ports import (
     Single,
     Together,
     View,
+    Wording,
     key_of,
 )
 from kilauea.client.rest import Client
@@ -562,21 +564,22 @@ def test_operations_beside_the_first_of_a_key_are_limited_over_all_keys(keys: in
         world.run(test())
 
 
-def test_a_creation_that_is_refused_is_told_of_the_object_that_it_is_for() -> None:
+@pytest.mark.parametrize("wording", [CREATION_REFUSED, Wording("PVCError", "Failed to create PVC, err: ")])
+def test_a_creation_that_is_refused_is_told_of_the_object_that_it_is_for(wording: Wording) -> None:
     owner = {"metadata": {"name": "owner", "namespace": "default"}}
     records: list[Any] = []
     with virtual_api(1) as world:
 
         async def test() -> None:
-            bad = Create(SECRETS, {"metadata": {"namespace": "default", "name": "No Name"}}, about=owner)
+            bad = Create(SECRETS, {"metadata": {"namespace": "default", "name": "No Name"}}, owner, wording)
             drive(world, Calls(lambda key, view, now: Outcome([bad])), records=records)
             await make(world, "a")
             await asyncio.sleep(0.01)
 
         world.run(test())
     who, record = records[0]
-    assert (who, record.about, record.type, record.reason) == ("calls", owner, "Warning", "FailedCreate")
-    assert record.message.startswith('Error creating: Secret "No Name" is invalid: metadata.name')
+    assert (who, record.about, record.type, record.reason) == ("calls", owner, "Warning", wording.reason)
+    assert record.message.startswith(f'{wording.words}Secret "No Name" is invalid: metadata.name')
 
 
 def test_a_controller_says_what_it_writes_when_a_creation_is_refused() -> None:

@@ -72,12 +72,12 @@ def _running(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Opera
     for reference in status_of(cron).get("active") or ():
         if reference["uid"] not in there:
             over = next((job for job in jobs if uid_of(job) == reference["uid"]), None)
-            how = f", condition: {'Complete' if is_true(over, 'Complete') else 'Failed'}" if over is not None else ""
-            reason, message = (
-                ("SawCompletedJob", "Saw completed job") if over is not None else ("MissingJob", "Active job")
-            )
-            end = how if over is not None else " went missing"
-            told.append(Record(cron, "Normal", reason, f"{message}: {reference['name']}{end}"))
+            if over is None:
+                told.append(Record(cron, "Normal", "MissingJob", f"Active job went missing: {reference['name']}"))
+            else:
+                how = "Complete" if is_true(over, "Complete") else "Failed"
+                message = f"Saw completed job: {reference['name']}, condition: {how}"
+                told.append(Record(cron, "Normal", "SawCompletedJob", message))
     done = [status_of(job).get("completionTime") or "" for job in jobs if is_true(job, "Complete")]
     status: dict[str, Any] = {"active": [object_reference(JOBS, job) for job in active] or None}
     latest = max([*done, status_of(cron).get("lastSuccessfulTime") or ""])

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kilauea.api.kinds import POD_GROUPS, VC_JOBS
-from kilauea.api.ports import Create, Obj, Operation, Patch, Together, key_of
+from kilauea.api.ports import Create, Obj, Operation, Patch, Together, Wording, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.objects import condition_of, status_of, uid_of
 from kilauea.controllers.vcjobs.work import Work
@@ -19,6 +19,11 @@ PODS_NOT_CREATED = "PodsNotCreated"
 """Type of the condition of a pod group, and code of the reason in `kilauea explain`."""
 FAILED_CREATE = "FailedCreate"
 QUEUE_ERROR, PLUGIN_ERROR, CLAIM_ERROR = "QueueError", "PluginError", "PVCError"
+POD_REFUSED = Wording(FAILED_CREATE, "Error creating pods: ")
+GROUP_REFUSED = Wording("PodGroupError", "Failed to create PodGroup, err: ")
+CLAIM_REFUSED = Wording(CLAIM_ERROR, "Failed to create PVC, err: ")
+PLUGIN_REFUSED = Wording(PLUGIN_ERROR, "Execute plugin when job add failed, err: ")
+"""Events about what a job needs and the server refuses to create."""
 FAULTS = frozenset({FAILED_CREATE, QUEUE_ERROR, PLUGIN_ERROR, CLAIM_ERROR})
 """Reasons in the status of a job that has no pods, or too few, because they cannot be created."""
 

@@ -12,7 +12,7 @@ from kilauea.controllers.vcjobs.killing import deletion, together
 from kilauea.controllers.vcjobs.members import ENDED, Members
 from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault
 from kilauea.controllers.vcjobs.pods import new_pod
-from kilauea.controllers.vcjobs.refusals import FAILED_CREATE, PLUGIN_ERROR
+from kilauea.controllers.vcjobs.refusals import FAILED_CREATE, PLUGIN_ERROR, POD_REFUSED
 from kilauea.controllers.vcjobs.roster import Member, PodState
 from kilauea.controllers.vcjobs.work import Task, Work
 
@@ -36,7 +36,7 @@ class Scaling:
     def operations(self) -> list[Operation]:
         """Deletions, then creations."""
         surplus = together([deletion(each)] for each in self._surplus())
-        return [*surplus, *together([Create(PODS, pod, about=self._work.obj)] for pod in self._pods())]
+        return [*surplus, *together([Create(PODS, pod, self._work.obj, POD_REFUSED)] for pod in self._pods())]
 
     def _surplus(self) -> Iterator[Member]:
         """Pods beyond the replicas of their task, those with the highest index first."""

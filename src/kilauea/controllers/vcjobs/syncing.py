@@ -23,6 +23,7 @@ from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault, active
 from kilauea.controllers.vcjobs.refusals import (
     CLAIM_ERROR,
     FAILED_CREATE,
+    GROUP_REFUSED,
     PLUGIN_ERROR,
     PODS_NOT_CREATED,
     QUEUE_ERROR,
@@ -201,7 +202,7 @@ class Sync:
         group = group_of(self._work.obj, self._priority)
         annotations = group["metadata"].setdefault("annotations", {})
         annotations[GROUP_VERSION] = str(self._work.version)
-        return Create(POD_GROUPS, group, about=self._work.obj)
+        return Create(POD_GROUPS, group, self._work.obj, GROUP_REFUSED)
 
     def _priority(self, name: str) -> int:
         found = self._view.get(PRIORITY_CLASSES, Key("", name))

@@ -15,6 +15,7 @@ from typing import Any
 from kilauea.api.kinds import CLAIMS, VC_JOBS
 from kilauea.api.ports import Create, Key, Obj, Operation, View
 from kilauea.controllers.objects import controller_of, name_of, owner_reference, spec_of, uid_of
+from kilauea.controllers.vcjobs.refusals import CLAIM_REFUSED
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 SUFFIX_LENGTH = 12
@@ -79,7 +80,7 @@ def _own_claim(job: Obj, volume: Mapping[str, Any], view: View) -> tuple[str, li
         name = claim_name(job, volume, attempt)
         found = view.get(CLAIMS, Key(job["metadata"]["namespace"], name))
         if found is None:
-            return name, [Create(CLAIMS, _claim(job, name, volume["volumeClaim"]), about=job)]
+            return name, [Create(CLAIMS, _claim(job, name, volume["volumeClaim"]), job, CLAIM_REFUSED)]
         owner = controller_of(found)
         if owner is not None and owner["uid"] == uid_of(job):
             return name, []

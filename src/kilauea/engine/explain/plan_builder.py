@@ -202,8 +202,7 @@ def _waiting(job: Job) -> list[Task]:
 
 def _pending(session: Session, job: Job, task: Task) -> Pending:
     if task.status == status.PIPELINED:
-        message = f"nominated to node {task.node}, where resources are being freed"
-        return Pending(task.key, job.key, "Nominated", message, job.queue)
+        return Pending(task.key, job.key, "Nominated", _promise(task), job.queue)
     if task.gated:
         return Pending(task.key, job.key, "SchedulingGated", "the pod has a scheduling gate", job.queue)
     refusal = session.report.refusals.get(job.key)
@@ -221,6 +220,10 @@ def _pending(session: Session, job: Job, task: Task) -> Pending:
         message = "no action admits its pod group: add enqueue or allocate to the actions"
         return Pending(task.key, job.key, "NotAdmitted", message, job.queue)
     return _gang(session, job, task)
+
+
+def _promise(task: Task) -> str:
+    return f"nominated to node {task.node}, where resources are being freed"
 
 
 def _refused(task: Task, job: Job, refusal: Refusal) -> Pending:
@@ -251,8 +254,12 @@ def _gang(session: Session, job: Job, task: Task) -> Pending:
     if not blocked and task.key not in session.report.had_room and task.status != status.ALLOCATED:
         message = "no action of this cycle processed the pod"
         return Pending(task.key, job.key, "NotReached", message, job.queue)
+    nominated = [mate for mate in job.tasks.values() if mate.status == status.PIPELINED]
     if not blocked:
         message = f"fewer pods of its gang fit than its minimum of {job.min_available}"
+        if nominated:
+            mate = min(nominated, key=lambda t: t.order)
+            message = f"its gang of {job.min_available} waits for {mate.name}: {_promise(mate)}"
         return Pending(task.key, job.key, "GangWaiting", message, job.queue)
     mate = min(blocked, key=lambda t: t.order)
     why = unfit.get(mate.key) or session.report.task_refusals[mate.key]

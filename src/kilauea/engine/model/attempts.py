@@ -34,11 +34,11 @@ class TriedGroups:
     """The outcome of trying groups out that wait to be admitted, which takes several cycles where they are many.
 
     Attributes:
-        unfit: keys of groups that could not be placed, in the round that is under way.
+        line: keys of groups that asked for a trial and got none, those first that wait longest for one.
         fitting: by key of a group that could be placed: the moment since which that is known.
     """
 
-    unfit: frozenset[str] = frozenset()
+    line: tuple[str, ...] = ()
     fitting: Mapping[str, int] = field(default_factory=dict)
 
 

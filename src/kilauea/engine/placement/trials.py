@@ -1,14 +1,20 @@
 """Trying out groups that wait to be admitted: which of them would have their minimum on the cluster as it is.
 
-A trial costs as much as placing the group. So a cycle makes a bounded number of them, and where more groups ask, the
-next cycle goes on with those that were not tried yet, until each had its trial and a new round begins. Groups that ask
-for the same share a trial. A group that was not tried yet counts as one that cannot be placed.
+A trial costs as much as placing the group, so a cycle makes a bounded number of them. Groups that ask for the same
+share a trial, and a group whose pods all ask for more than any node has left needs none. Where more groups ask, those
+that got no trial form a line: its first have the trials of the next cycle, before groups that come later or were tried
+just now. So of `n` groups that ask for different things each is tried at least once in `n / TRIALS` cycles, rounded up,
+whatever comes meanwhile. A group that was not tried counts as one that cannot be placed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kilauea.engine.model.attempts import TriedGroups
 from kilauea.engine.model.jobs import Job
@@ -31,33 +37,58 @@ class Trials:
         self._session = session
         self._before = session.backoff.tried
         self._left, self._left_of_fitting = TRIALS, TRIALS
-        self._all = True
-        """False if a group was not tried, because there were too many."""
+        jobs = session.state.jobs
+        self._first = {key for key in self._before.line[:TRIALS] if key in jobs and jobs[key].is_pending}
+        """Groups for which a trial is held."""
+        self._passed: dict[str, None] = {}
+        """Groups that asked for a trial and got none, in order."""
+        self._of_job: dict[str, bool] = {}
         self._found: dict[Hashable, bool] = {}
         """By what is asked for: what came of the trial."""
-        self._unfit: set[str] = set()
         self._fitting = dict(self._before.fitting)
 
     def could_be_placed(self, queue: Queue, job: Job) -> bool:
         """Return True if a group that is not admitted would have its minimum now, as far as is known."""
+        known = self._of_job.get(job.key)
+        if known is not None:
+            return known
         fitted = job.key in self._before.fitting
         if fitted and not self._left_of_fitting:
             return True
-        if not fitted and (not self._left or job.key in self._before.unfit):
-            self._all &= job.key in self._before.unfit
+        if not fitted and job.key not in self._first and self._left <= len(self._first):
+            self._passed[job.key] = None
             return False
+        self._first.discard(job.key)
+        self._passed.pop(job.key, None)
         ask = self._ask(queue, job)
         fits = self._found.get(ask)
         if fits is None:
-            self._left -= not fitted
-            self._left_of_fitting -= fitted
-            fits = self._found[ask] = could_be_placed(self._session, queue, job)
+            fits = self._found[ask] = self._fits_somewhere(job) and self._tried(queue, job, fitted=fitted)
         if fits:
             self._fitting.setdefault(job.key, self._session.backoff.moment)
         else:
-            self._unfit.add(job.key)
             self._fitting.pop(job.key, None)
+        self._of_job[job.key] = fits
         return fits
+
+    def _tried(self, queue: Queue, job: Job, *, fitted: bool) -> bool:
+        """Make a trial."""
+        self._left -= not fitted
+        self._left_of_fitting -= fitted
+        return could_be_placed(self._session, queue, job)
+
+    @cached_property
+    def _most(self) -> NDArray[np.int64]:
+        """(R,) the most of each resource that any node will have left, once everything that terminates has ended."""
+        nodes = self._session.state.nodes
+        room: NDArray[np.int64] = nodes.allocatable - nodes.used + nodes.releasing - nodes.pipelined
+        most: NDArray[np.int64] = room.max(axis=1, initial=np.iinfo(np.int64).min)
+        return most
+
+    def _fits_somewhere(self, job: Job) -> bool:
+        """Return False if all pods of a group ask for more than any node has left."""
+        shapes = {self._session.shape_of(task) for task in job.pending()}
+        return any(bool((shape.need[:, 0] <= self._most).all()) for shape in shapes)
 
     def take_several_cycles(self, groups: int) -> bool:
         """Return True if so many groups may be too many for the trials of one cycle."""
@@ -71,7 +102,8 @@ class Trials:
         """Return the outcome for the next cycle, once this one admits no more groups."""
         jobs = self._session.state.jobs
         fitting = {key: since for key, since in self._fitting.items() if key in jobs and jobs[key].is_pending}
-        return TriedGroups(frozenset() if self._all else self._before.unfit | self._unfit, fitting)
+        place = {key: at for at, key in enumerate(self._before.line)}
+        return TriedGroups(tuple(sorted(self._passed, key=lambda key: place.get(key, len(place)))), fitting)
 
     def _ask(self, queue: Queue, job: Job) -> Hashable:
         """Return a key that groups share that ask for the same and so have room or not; its own if it is special."""

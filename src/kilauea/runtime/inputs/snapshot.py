@@ -25,13 +25,13 @@ from kilauea.api.kinds import (
     VC_JOBS,
 )
 from kilauea.api.meta import Object
-from kilauea.api.ports import Api, ApiError, Listed, Resource
+from kilauea.api.ports import CREATION_REFUSED, Api, ApiError, Listed, Resource
 from kilauea.client.access import Access
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
 from kilauea.client.rest import Client
 from kilauea.controllers.configuration import FILE, PLACE
-from kilauea.controllers.vcjobs.refusals import FAILED_CREATE
+from kilauea.controllers.vcjobs.refusals import CLAIM_REFUSED, GROUP_REFUSED, PLUGIN_REFUSED, POD_REFUSED
 from kilauea.runtime.inputs.device_configs import USUAL, named_in, read_config
 from kilauea.runtime.inputs.reading import Unusable, read
 from kilauea.runtime.inputs.resources import RESOURCES, head_of, versions_of
@@ -164,17 +164,21 @@ async def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
 
 
 async def _refusals(client: Api) -> dict[str, str]:
-    """Messages of events about refused pods, the newest of each workload."""
-    try:
-        listed = await client.list(EVENTS, fields=f"reason={FAILED_CREATE}")
-    except ApiError:
-        return {}
-    events = [msgspec.json.decode(data) for data in listed.items]
-    said = sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
-    return {
-        str(event["involvedObject"].get("uid")): str(event.get("message") or "").removeprefix("Error creating: ")
-        for event in said
-    }
+    """Messages of events about refused pods and what else a job needs, the newest of each workload."""
+    said: list[tuple[str, str, str]] = []
+    wordings = (CREATION_REFUSED, POD_REFUSED, GROUP_REFUSED, CLAIM_REFUSED, PLUGIN_REFUSED)
+    for reason in sorted({wording.reason for wording in wordings}):
+        try:
+            listed = await client.list(EVENTS, fields=f"reason={reason}")
+        except ApiError:
+            return {}
+        for event in map(msgspec.json.decode, listed.items):
+            words = str(event.get("message") or "")
+            for wording in wordings:
+                words = words.removeprefix(wording.words)
+            time = str(event.get("lastTimestamp") or event.get("eventTime") or "")
+            said.append((time, str(event["involvedObject"].get("uid")), words))
+    return {uid: words for _, uid, words in sorted(said, key=lambda each: each[0])}
 
 
 async def _device_configs(client: Api, configuration: str) -> list[Object]:

@@ -423,7 +423,8 @@ class Driver:
     def _event_of(self, operation: Single, error: ApiError) -> Record | None:
         """Return the event about a refused change or creation; None for other errors."""
         if isinstance(operation, Create) and operation.about is not None and error.code:
-            return Record(operation.about, "Warning", "FailedCreate", f"Error creating: {error.message}")
+            reason, words = operation.wording
+            return Record(operation.about, "Warning", reason, f"{words}{error.message}")
         if isinstance(operation, Patch) and error.code in REFUSALS:
             about = self._cache.get(operation.resource, operation.key)
             if about is not None:

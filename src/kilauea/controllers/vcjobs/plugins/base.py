@@ -12,6 +12,7 @@ from kilauea.api.kinds import VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Resource, View, key_of
 from kilauea.controllers.objects import controller_of, name_of, owner_reference, spec_of, uid_of
 from kilauea.controllers.vcjobs.names import pod_name, task_name
+from kilauea.controllers.vcjobs.refusals import PLUGIN_REFUSED
 
 Task = Mapping[str, Any]
 Pod = dict[str, Any]
@@ -79,7 +80,7 @@ class JobPlugin:
         for each in self.belongings:
             found = view.get(each.resource, self._key(each))
             if found is None:
-                yield Create(each.resource, self._made(each), about=self.job)
+                yield Create(each.resource, self._made(each), self.job, PLUGIN_REFUSED)
                 continue
             patch = each.refresh(found)
             if patch is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.model.neighbours import MatchCount, Wanted
+from kilauea.engine.model.neighbours import Wanted
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.session import Session
@@ -21,29 +21,28 @@ class PodAffinityScore:
         """Return True if there is any wish about this pod."""
         if not self._neighbours.needed:
             return False
-        return bool(shape.spec.preferred_pods) or any(
-            carried.weight for carried, _ in self._neighbours.carriers(shape.label_class)
-        )
+        return bool(shape.spec.preferred_pods or self._neighbours.around(shape.label_class).wishes)
 
     def score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64] | None:
         """(n,) from 0 to 100 between the lowest and the highest sum of weights; None if there is no preference."""
         if not self._neighbours.needed:
             return None
-        wishes = [(w, t.topology_key, self._neighbours.matching(Wanted((t,)))) for w, t in shape.spec.preferred_pods]
-        for carried, count in self._neighbours.carriers(shape.label_class):
-            if carried.weight:
-                wishes.append((carried.weight, carried.term.topology_key, count))
-        if not wishes:
+        wishes = self._neighbours.around(shape.label_class).wishes
+        if not (shape.spec.preferred_pods or wishes):
             return None
+        table = nodes.table
         raw = np.zeros(len(nodes), dtype=np.int64)
-        for weight, key, count in wishes:
-            raw += weight * self._in_domain(nodes, key, count)
+        for weight, term in shape.spec.preferred_pods:
+            count = self._neighbours.matching(Wanted((term,)))
+            raw += weight * self._in_domain(nodes, term.topology_key, count.domain(table, term.topology_key))
+        for key, weights in wishes.items():
+            raw += self._in_domain(nodes, key, weights)
         low, high = int(raw.min()), int(raw.max())
         if low == high:
             return np.zeros(len(nodes), dtype=np.int64)
         scaled: NDArray[np.int64] = (100 * ((raw - low) / (high - low))).astype(np.int64)
         return scaled
 
-    def _in_domain(self, nodes: NodeRows, key: str, count: MatchCount) -> NDArray[np.int64]:
-        """(n,) counted pods in the domain of each node."""
-        return nodes.take(nodes.table.label(key).spread(count.domain(nodes.table, key)))
+    def _in_domain(self, nodes: NodeRows, key: str, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(n,) the sum for the domain of each node."""
+        return nodes.take(nodes.table.label(key).spread(sums))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.extension import Rejection, Scope
-from kilauea.engine.model.neighbours import Carried, MatchCount, Wanted
+from kilauea.engine.model.neighbours import MatchCount, Wanted
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.session import Session
@@ -35,18 +35,14 @@ class PodAffinityFilter:
 
     def _codes(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64] | None:
         table = nodes.table
-        repelled = self._repelled(shape)
-        if not (shape.spec.affinity or shape.spec.anti_affinity or repelled):
+        around = self._neighbours.around(shape.label_class)
+        if not (shape.spec.affinity or shape.spec.anti_affinity or around.repelling):
             return None
         codes = np.zeros(len(table), dtype=np.int64)
-        staying: dict[str, NDArray[np.bool_]] = {}  # domains by topology key: a thousand terms often name one key
-        for carried, count in repelled:
-            key, ending = carried.term.topology_key, self._neighbours.ending(carried)
-            there = count.domain(table, key)
-            stay = there > (0 if ending is None else ending.domain(table, key))
-            staying[key] = np.logical_or(staying[key], stay, out=stay) if key in staying else stay
-        for key, domains in staying.items():
-            codes[table.label(key).spread(domains)] = 3
+        for key, there in around.repelling.items():
+            ending = around.ending.get(key)
+            staying = there > (0 if ending is None else ending)
+            codes[table.label(key).spread(staying)] = 3
         for term in shape.spec.anti_affinity:
             count = self._neighbours.matching(Wanted((term,), terminating_too=False))
             codes[here(table, term.topology_key, count)] = 2
@@ -57,19 +53,15 @@ class PodAffinityFilter:
 
     def _not_repelled_now(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
         """Nodes whose domains hold no pod that repels the shape, or is repelled by it, terminating ones included."""
-        table, repelled = nodes.table, self._repelled(shape)
-        if not (shape.spec.anti_affinity or repelled):
+        table, repelling = nodes.table, self._neighbours.around(shape.label_class).repelling
+        if not (shape.spec.anti_affinity or repelling):
             return None
         free = np.ones(len(table), dtype=bool)
-        for carried, count in repelled:
-            free &= ~here(table, carried.term.topology_key, count)
+        for key, there in repelling.items():
+            free &= ~table.label(key).spread(there > 0)
         for term in shape.spec.anti_affinity:
             free &= ~here(table, term.topology_key, self._neighbours.matching(Wanted((term,))))
         return nodes.take(free)
-
-    def _repelled(self, shape: TaskShape) -> list[tuple[Carried, MatchCount]]:
-        """Terms of placed pods that keep the shape away, each with the pods that carry it."""
-        return [(c, count) for c, count in self._neighbours.carriers(shape.label_class) if c.weight == 0]
 
     def _attracted(self, shape: TaskShape, table: NodeTable) -> NDArray[np.bool_]:
         """Nodes whose domains hold, for every term, a pod that matches all terms.

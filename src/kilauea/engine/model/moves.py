@@ -1,0 +1,43 @@
+"""Pods that came to nodes and left them in a session, in order, for counts that catch up when they are asked.
+
+A cycle may keep a thousand counts and place ten thousand pods, and each count is about few of them. So a placement is
+noted once, and each count looks at what was noted since it last looked.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEW = 4
+"""So many moves are looked at one by one, which is quicker than arrays of them."""
+
+_NUMBERS = "i"
+"""Type of the numbers: 32 bits."""
+
+
+class Moves:
+    """Moves: a number for the thing that moved, such as its label class; the node; 1 if it came, -1 if it left."""
+
+    def __init__(self) -> None:
+        self._flat = array(_NUMBERS)
+
+    def __len__(self) -> int:
+        return len(self._flat) // 3
+
+    def add(self, what: int, node: int, by: int) -> None:
+        """Note a move."""
+        self._flat.extend((what, node, by))
+
+    def few_since(self, seen: int) -> Iterable[tuple[int, int, int]]:
+        """The moves after the first `seen`, one by one."""
+        flat = self._flat
+        return ((flat[at], flat[at + 1], flat[at + 2]) for at in range(3 * seen, len(flat), 3))
+
+    def since(self, seen: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """(k,) what moved, its nodes, and by how much, after the first `seen` moves."""
+        columns = np.array(self._flat[3 * seen :], dtype=np.int32).reshape(-1, 3)
+        return columns[:, 0], columns[:, 1], columns[:, 2]

@@ -89,6 +89,12 @@ def _events() -> Iterator[str]:
 
 
 ELSEWHERE = {
+    "controllers/autoscalers.py _failed": (
+        "FailedGetExternalMetric",
+        "FailedGetObjectMetric",
+        "FailedGetPodsMetric",
+        "FailedGetResourceMetric",
+    ),
     "controllers/jobs/controller.py _end": (),  # those of `JobEnd`
     "controllers/vcjobs/syncing.py _keep_pods": ("FailedCreate", "PluginError"),
     "kubelet/pod_worker.py __init__": ("NodePorts", "OutOf...", "PodOSNotSupported", "SysctlForbidden"),

@@ -116,9 +116,14 @@ def test_no_plan_is_made_of_a_job_with_more_pods_than_a_small_cluster_has(
     world.waiting("9")
     container = {"name": "c", "image": "i"}
     task = {"name": "t", "replicas": 1000, "template": {"spec": {"containers": [container]}}}
-    for name, count in (("small", 1), ("large", 2)):
+    for name, count, phase, made in (
+        ("over", 3, "Completed", 1),
+        ("small", 1, "Pending", 2),
+        ("large", 2, "Pending", 2),
+    ):
         tasks = [{**task, "name": f"t{number}"} for number in range(count)]
         spec = {"schedulerName": "volcano", "minAvailable": 1, "queue": "default", "tasks": tasks}
         world.cluster.create(VC_JOBS, {"metadata": {"name": name}, "spec": spec})
+        world.cluster.patch(VC_JOBS, name, {"status": {"state": {"phase": phase}}}, "status")
         world.look()
-        assert len(plans) == 1
+        assert len(plans) == made, name

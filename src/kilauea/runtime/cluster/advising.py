@@ -22,6 +22,7 @@ from kilauea.api.ports import Api, ApiError, Clock, Key, Obj, Record, key_of
 from kilauea.api.times import SECOND
 from kilauea.api.wellknown import GROUP_NAME
 from kilauea.client.view import Cache
+from kilauea.controllers.finished import OVER
 from kilauea.controllers.objects import annotations_of, controller_of, is_going, spec_of, status_of, uid_of
 from kilauea.controllers.unserved import NO_SCHEDULER
 from kilauea.controllers.vcjobs.refusals import PODS_NOT_CREATED
@@ -100,7 +101,7 @@ class Advisor:
         """Find advice for the groups that wait, and record it if it is new."""
         if sum(map(self._cache.count, FOLLOWED)) > MOST_OBJECTS:  # what is too large is not even decoded
             return
-        if sum(map(_wanted, self._cache.list(VC_JOBS))) > MOST_OBJECTS:  # a plan would make all of them
+        if sum(map(_wanted, self._cache.list(VC_JOBS))) > MOST_OBJECTS:  # a plan would create all of them
             return
         waiting = [group for group in self._cache.list(POD_GROUPS) if _waits(group)]
         if not waiting:
@@ -156,7 +157,9 @@ class Advisor:
 
 
 def _wanted(job: Obj) -> int:
-    """The number of pods that a job of Volcano wants."""
+    """The number of pods that a job of Volcano wants; one that is over wants none."""
+    if (status_of(job).get("state") or {}).get("phase") in OVER:
+        return 0
     return sum(task.get("replicas", 1) for task in spec_of(job).get("tasks") or ())
 
 

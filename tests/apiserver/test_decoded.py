@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kilauea.api.ports import LARGEST_DECODED
 from kilauea.apiserver.storage import Stored, store
 from support.api_core import MAPS, PODS, Api
 
@@ -109,3 +110,13 @@ def test_only_the_objects_that_were_written_last_are_kept_decoded(api: Api) -> N
     api.good("DELETE", f"{MAPS}/c")
     kept = {each.key: each.decoded for each in api.backend.store.list("/core/configmaps/default/").items}
     assert [key for key, decoded in kept.items() if decoded is not None] == ["/core/configmaps/default/b"]
+
+
+def test_large_objects_are_not_kept_decoded(api: Api) -> None:
+    """They take ten times as much decoded, and little where they are kept compressed."""
+    api.backend.store.most_decoded = 100
+    for name, size in (("small", 1000), ("large", LARGEST_DECODED), ("first-small", 1000)):
+        api.create_map(name, key="x" * size)
+    api.good("PATCH", f"{MAPS}/first-small", {"data": {"key": "x" * LARGEST_DECODED}}, content_type=MERGE)
+    kept = [each.key for each in api.backend.store.list("/core/configmaps/default/").items if each.decoded is not None]
+    assert kept == ["/core/configmaps/default/small"]

@@ -42,6 +42,11 @@ class Held:
     value: bytes
     decoded: dict[str, Any] | None = None
 
+    @property
+    def length(self) -> int:
+        """Bytes of the value."""
+        return len(self.value)
+
 
 def see(cache: Cache, *objects: dict[str, Any], held: bool = False) -> None:
     """Let a cache see new pods."""

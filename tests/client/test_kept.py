@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kilauea.api.kinds import PODS
-from kilauea.api.ports import Key, Obj, Seen
+from kilauea.api.ports import LARGEST_DECODED, Key, Obj, Seen
 from kilauea.client import kept
 from kilauea.client.indexer import Indexer
 
@@ -38,6 +38,11 @@ class Held(NamedTuple):
 
     value: bytes
     decoded: dict[str, Any] | None = None
+
+    @property
+    def length(self) -> int:
+        """Bytes of the value."""
+        return len(self.value)
 
 
 @pytest.mark.usefixtures("few_decoded")
@@ -69,6 +74,17 @@ def test_an_object_that_is_kept_decoded_is_not_decoded_again(monkeypatch: pytest
     assert found == pod(1)
     assert found["spec"] is whole["spec"]
     assert whole == msgspec.json.decode(stored(pod(1)))
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_large_object_is_decoded_each_time(held: bool) -> None:
+    indexer = Indexer(PODS)
+    large = pod(1, hostname="x" * LARGEST_DECODED)
+    text = stored(large)
+    indexer.on_events([Seen("ADDED", text, "1", Held(text) if held else None)])
+    first, again = (indexer.get(Key("default", "pod-0001")) for _ in range(2))
+    assert first == again == large
+    assert first is not again
 
 
 def test_objects_of_an_index_are_counted_without_a_look_at_them(monkeypatch: pytest.MonkeyPatch) -> None:

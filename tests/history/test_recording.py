@@ -435,6 +435,10 @@ class Large:
     def value(self) -> bytes:
         return json.dumps({**pod(self._number, bound=2), "about": "x" * 10_000}).encode()
 
+    @property
+    def length(self) -> int:
+        return len(self.value)
+
 
 @pytest.mark.parametrize("way", ["list", "events"])
 def test_many_pods_that_something_else_keeps_are_not_in_memory_together(way: str) -> None:

@@ -94,6 +94,11 @@ class Holder(Protocol):
         ...
 
     @property
+    def length(self) -> int:
+        """The number of these bytes."""
+        ...
+
+    @property
     def decoded(self) -> dict[str, Any] | None:
         """The object, if it is kept decoded as well, as those are that have just been written; None else."""
         ...
@@ -103,9 +108,21 @@ Text = bytes | Holder
 """The text of an object, or what keeps it anyway."""
 
 
+LARGEST_DECODED = 16 * 1024
+"""Bytes of an object from which on caches do not keep it decoded, too.
+
+Decoded it takes ten times as much, and clients may write a thousand objects of a megabyte that take little compressed.
+"""
+
+
 def bytes_of(text: Text) -> bytes:
     """The bytes of an object."""
     return text if isinstance(text, bytes) else text.value
+
+
+def is_kept_decoded(text: Text) -> bool:
+    """Return True if caches may keep an object decoded, beside this text."""
+    return (len(text) if isinstance(text, bytes) else text.length) <= LARGEST_DECODED
 
 
 class Listed(NamedTuple):

@@ -11,11 +11,11 @@ from typing import Any, Protocol, cast, overload
 
 import msgspec
 
-from kilauea.api.ports import Holder, Key, Obj, Text
+from kilauea.api.ports import Holder, Key, Obj, Text, is_kept_decoded
 from kilauea.api.shared import shared
 
 DECODED = 500
-"""Objects of a kind that are kept as dicts, too: those that changed or were looked at last."""
+"""Objects of a kind that are kept as dicts, too: those that changed or were looked at last, unless they are large."""
 _MANAGED = b'"managedFields":'
 
 
@@ -63,14 +63,14 @@ class Whole:
         obj = self._decoded.get(key)
         if obj is None and (text := self._texts.get(key)) is not None:
             obj = obj_of(text)
-            self._keep_decoded(key, obj)
+            self._keep_decoded(key, text, obj)
         return obj
 
     def put(self, key: Key, text: Text, obj: Obj) -> None:
         """Keep an object, which has come as this text."""
         self._texts[key] = text
         self._decoded.pop(key, None)
-        self._keep_decoded(key, obj)
+        self._keep_decoded(key, text, obj)
 
     def take(self, key: Key) -> Obj | None:
         """Take an object out."""
@@ -90,7 +90,9 @@ class Whole:
         for key, text in self._texts.items():
             yield key, self._decoded.get(key) or obj_of(text)
 
-    def _keep_decoded(self, key: Key, obj: Obj) -> None:
+    def _keep_decoded(self, key: Key, text: Text, obj: Obj) -> None:
+        if not is_kept_decoded(text):
+            return
         if len(self._decoded) >= DECODED:
             self._decoded.popitem(last=False)  # of a dict, the first would be looked for among all that were deleted
         self._decoded[key] = obj

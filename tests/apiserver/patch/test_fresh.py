@@ -90,6 +90,43 @@ def test_objects_of_ever_new_owners_take_a_bounded_amount_of_memory() -> None:
     assert grown < 2_000_000
 
 
+@pytest.mark.parametrize("form", ["many containers", "many variables in few", "long names", "long keys"])
+def test_large_objects_of_ever_new_forms_take_a_bounded_amount_of_memory(form: str) -> None:
+    """Clients may send a thousand of them, which need not even be valid."""
+    shape = shape_of(builtin_schema("", "v1", "Pod"))
+
+    def spec_of(number: int) -> dict[str, Any]:
+        if form == "many containers":
+            return {"containers": [{"name": f"c-{number}-{each}"} for each in range(3000)]}
+        if form == "many variables in few":
+            variables = [{"name": f"v-{number}-{each}", "value": ""} for each in range(1500)]
+            return {"containers": [{"name": name, "env": variables} for name in "ab"]}
+        if form == "long names":
+            return {"containers": [{"name": f"c-{number}{'x' * 100_000}"}]}
+        return {"nodeSelector": {f"k-{number}{'x' * 100_000}": ""}, "containers": [{"name": "a"}]}
+
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for number in range(40):
+        made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec_of(number)}
+        fresh_fields(shape, made, fields(), NEVER_OWNED)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 3_000_000, "names of items are remembered, 4096 of them"
+
+
+def test_all_shapes_begin_again_where_they_remember_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kilauea.apiserver.patch.whole.LARGEST_OF_ALL", 20_000)
+    shapes = [shape_of(builtin_schema("", "v1", kind)) for kind in ("Pod", "ConfigMap", "Secret", "Service")]
+    for number in range(500):
+        for shape in shapes:
+            made = {"metadata": {"name": "a", "labels": {f"k-{number}": "v"}}}
+            assert fresh_fields(shape, made, fields(), NEVER_OWNED) == {
+                "f:metadata": {"f:labels": {".": {}, f"f:k-{number}": {}}}
+            }
+    assert sum(len(known) for shape in shapes for known in (shape.made, shape.flat, shape.reduced)) < 200
+
+
 def pod_of(uid: str) -> dict[str, Any]:
     """A pod with an owner."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": uid, "controller": True}

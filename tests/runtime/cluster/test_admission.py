@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from kilauea.admission.review import Settings
+from kilauea.api.kinds import NAMESPACES
+from kilauea.api.ports import Key
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
@@ -22,6 +24,7 @@ from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
 from kilauea.runtime.cluster.admission import VolcanoAdmission
 from kilauea.runtime.cluster.in_process import Definitions
+from kilauea.runtime.cluster.store_view import StoreView
 from kilauea.runtime.inputs.template_rules import template_errors
 from support.api_core import ADMIN, Answer, Api
 from support.controlled import Cluster
@@ -154,3 +157,13 @@ def test_queues_that_are_created_at_the_same_time_do_not_both_take_the_last_of_t
         return list(codes)
 
     assert sorted(asyncio.run(scenario())) == [201, 400, 400, 400, 400]
+
+
+def test_many_versions_of_a_large_object_are_not_remembered(api: Api) -> None:
+    """A client could fill the memory by changing one."""
+    view = StoreView(api.backend.store)
+    for name, size in (("small", 10), ("large", 20_000)):
+        api.good("POST", "/api/v1/namespaces", {"metadata": {"name": name, "annotations": {"a": "x" * size}}})
+    assert view.get(NAMESPACES, Key("", "small")) is view.get(NAMESPACES, Key("", "small"))
+    assert view.get(NAMESPACES, Key("", "large")) == view.get(NAMESPACES, Key("", "large"))
+    assert view.get(NAMESPACES, Key("", "large")) is not view.get(NAMESPACES, Key("", "large"))

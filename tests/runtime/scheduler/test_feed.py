@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilauea.api.core import Pod
-from kilauea.api.ports import Seen
+from kilauea.api.ports import LARGEST_DECODED, Seen
 from kilauea.engine.model import status
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.reading import decoded, kept, reduced
@@ -74,6 +74,11 @@ class Held:
 
     value: bytes
     decoded: dict[str, Any] | None = None
+
+    @property
+    def length(self) -> int:
+        """Bytes of the value."""
+        return len(self.value)
 
 
 def feed_of(assumed: Assumed, pods: list[bytes]) -> Feed:
@@ -424,6 +429,18 @@ def test_groups_are_the_same_whether_or_not_they_are_kept_decoded(monkeypatch: p
     }
     assert "ns/g7" not in feed.groups
     assert feed.groups.get("ns/g7") is None
+
+
+def test_large_groups_and_pods_are_decoded_each_time() -> None:
+    feed = feed_of(Assumed(), [])
+    metadata = {"name": "large", "namespace": "ns", "uid": "u", "annotations": {"a": "x" * LARGEST_DECODED}}
+    feed.put("PodGroup", json.dumps({"kind": "PodGroup", "metadata": metadata}).encode())
+    assert feed.groups["ns/large"] == feed.groups["ns/large"]
+    assert feed.groups["ns/large"] is not feed.groups["ns/large"]
+    spec = {"containers": [{"name": "c", "image": "x" * LARGEST_DECODED}]}
+    feed.put("Pod", json.dumps({"kind": "Pod", "metadata": metadata, "spec": spec}).encode())
+    assert feed._pod("ns/large") == feed._pod("ns/large")
+    assert feed._pod("ns/large") is not feed._pod("ns/large")
 
 
 def test_a_group_is_kept_as_what_holds_it_in_the_process_unless_it_is_older() -> None:

@@ -13,7 +13,7 @@ from kilauea.apiserver.patch.compare import Change, compare_values
 from kilauea.apiserver.patch.fieldset import FieldSet, difference, without
 from kilauea.apiserver.patch.shape import Shape, Sort, shape_of
 from kilauea.apiserver.patch.values import ABSENT
-from kilauea.apiserver.patch.whole import LEAF, MOST, node_of_items, node_of_object, whole
+from kilauea.apiserver.patch.whole import LEAF, node_of_items, node_of_object, remember, whole
 from kilauea.apiserver.schema.nodes import Schema
 
 
@@ -41,9 +41,8 @@ def fresh_fields(
     if known is not None and known[1] is reset and known[2] is never:
         return known[3]
     left = difference(without(node, reset), never)
-    if len(shape.reduced) >= MOST:
-        shape.reduced.clear()
-    shape.reduced[id(node)] = (node, reset, never, left)  # holds on to the node, so that the identity stays its own
+    # What is remembered holds on to the node, so that the identity stays its own.
+    remember(shape, shape.reduced, id(node), node, (node, reset, never, left))
     return left
 
 

@@ -30,7 +30,8 @@ _LEAF_TYPES = frozenset(
 )
 
 
-_MOST_STEPS = 4096
+_MOST_STEPS, _LONGEST_NAME = 4096, 256
+"""Steps to items that are remembered, and characters of the name of one."""
 
 
 class Shape:
@@ -104,6 +105,11 @@ class Shape:
         self.keys = tuple(sorted(keys)) if kind == "map" else ()
         return {"set": Sort.SET, "map": Sort.ITEMS}.get(kind, Sort.LEAF)
 
+    def forget(self) -> None:
+        """Forget what was remembered about values."""
+        for known in (self.made, self.flat, self.reduced):
+            known.clear()
+
     def field(self, key: str) -> tuple[str, Shape]:
         """The step to a field, and the shape of it."""
         found = self._fields.get(key)
@@ -161,9 +167,11 @@ class Shape:
         """The step to an item with one key, which is text; names come again and again."""
         step = self._steps.get(name)
         if step is None:
-            if len(self._steps) >= _MOST_STEPS:
-                self._steps.clear()
-            step = self._steps[name] = key_step({self.keys[0]: name})
+            step = key_step({self.keys[0]: name})
+            if len(name) <= _LONGEST_NAME:
+                if len(self._steps) >= _MOST_STEPS:
+                    self._steps.clear()
+                self._steps[name] = step
         return step
 
     def _keys_of(self, item: Any) -> dict[str, Any]:

@@ -8,19 +8,24 @@ are in order, and must not be changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kilauea.apiserver.patch.fieldset import SELF, FieldSet, in_order
 from kilauea.apiserver.patch.shape import ANY, Shape, Sort
 
+Key = TypeVar("Key")
+Found = TypeVar("Found")
 LEAF: FieldSet = {}
 MOST = 512
 """Nodes that a shape remembers; then it begins again.
 
 Objects that are owned have a node for each owner, by its uid, so that memory always fills up to this number.
 """
-WIDEST = 512
-"""Fields of a node that is remembered: wider ones are seldom seen again, and take memory."""
+LARGEST, LARGEST_OF_ALL = 32 * 1024, 32 * 1024 * 1024
+"""Size of a node that is remembered, with all below it, since larger ones are seldom seen again; and that of all nodes
+that all shapes remember. The size is in characters of steps, and some bytes for each step."""
+_STEP = 64
+"""Bytes of a step beside its characters, roughly."""
 
 
 def whole(shape: Shape, value: Any) -> FieldSet:
@@ -51,10 +56,7 @@ def _of_object(shape: Shape, value: dict[str, Any]) -> FieldSet:
     parts = [LEAF if below.leaf else whole(below, each) for below, each in zip(shapes, value.values(), strict=True)]
     node = node_of_object(shape, value, parts, itself=True)
     if all(below.leaf for below in shapes):
-        if len(shape.flat) >= MOST:
-            shape.flat.clear()
-        if len(value) <= WIDEST:
-            shape.flat[tuple(value)] = node
+        remember(shape, shape.flat, tuple(value), node, node)
     return node
 
 
@@ -88,9 +90,50 @@ def _remembered(shape: Shape, signature: tuple[Any, ...], nodes: dict[str, Field
     The signature names the nodes below by identity. What is remembered holds on to them, so that no other node can
     come to have the identity of one of them as long as it is.
     """
-    if len(shape.made) >= MOST:
-        shape.made.clear()
     node = in_order({SELF: LEAF, **nodes} if itself else nodes)
-    if len(signature) <= WIDEST:
-        shape.made[signature] = node
+    remember(shape, shape.made, signature, node, node)
     return node
+
+
+def remember(shape: Shape, known: dict[Key, Found], key: Key, node: FieldSet, found: Found) -> None:
+    """Keep an answer about a node in one of the memories of a shape, unless the node is large."""
+    size = _size(node)
+    if size > LARGEST:
+        return
+    _MEMORY.add(shape, size)
+    if len(known) >= MOST:
+        known.clear()
+    known[key] = found
+
+
+def _size(node: FieldSet) -> int:
+    """The size of a node with all below it; of one that is too large, of a part that is too large already."""
+    size, left = 0, [node]
+    while left and size <= LARGEST:
+        below = left.pop()
+        size += len(below) * _STEP
+        if size <= LARGEST:
+            size += sum(map(len, below))
+            left += filter(None, below.values())
+    return size
+
+
+class _Memory:
+    """The size of all that shapes remember: clients may write objects of ever new forms, of every kind."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._shapes: dict[int, Shape] = {}
+
+    def add(self, shape: Shape, size: int) -> None:
+        """Count what a shape remembers from now on; where it would be too much, all shapes begin again."""
+        if self._size + size > LARGEST_OF_ALL:
+            for each in tuple(self._shapes.values()):
+                each.forget()
+            self._shapes.clear()
+            self._size = 0
+        self._shapes[id(shape)] = shape
+        self._size += size
+
+
+_MEMORY = _Memory()

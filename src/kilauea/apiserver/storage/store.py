@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kilauea.api.ports import is_kept_decoded
 from kilauea.apiserver.storage.errors import Conflict, Missing, StorageError, TooNew, WriteFailed
 from kilauea.apiserver.storage.history import CHECK_EVERY, History, Retention
 from kilauea.apiserver.storage.log import RevisionLog, Row, row
@@ -64,8 +65,9 @@ class Store:
     """All objects, by key, and their recent history. Made by `Store.open`.
 
     Attributes:
-        most_decoded: objects that are kept decoded, too, of those that were written last. Where caches in the process
-            share them, that saves decoding each version two or three times; else it only takes memory.
+        most_decoded: objects that are kept decoded, too, of those that were written last and are not large. Where
+            caches in the process share them, that saves decoding each version two or three times; else it only takes
+            memory.
     """
 
     def __init__(self, objects: Objects, history: History) -> None:
@@ -298,7 +300,7 @@ class Store:
         earlier = self._decoded.pop(stored.key, None)
         if earlier is not None:
             earlier.decoded = None
-        if decoded is None or not self.most_decoded:
+        if decoded is None or not self.most_decoded or not is_kept_decoded(stored):
             return
         while len(self._decoded) >= self.most_decoded:
             self._decoded.popitem(last=False)[1].decoded = None

@@ -7,20 +7,23 @@ show a write until it ends, so this view shows queues whose writes are in flight
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import msgspec
 
 from kilauea.admission.lookups import INTERESTS
 from kilauea.api.kinds import QUEUES
 from kilauea.api.ports import Key, Obj, Resource
+from kilauea.api.remembered import remembered
 from kilauea.apiserver.storage import Store, Stored
 
-_REMEMBERED = 4096
-"""Number of decoded objects to keep: queues, namespaces, and recent jobs and groups."""
+_REMEMBERED, _LARGEST = 2048, 8 * 1024
+"""Number of decoded objects to keep, and bytes of one: queues, namespaces, and recent jobs and groups.
+
+Each version of an object counts, so that a client can fill this by changing one.
+"""
 
 
-@lru_cache(_REMEMBERED)
+@remembered(_REMEMBERED, _LARGEST)
 def _decoded(value: bytes) -> Obj:
     return msgspec.json.decode(value)  # type: ignore[no-any-return]
 

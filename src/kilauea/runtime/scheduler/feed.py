@@ -26,7 +26,7 @@ from kilauea.api.errors import object_label
 from kilauea.api.kinds import KUBERNETES_GROUP
 from kilauea.api.kubernetes_groups import KubernetesPodGroup
 from kilauea.api.meta import Object
-from kilauea.api.ports import Holder, Seen, Text, bytes_of
+from kilauea.api.ports import Holder, Seen, Text, bytes_of, is_kept_decoded
 from kilauea.api.scheduling import PodGroup, Queue
 from kilauea.api.storage import PersistentVolume, PersistentVolumeClaim
 from kilauea.api.topology import HyperNode
@@ -487,9 +487,12 @@ class Feed:
         before = _summary(self.state.tasks.get(key))
         if pod.spec.node_name and before is not None and before.node == pod.spec.node_name:
             self._sent.pop(key, None)
-        self._decoded[key] = pod
-        if len(self._decoded) > DECODED:
-            self._decoded.popitem(last=False)
+        if is_kept_decoded(data):
+            self._decoded[key] = pod
+            if len(self._decoded) > DECODED:
+                self._decoded.popitem(last=False)
+        else:
+            self._decoded.pop(key, None)
         overlaid = self.assumed.over_pod(pod)
         self._apply(Changed(overlaid) if reread or key in self.assumed.held else Advanced(overlaid))
         after = self.state.tasks.get(key)

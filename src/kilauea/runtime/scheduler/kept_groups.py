@@ -7,12 +7,12 @@ from collections.abc import Iterator, MutableMapping
 
 import msgspec
 
-from kilauea.api.ports import Holder, Text, bytes_of
+from kilauea.api.ports import Holder, Text, bytes_of, is_kept_decoded
 from kilauea.api.scheduling import PodGroup
 from kilauea.runtime.inputs.reading import decoded
 
 DECODED = 1000
-"""Groups that are kept decoded, too: those that changed, or had to be decoded, last. They take 2 KB each."""
+"""Groups that are kept decoded, too: those that changed, or had to be decoded, last. Most take 2 KB each."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -62,6 +62,8 @@ class KeptGroups(MutableMapping[str, PodGroup]):
             self._texts[key] = holder
 
     def _keep_decoded(self, key: str, group: PodGroup) -> None:
+        if not is_kept_decoded(self._texts[key]):
+            return
         if len(self._decoded) >= DECODED:
             self._decoded.popitem(last=False)
         self._decoded[key] = group

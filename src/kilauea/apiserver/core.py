@@ -28,7 +28,7 @@ from kilauea.apiserver.flow_control.seats import Flow
 from kilauea.apiserver.heavy import TooHeavy, TooManyWaiting, write_protobuf, write_yaml
 from kilauea.apiserver.negotiation import view_of
 from kilauea.apiserver.protobuf import PROTOBUF
-from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
+from kilauea.apiserver.rbac.authorizer import action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
 from kilauea.apiserver.request import (
     ANONYMOUS,
@@ -88,7 +88,7 @@ VERBS: Mapping[str, Verb] = {
     "delete": delete,
     "deletecollection": delete_collection,
 }
-_IN_PIECES = frozenset((create, update, patch, delete))
+_IN_PIECES = frozenset((create, update, patch, delete, *REVIEWS.values()))
 """Verbs whose work on large objects is done beside the loop."""
 PARTS: Mapping[str, Verb] = {"get": get, "update": update, "patch": patch}
 """Of a subresource that is a part of its object."""
@@ -134,7 +134,7 @@ class ApiServer:
         backend.registry.add(COMPONENTS)
         self.metrics = RequestMetrics(backend.registry, backend.store)
         self.documents = Documents(backend, metrics=[REGISTRY, self.metrics.registry])
-        self._authorizer = Authorizer(backend.store)
+        self._authorizer = backend.authorizer
         self._flows = FlowControl(backend.store)
         self.metrics.registry.register(FlowMetrics(self._flows))
         self._turns = LoopTurns()

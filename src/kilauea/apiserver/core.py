@@ -184,7 +184,7 @@ class ApiServer:
 
     async def _written(self, body: bytes | Iterable[bytes], media: str) -> bytes:
         """JSON as YAML or protobuf; what is large is written elsewhere."""
-        whole = body if isinstance(body, bytes) else b"".join(body)
+        whole = body if isinstance(body, bytes) else await _joined(body)
         if len(whole) > LIGHT:
             return await self.backend.heavy.run("write yaml" if media == YAML else "write protobuf", whole)
         return write_yaml(whole) if media == YAML else write_protobuf(whole)
@@ -355,6 +355,15 @@ def _selected_name(request: ApiRequest) -> str:
         return ""
     names = [each.value for each in terms if each.path == "metadata.name" and each.equal]
     return names[0] if len(names) == 1 and not path_segment_problems(names[0]) else ""
+
+
+async def _joined(pieces: Iterable[bytes]) -> bytes:
+    """All pieces of an answer. Each is made when it is asked for, and others have their turn between them."""
+    found = []
+    for piece in pieces:
+        found.append(piece)
+        await asyncio.sleep(0)
+    return b"".join(found)
 
 
 def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:

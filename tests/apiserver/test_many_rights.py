@@ -79,6 +79,29 @@ def test_bindings_and_roles_are_read_once_for_each_version(api: Api, reads: list
     assert reads == ["more"]
 
 
+def test_nothing_is_kept_of_the_bindings_of_namespaces_that_are_gone(api: Api) -> None:
+    known, asker = bindings.Bindings(api.backend.store), bindings.Asker.of(BOB)
+
+    def found(namespace: str) -> int:
+        return len(list(known.of(asker, f"/{GROUP}/rolebindings/{namespace}/", namespace)))
+
+    subject = {"kind": "User", "name": "bob", "apiGroup": GROUP}
+    body = {
+        "metadata": {"name": "b"},
+        "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "r"},
+        "subjects": [subject],
+    }
+    for number in range(2 * bindings.FEW_PREFIXES):
+        path = f"/apis/{GROUP}/v1/namespaces/n{number}/rolebindings"
+        api.good("POST", "/api/v1/namespaces", {"metadata": {"name": f"n{number}"}})
+        api.good("POST", path, body)
+        assert found(f"n{number}") == 1
+        if number:
+            api.good("DELETE", f"{path}/b")
+    assert len(known) <= bindings.FEW_PREFIXES
+    assert found("n0") == 1
+
+
 def test_a_role_that_is_bound_often_is_listed_once(api: Api) -> None:
     for number in range(5):
         bind(api, f"b{number}", "view", ("User", "bob"))

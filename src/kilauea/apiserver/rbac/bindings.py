@@ -19,6 +19,8 @@ from kilauea.apiserver.storage.records import resource_of
 
 FEW = 32
 """Subjects that are kept as they are."""
+FEW_PREFIXES = 64
+"""Namespaces up to which what was read of their bindings stays, also when they are gone."""
 MOST_FOUND = 1024
 """Users whose subject in a binding with many is remembered."""
 
@@ -52,6 +54,11 @@ class Bindings:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._read: dict[str, tuple[int, dict[str, _Binding]]] = {}
+        self._most = FEW_PREFIXES
+
+    def __len__(self) -> int:
+        """The number of prefixes whose bindings are kept."""
+        return len(self._read)
 
     def of(self, asker: Asker, prefix: str, namespace: str) -> Iterator[Bound]:
         """The bindings that mean a user, in the order of their names.
@@ -82,7 +89,14 @@ class Bindings:
             is_same = old is not None and old.revision == stored.revision
             known[stored.key] = old if old is not None and is_same else _Binding(self._store, stored.key, namespace)
         self._read[prefix] = (newest, known)
+        if len(self._read) > self._most:
+            self._forget_what_is_gone()
         return known.values()
+
+    def _forget_what_is_gone(self) -> None:
+        """Keep nothing of namespaces that were deleted, about which no one asks any more."""
+        self._read = {prefix: read for prefix, read in self._read.items() if self._store.list(prefix, limit=1).items}
+        self._most = max(FEW_PREFIXES, 2 * len(self._read))
 
 
 class _Binding:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kilauea.apiserver.rbac.escalation import Held
+from kilauea.apiserver.rbac.coverage import Held
 from kilauea.apiserver.rbac.records import PolicyRule
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, TextStream, User, make_request
 from support.api_core import ADMIN, MAPS, PODS, Api
@@ -200,7 +200,8 @@ def test_a_role_of_millions_of_combinations_is_checked_at_once(api: Api) -> None
     assert held.code == 201
 
 
-WORDS = ("a", "b", "*")
+ALL_NAMES = "/"
+"""No object has this name."""
 
 
 def one_by_one(rule: PolicyRule, held: list[PolicyRule]) -> bool:
@@ -211,18 +212,24 @@ def one_by_one(rule: PolicyRule, held: list[PolicyRule]) -> bool:
             (verb in each.verbs or "*" in each.verbs)
             and (group in each.api_groups or "*" in each.api_groups)
             and (resource in each.resources or "*" in each.resources)
-            and (not each.resource_names or name in each.resource_names)
+            and (not each.resource_names or (name != ALL_NAMES and name in each.resource_names))
         )
 
-    actions = product(rule.verbs, rule.api_groups, rule.resources, rule.resource_names or ("",))
+    actions = product(rule.verbs, rule.api_groups, rule.resources, rule.resource_names or (ALL_NAMES,))
     return all(any(has(each, *action) for each in held) for action in actions)
 
 
 def test_what_is_held_is_the_same_as_when_each_combination_is_looked_at() -> None:
     parts = [("a",), ("b",), ("a", "b"), ("*",)]
     rules = [PolicyRule(*each) for each in product(parts, parts, parts)]
-    named = [PolicyRule(("a",), ("a",), ("a", "b"), ("x",)), PolicyRule(("a",), ("a",), ("a",), ("x", "y"))]
-    for first, second in [(rules[0], rules[21]), (rules[5], rules[36]), (rules[10], named[0]), (named[0], named[1])]:
+    named = [
+        PolicyRule(("a",), ("a",), ("a", "b"), ("x",)),
+        PolicyRule(("a",), ("a",), ("a",), ("x", "y")),
+        PolicyRule(("a",), ("a",), ("a",), ("*",)),
+        PolicyRule(("a",), ("a",), ("a",), ("",)),
+    ]
+    pairs = [(rules[0], rules[21]), (rules[5], rules[36]), (rules[10], named[0])]
+    for first, second in [*pairs, (named[0], named[1]), (named[2], named[3])]:
         held = [first, second, rules[-10]]
         for rule in [*rules, *named]:
             assert Held(held).covers(rule) == one_by_one(rule, held), (rule, held)

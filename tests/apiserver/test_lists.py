@@ -245,3 +245,29 @@ def test_a_long_selector_is_read_while_others_have_their_turn(api: Api) -> None:
     count, answer = api.run(turns())
     assert count > 10
     assert named(json.loads(b"".join(answer.body))) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+    ],
+)
+def test_others_have_their_turn_while_a_list_is_made(api: Api, accept: str) -> None:
+    for number in range(40):
+        api.create_map(f"m{number}", text="x" * 50_000)
+
+    async def turns() -> int:
+        asked = asyncio.ensure_future(api.server.handle(make_request("GET", MAPS, {"accept": accept}, user=ADMIN)))
+        count = 0
+        while not asked.done():
+            await asyncio.sleep(0)
+            count += 1
+        answer = asked.result()
+        assert isinstance(answer, ApiResponse)
+        assert answer.status == 200
+        return count
+
+    assert api.run(turns()) > 3

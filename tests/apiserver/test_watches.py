@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilauea.apiserver.heavy import TASKS, Task
 from kilauea.apiserver.request import WatchStream, make_request
 from kilauea.apiserver.storage import Retention
 from support.api_core import ADMIN, MAPS, PODS, Api
@@ -55,6 +58,62 @@ def test_objects_come_into_a_selection_and_go_out_of_it(api: Api) -> None:
     revisions = [int(each["object"]["metadata"]["resourceVersion"]) for each in events]
     assert revisions == sorted(set(revisions))
     watch.close()
+
+
+PROTOBUF, TABLE = "application/vnd.kubernetes.protobuf", "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize("accept", ["application/json", TABLE, PROTOBUF])
+@pytest.mark.parametrize("start", ["", "&resourceVersion={}"])
+def test_others_have_their_turn_while_a_watch_sends_what_is_there(api: Api, accept: str, start: str) -> None:
+    before = api.backend.store.revision
+    for number in range(60):
+        api.good("POST", MAPS, {"metadata": {"name": f"m{number}", "annotations": {"text": "x" * 8000}}})
+
+    async def turns() -> int:
+        path = f"{MAPS}?watch=true{start.format(before)}"
+        answer = await api.server.handle(make_request("GET", path, {"accept": accept}, user=ADMIN))
+        assert isinstance(answer, WatchStream)
+        count, is_over = 0, False
+
+        async def read() -> None:
+            nonlocal is_over
+            chunks, size = answer.chunks, 0
+            while size < 60 * 8000:
+                size += len(await anext(chunks))
+            is_over = True
+            await chunks.aclose()
+
+        reading = asyncio.ensure_future(read())
+        while not is_over:
+            await asyncio.sleep(0)
+            count += 1
+        await reading
+        return count
+
+    assert api.run(turns()) > 3
+
+
+def test_large_objects_of_a_watch_are_written_in_protobuf_form_elsewhere(api: Api) -> None:
+    tasks: list[Task] = []
+
+    class Elsewhere:
+        async def run(self, task: Task, data: bytes) -> bytes:
+            tasks.append(task)
+            return TASKS[task](data)
+
+    api.backend.heavy = Elsewhere()
+    api.create_map("small", x="y")
+    api.create_map("large", x="y" * 500_000)
+    answer = api.run(api.server.handle(make_request("GET", f"{MAPS}?watch=true", {"accept": PROTOBUF}, user=ADMIN)))
+    assert isinstance(answer, WatchStream)
+    chunks = answer.chunks
+    text = b""
+    while b"small" not in text:
+        text += api.run(anext(chunks))
+    api.run(chunks.aclose())
+    assert text.count(b"k8s\0") == 2
+    assert tasks == ["write protobuf"]
 
 
 def test_a_watch_of_one_name_sees_nothing_else(api: Api) -> None:

@@ -501,8 +501,8 @@ def test_one_dependent_tells_that_the_owner_of_thousands_is_there() -> None:
     assert 1 <= pods.seen < 5
 
 
-@pytest.mark.parametrize("waits", [False, True])
-def test_thousands_of_dependents_are_deleted_in_parts(waits: bool) -> None:
+def collected_cache() -> Cache:
+    """A cache with the indexes of the garbage collector."""
     cache = Cache()
     indexes = GarbageCollector.interests[0].indexes
 
@@ -510,10 +510,18 @@ def test_thousands_of_dependents_are_deleted_in_parts(waits: bool) -> None:
         cache.declare(resource, indexes=indexes)
 
     cache.on_every_kind(declare)
+    return cache
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("owners", [1, 2])
+def test_thousands_of_dependents_are_deleted_in_parts(waits: bool, owners: int) -> None:
+    cache = collected_cache()
     about = {"namespace": "default", "resourceVersion": "1"}
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u", "blockOwnerDeletion": True}
+    references = [reference, {**reference, "name": "gone", "uid": "v"}][:owners]
     pods: dict[Key, dict[str, Any]] = {
-        Key("default", name): {"metadata": {**about, "name": name, "uid": name, "ownerReferences": [reference]}}
+        Key("default", name): {"metadata": {**about, "name": name, "uid": name, "ownerReferences": references}}
         for name in (f"p-{number}" for number in range(2 * AT_ONCE + 7))
     }
     indexer = cache.declare(PODS_KIND)
@@ -527,9 +535,34 @@ def test_thousands_of_dependents_are_deleted_in_parts(waits: bool) -> None:
         assert (outcome.again == 0.0) is (version < 4)
         (together,) = [each for each in outcome.operations if isinstance(each, Together)]
         parts.append(len(together.chains))
-        for delete in (each for chain in together.chains for each in chain):
+        for delete in (chain[-1] for chain in together.chains):
             assert isinstance(delete, Delete)
             meta = {**pods[delete.key]["metadata"], "deletionTimestamp": "t", "resourceVersion": str(version)}
             indexer.on_events([SeenEvent("MODIFIED", msgspec.json.encode({"metadata": meta}), str(version))])
     assert parts == [AT_ONCE, AT_ONCE, 7]
     assert not GarbageCollector().reconcile(Key("", "u"), cache, 0).operations
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_objects_that_only_claim_an_owner_hold_up_none_of_its_dependents(waits: bool) -> None:
+    cache = collected_cache()
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u", "blockOwnerDeletion": True}
+    claimed = {**reference, "kind": "Unserved"}
+    pods = [
+        *(("a", f"c-{number}", claimed) for number in range(AT_ONCE + 1)),
+        *(("default", f"p-{number}", reference) for number in range(3)),
+    ]
+    metas = [
+        {"namespace": namespace, "name": name, "uid": name, "resourceVersion": "1", "ownerReferences": [owner]}
+        for namespace, name, owner in pods
+    ]
+    cache.declare(PODS_KIND).on_relist([msgspec.json.encode({"metadata": meta}) for meta in metas], "1")
+    if waits:
+        going = {"finalizers": [FOREGROUND], "deletionTimestamp": "t"}
+        meta = {"namespace": "default", "name": "owner", "uid": "u", "resourceVersion": "1", **going}
+        cache.declare(CONFIG_MAPS).on_relist([msgspec.json.encode({"metadata": meta})], "1")
+    outcome = GarbageCollector().reconcile(Key("", "u"), cache, 0)
+    (together,) = [each for each in outcome.operations if isinstance(each, Together)]
+    deleted = [each.key for chain in together.chains for each in chain if isinstance(each, Delete)]
+    assert deleted == [Key("default", f"p-{number}") for number in range(3)]
+    assert outcome.again is None

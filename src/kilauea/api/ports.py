@@ -460,6 +460,16 @@ def no_keys(obj: Obj) -> Iterable[Key]:
     return ()
 
 
+Texts = Callable[[Obj], "str | tuple[str, ...]"]
+"""The text that an index says of an object, or several."""
+
+
+def says(texts: Texts, obj: Obj, value: str) -> bool:
+    """Return True if an index says a text of an object."""
+    said = texts(obj)
+    return said == value if isinstance(said, str) else value in said
+
+
 @dataclass(frozen=True, slots=True)
 class Interest:
     """A kind that a controller wants to see, and about which keys an object of it makes it look.
@@ -469,7 +479,8 @@ class Interest:
         keys: keys that an object concerns, e.g. its own, or its owner's.
         labels: labels by which the controller looks objects up.
         indexes: further look-ups, each a function of an object by a name, such as `spec.nodeName`; an object for
-            which it says the empty text is not in it. Two controllers that give the same name mean the same function.
+            which it says the empty text is not in it, one for which it says several texts is found by each. Two
+            controllers that give the same name mean the same function.
         aggregates: facts about all objects with the same value, each by a name, as with indexes.
         delay: seconds by which a look may be put off, so that many changes make one look (a thousand pods that start
             are not a thousand reconciliations of their owner); what is due sooner for another reason is not put off.
@@ -489,7 +500,7 @@ class Interest:
     resource: Resource
     keys: Callable[[Obj], Iterable[Key]]
     labels: tuple[str, ...] = ()
-    indexes: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
+    indexes: Mapping[str, Texts] = field(default_factory=dict)
     aggregates: Mapping[str, Aggregation] = field(default_factory=dict)
     delay: float = 0.0
     always: tuple[Key, ...] = ()

@@ -9,8 +9,8 @@ import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.account_tokens import AUDIENCE
-from kilauea.apiserver.fields import check_label_requirement, check_operator, invalid_value, required
-from kilauea.apiserver.rbac.authorizer import Action, Authorizer
+from kilauea.apiserver.fields import check_label_requirement, check_operator, invalid_value, required, too_many
+from kilauea.apiserver.rbac.authorizer import Action
 from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
@@ -18,6 +18,8 @@ from kilauea.apiserver.rest.objects import metadata_of, note_manager, settle_nam
 from kilauea.apiserver.status import Cause
 
 Review = Callable[[Call], Awaitable[ApiResponse]]
+MOST_GROUPS = 1000
+"""Groups of a user about whom a review asks: each binding is looked at for each of them."""
 _METADATA = ("name", "generateName", "namespace", "uid", "resourceVersion", "labels", "annotations", "ownerReferences")
 """Fields of metadata in the order in which the real server shows them, before the others."""
 
@@ -29,8 +31,12 @@ def _answer(obj: Object, outcome: dict[str, Any]) -> ApiResponse:
     return ApiResponse(201, msgspec.json.encode(out))
 
 
-def _read(call: Call) -> Object:
+async def _read(call: Call) -> Object:
     """The review in the body, with its managers."""
+    return await call.aside(_read_at_once, call)
+
+
+def _read_at_once(call: Call) -> Object:
     obj = read_object(call)
     metadata_of(obj)
     note_manager(call, None, obj)
@@ -45,14 +51,14 @@ def _refuse(call: Call, causes: list[Cause]) -> None:
 
 async def self_subject_access_review(call: Call) -> ApiResponse:
     """May I do this?"""
-    obj = _read(call)
+    obj = await _read(call)
     _refuse(call, [*_check_action(obj), *_check_selectors(obj), *_check_metadata(obj)])
     return _answer(obj, _allowed(call, call.user, _action(obj)))
 
 
 async def subject_access_review(call: Call) -> ApiResponse:
     """Answer if another user may do this."""
-    obj = _read(call)
+    obj = await _read(call)
     _refuse(call, [*_check_subject(obj), *_check_metadata(obj)])
     return _of_subject(call, obj)
 
@@ -62,6 +68,8 @@ def _check_subject(obj: Object) -> list[Cause]:
     spec, causes = obj.get("spec") or {}, _check_action(obj)
     if not spec.get("user") and not spec.get("groups"):
         causes.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
+    if len(spec.get("groups") or ()) > MOST_GROUPS:
+        causes.append(too_many("spec.groups", len(spec["groups"]), MOST_GROUPS))
     return [*causes, *_check_selectors(obj)]
 
 
@@ -108,7 +116,7 @@ def _of_subject(call: Call, obj: Object) -> ApiResponse:
 
 async def local_subject_access_review(call: Call) -> ApiResponse:
     """Answer if another user may do this in the namespace of the review, and in no other."""
-    obj = _read(call)
+    obj = await _read(call)
     settle_namespace(call, obj)
     spec, causes = obj.get("spec") or {}, _check_subject(obj)
     causes += _check_metadata(obj, "namespace")
@@ -153,20 +161,20 @@ def _action(obj: Object) -> Action:
 
 def _allowed(call: Call, user: User, action: Action) -> dict[str, Any]:
     """The answer for a user."""
-    reason = Authorizer(call.backend.store).reason(user, action)
+    reason = call.backend.authorizer.reason(user, action)
     return {"allowed": reason is not None} | ({"reason": reason} if reason else {})
 
 
 async def self_subject_rules_review(call: Call) -> ApiResponse:
     """Answer which actions the caller is allowed in a namespace."""
-    obj = read_object(call)
+    obj = await call.aside(read_object, call)
     namespace = (obj.get("spec") or {}).get("namespace")
     if not namespace:
         raise status.bad_request("no namespace on request")
     obj["spec"] = {}  # the answer does not repeat the question
     resources: list[Object] = []
     paths: list[Object] = []
-    for grant in Authorizer(call.backend.store).grants(call.user, namespace):
+    for grant in call.backend.authorizer.grants(call.user, namespace):
         rule = {key: value for key, value in msgspec.to_builtins(grant.rule).items() if value}
         (paths if "nonResourceURLs" in rule else resources).append(rule)
     if GROUP_MASTERS in call.user.groups and not any(rule["verbs"] == ["*"] for rule in resources):
@@ -177,7 +185,7 @@ async def self_subject_rules_review(call: Call) -> ApiResponse:
 
 async def token_review(call: Call) -> ApiResponse:
     """Answer which user a token is for. Known are the caller's own, and those of service accounts."""
-    obj = _read(call)
+    obj = await _read(call)
     spec = obj.get("spec") or {}
     token = spec.get("token")
     if not token:
@@ -193,7 +201,7 @@ async def token_review(call: Call) -> ApiResponse:
 
 async def self_subject_review(call: Call) -> ApiResponse:
     """Answer which user the caller is."""
-    obj = read_object(call)
+    obj = await call.aside(read_object, call)
     obj["metadata"] = {"creationTimestamp": call.backend.timestamp()}
     return _answer(obj, {"userInfo": _user_info(call.user)})
 

@@ -17,6 +17,7 @@ from kilauea.apiserver.admission import Admission
 from kilauea.apiserver.dynamic.admission import DynamicAdmission
 from kilauea.apiserver.heavy import AtOnce, Heavy
 from kilauea.apiserver.large_writes import LargeWrites
+from kilauea.apiserver.rbac.authorizer import Authorizer
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store
@@ -85,6 +86,7 @@ class Backend:
         large_writes: does the work of large writes beside the event loop; None to do it there.
         components: the parts of the control plane in this process, by the names that ComponentStatuses have.
         service_range: the addresses of services; the first is that of the server.
+        authorizer: decides who may do what.
     """
 
     store: Store
@@ -107,6 +109,10 @@ class Backend:
     large_writes: LargeWrites | None = None
     components: tuple[str, ...] = ("etcd-0",)
     service_range: IPv4Network = SERVICE_RANGE
+    authorizer: Authorizer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.authorizer = Authorizer(self.store)
 
     def timestamp(self) -> str:
         """The time now as metadata has it, in whole seconds."""

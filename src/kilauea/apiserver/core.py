@@ -28,7 +28,7 @@ from kilauea.apiserver.flow_control.seats import Flow
 from kilauea.apiserver.heavy import TooHeavy, TooManyWaiting, write_protobuf, write_yaml
 from kilauea.apiserver.negotiation import view_of
 from kilauea.apiserver.protobuf import PROTOBUF
-from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
+from kilauea.apiserver.rbac.authorizer import action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
 from kilauea.apiserver.request import (
     ANONYMOUS,
@@ -88,7 +88,7 @@ VERBS: Mapping[str, Verb] = {
     "delete": delete,
     "deletecollection": delete_collection,
 }
-_IN_PIECES = frozenset((create, update, patch, delete))
+_IN_PIECES = frozenset((create, update, patch, delete, *REVIEWS.values()))
 """Verbs whose work on large objects is done beside the loop."""
 PARTS: Mapping[str, Verb] = {"get": get, "update": update, "patch": patch}
 """Of a subresource that is a part of its object."""
@@ -134,7 +134,7 @@ class ApiServer:
         backend.registry.add(COMPONENTS)
         self.metrics = RequestMetrics(backend.registry, backend.store)
         self.documents = Documents(backend, metrics=[REGISTRY, self.metrics.registry])
-        self._authorizer = Authorizer(backend.store)
+        self._authorizer = backend.authorizer
         self._flows = FlowControl(backend.store)
         self.metrics.registry.register(FlowMetrics(self._flows))
         self._turns = LoopTurns()
@@ -184,7 +184,7 @@ class ApiServer:
 
     async def _written(self, body: bytes | Iterable[bytes], media: str) -> bytes:
         """JSON as YAML or protobuf; what is large is written elsewhere."""
-        whole = body if isinstance(body, bytes) else b"".join(body)
+        whole = body if isinstance(body, bytes) else await _joined(body)
         if len(whole) > LIGHT:
             return await self.backend.heavy.run("write yaml" if media == YAML else "write protobuf", whole)
         return write_yaml(whole) if media == YAML else write_protobuf(whole)
@@ -355,6 +355,15 @@ def _selected_name(request: ApiRequest) -> str:
         return ""
     names = [each.value for each in terms if each.path == "metadata.name" and each.equal]
     return names[0] if len(names) == 1 and not path_segment_problems(names[0]) else ""
+
+
+async def _joined(pieces: Iterable[bytes]) -> bytes:
+    """All pieces of an answer. Each is made when it is asked for, and others have their turn between them."""
+    found = []
+    for piece in pieces:
+        found.append(piece)
+        await asyncio.sleep(0)
+    return b"".join(found)
 
 
 def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:

@@ -21,7 +21,7 @@ MOST_DEFERRED = 20
 """Pieces of heavy work in one request."""
 LIGHT_CHECK = 2_500
 """Characters of expressions that are checked at once, in some twenty milliseconds."""
-DeferredTask = Literal["apply rules", "check"]
+DeferredTask = Literal["apply rules", "check", "compare rights"]
 
 
 class Deferred(Exception):

@@ -19,6 +19,7 @@ from kilauea.apiserver.deferred import encoded_causes
 from kilauea.apiserver.dynamic.evaluation import evaluate_elsewhere
 from kilauea.apiserver.dynamic.type_checks import check_types
 from kilauea.apiserver.protobuf import encode_protobuf
+from kilauea.apiserver.rbac.coverage import compare_rights
 from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.rest.parsing import parse_json, parse_protobuf, parse_yaml
 from kilauea.apiserver.status import Cause
@@ -32,6 +33,7 @@ Task = Literal[
     "apply rules",
     "check",
     "check types",
+    "compare rights",
     "evaluate",
     "parse json",
     "parse protobuf",
@@ -71,6 +73,7 @@ TASKS: Mapping[Task, Callable[[bytes], bytes]] = {
     "apply rules": apply_heavy_rules,
     "check": check,
     "check types": check_types,
+    "compare rights": compare_rights,
     "evaluate": evaluate_elsewhere,
     "parse json": lambda body: msgspec.json.encode(parse_json(body)),
     "parse protobuf": lambda body: msgspec.json.encode(parse_protobuf(body)),

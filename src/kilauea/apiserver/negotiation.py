@@ -6,6 +6,7 @@ Clients that accept nothing but protobuf get built-in kinds in it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,11 +16,14 @@ from kilauea.apiserver import status
 from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.request import JSON, YAML, ApiResponse
 from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.storage import Stored
 from kilauea.apiserver.tables.columns import TableForm
 from kilauea.apiserver.tables.table import table_of
 
 TURN = 200
 """Rows of a table that are made before others have their turn."""
+TURN_BYTES = 512 * 1024
+"""Bytes of the objects of these rows."""
 TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 _FORMS = (TABLE, PARTIAL, f"{PARTIAL}List")
@@ -184,14 +188,29 @@ def encode_table(
     return msgspec.json.encode(table)
 
 
-async def encode_long_table(call: Call, values: list[bytes], metadata: dict[str, Any]) -> bytes:
+async def encode_long_table(call: Call, items: Sequence[Stored], metadata: dict[str, Any]) -> bytes:
     """The same of many objects; others have their turn meanwhile."""
-    table = _table(call, values[:TURN], None)
-    for start in range(TURN, len(values), TURN):
+    turns = _turns(items)
+    table = _table(call, next(turns), None)
+    for values in turns:
         await asyncio.sleep(0)
-        table["rows"] += _table(call, values[start : start + TURN], None)["rows"]
+        table["rows"] += _table(call, values, None)["rows"]
     table["metadata"] = metadata
     return msgspec.json.encode(table)
+
+
+def _turns(items: Sequence[Stored]) -> Iterator[list[bytes]]:
+    """The values of objects, as many at a time as are read in one turn; the first time also if there are none."""
+    values: list[bytes] = []
+    size = 0
+    for stored in items:
+        values.append(stored.value)
+        size += len(values[-1])
+        if len(values) == TURN or size >= TURN_BYTES:
+            yield values
+            values, size = [], 0
+    if values or not items:
+        yield values
 
 
 def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str, Any]:

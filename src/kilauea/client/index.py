@@ -6,7 +6,11 @@ import logging
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 
-from kilauea.api.ports import Key, Obj
+from kilauea.api.ports import (
+    Key,
+    Obj,
+    Texts,
+)
 
 log = logging.getLogger(__name__)
 
@@ -93,11 +97,13 @@ def by_label(label: str) -> Values:
     return values
 
 
-def by_text(text: Callable[[Obj], str]) -> Values:
+def by_text(texts: Texts) -> Values:
     """Make an index by the result of a function, which leaves out objects with an empty result."""
 
     def values(obj: Obj) -> Sequence[str]:
-        said = text(obj)
-        return (said,) if said else ()
+        said = texts(obj)
+        if isinstance(said, str):
+            return (said,) if said else ()
+        return said
 
     return values

@@ -9,7 +9,19 @@ from itertools import islice
 import msgspec
 
 from kilauea.api.aggregates import Aggregates
-from kilauea.api.ports import Aggregate, Aggregation, Holder, Key, Obj, Resource, Seen, Text, bytes_of, key_of
+from kilauea.api.ports import (
+    Aggregate,
+    Aggregation,
+    Holder,
+    Key,
+    Obj,
+    Resource,
+    Seen,
+    Text,
+    Texts,
+    bytes_of,
+    key_of,
+)
 from kilauea.api.shared import shared
 from kilauea.client.fields import decoder_of, skimmer_of
 from kilauea.client.index import Index, Values, by_label, by_text, owners, remove
@@ -144,7 +156,7 @@ class Indexer:
         """Return True if these fields are kept."""
         return self.fields is None or (fields is not None and self.fields.issuperset(fields))
 
-    def add_indexes(self, labels: Iterable[str], indexes: Mapping[str, Callable[[Obj], str]]) -> None:
+    def add_indexes(self, labels: Iterable[str], indexes: Mapping[str, Texts]) -> None:
         """Make objects be found by labels and by what functions say of them; those that are there already stay."""
         for label in labels:
             self._add_index(_label_index(label), by_label(label))

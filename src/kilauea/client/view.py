@@ -10,12 +10,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
 from kilauea.api.kinds import BUILT_IN, DEFINITIONS, defined_kind
-from kilauea.api.ports import Aggregate, Aggregation, Api, Clock, Key, Obj, Resource, key_of
+from kilauea.api.ports import (
+    Aggregate,
+    Aggregation,
+    Api,
+    Clock,
+    Key,
+    Obj,
+    Resource,
+    Texts,
+    key_of,
+)
 from kilauea.client.fields import LABELS
 from kilauea.client.indexer import Indexer
 from kilauea.client.reflector import Reflector
 
-_NO_INDEXES: Mapping[str, Callable[[Obj], str]] = {}
+_NO_INDEXES: Mapping[str, Texts] = {}
 _NO_AGGREGATES: Mapping[str, Aggregation] = {}
 
 
@@ -40,7 +50,7 @@ class Cache:
         self,
         resource: Resource,
         labels: Iterable[str] = (),
-        indexes: Mapping[str, Callable[[Obj], str]] = _NO_INDEXES,
+        indexes: Mapping[str, Texts] = _NO_INDEXES,
         *,
         fields: Iterable[str] | None = None,
         signs: Iterable[str] | None = None,

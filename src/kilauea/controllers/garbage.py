@@ -49,10 +49,8 @@ SIGNS = ("metadata.ownerReferences", "metadata.deletionTimestamp")
 """Fields without which an object neither waits for its dependents nor has owners."""
 UID = "uid, if the object has owners or waits for its dependents"
 """Name of the index of objects by their uids. Most objects are in no chain of owners, so it leaves them out."""
-ONLY_OWNER = "uid of the only owner, and whether the object is being deleted"
-"""Name of the index of most dependents: those that are being deleted can be thousands, and need not be read."""
-SEVERAL = "several"
-"""The value of this index of objects with more than one owner."""
+KEPT_FOR = "uids of the owners, if the object is not being deleted"
+"""Name of the index of dependents that are left: those that are being deleted can be thousands, and are not read."""
 
 
 class Found(NamedTuple):
@@ -95,17 +93,8 @@ def _uid_if_it_matters(obj: Obj) -> str:
     return uid_of(obj) if _owners(obj) or _may_have_dependents_that_go(None, obj) else ""
 
 
-def _only_owner(obj: Obj) -> str:
-    owners = _owners(obj)
-    if len(owners) != 1:
-        return SEVERAL if owners else ""
-    uid = str(owners[0]["uid"])
-    return _going(uid) if is_going(obj) else uid
-
-
-def _going(uid: str) -> str:
-    """The value of the index `ONLY_OWNER` of dependents that are being deleted."""
-    return f"{uid} is left"
+def _kept_for(obj: Obj) -> tuple[str, ...]:
+    return () if is_going(obj) else tuple(dict.fromkeys(str(each["uid"]) for each in _owners(obj)))
 
 
 def _owners_may_be_concerned(old: Obj | None, new: Obj | None) -> bool:
@@ -124,7 +113,7 @@ class GarbageCollector:
         Interest(
             ALL_KINDS,
             _own_uid,
-            indexes={UID: _uid_if_it_matters, ONLY_OWNER: _only_owner},
+            indexes={UID: _uid_if_it_matters, KEPT_FOR: _kept_for},
             fields=FIELDS,
             signs=SIGNS,
             matters=_may_have_dependents_that_go,
@@ -150,13 +139,18 @@ class GarbageCollector:
             if _is_there(view, kinds, uid, next(([Found(each, objs[0])] for each, objs in some if objs), [])):
                 return Outcome(itself) if itself else NOTHING
             dependents, again = _dependents(view, kinds, uid)
-            return Outcome([*itself, *_collected(view, kinds, uid, dependents)], again)
+            collected = _collected(view, kinds, uid, dependents)
+            if again is not None and not collected:
+                collected, again = _collected(view, kinds, uid, _all_dependents(view, kinds, uid)), None
+            return Outcome([*itself, *collected], again)
         owned = ((each, view.owned(each, uid, "")) for each in kinds)
         every = (each for each in _founds(owned) if _may_depend(each, owner))
         if ORPHAN in _finalizers(owner.obj):
             return Outcome(_orphaned(owner, list(every)))
         dependents, again = _dependents(view, kinds, uid)
         mine = [each for each in dependents if _may_depend(each, owner)]
+        if again is not None and not mine:
+            mine, again = [each for each in _all_dependents(view, kinds, uid) if _may_depend(each, owner)], None
         return Outcome(_deleted_first(view, kinds, owner, mine, every), again)
 
 
@@ -168,13 +162,18 @@ def _dependents(view: View, kinds: Sequence[Resource], uid: str) -> tuple[Sequen
     found: list[Found] = []
     is_cut = False
     for resource in (each for each, objs in owned if objs):
-        if view.count_indexed(resource, ONLY_OWNER, SEVERAL):
-            found += [Found(resource, obj) for obj in view.owned(resource, uid, "")]
-            continue
-        room = max(0, AT_ONCE - len(found))
-        is_cut |= room < view.count_indexed(resource, ONLY_OWNER, uid)
-        found += [Found(resource, obj) for obj in view.indexed(resource, ONLY_OWNER, uid)[:room]]
+        room = AT_ONCE - len(found)
+        is_cut |= room < view.count_indexed(resource, KEPT_FOR, uid)
+        found += [Found(resource, obj) for obj in view.indexed(resource, KEPT_FOR, uid)[:room]]
     return found, 0.0 if is_cut else None
+
+
+def _all_dependents(view: View, kinds: Sequence[Resource], uid: str) -> list[Found]:
+    """All dependents, for the case that there is nothing to do about those that would be dealt with first.
+
+    Anyone can give objects the uid of an owner of another namespace, or with a kind that is not served.
+    """
+    return list(_founds((each, view.owned(each, uid, "")) for each in kinds))
 
 
 def _founds(owned: Iterable[tuple[Resource, Sequence[Obj]]]) -> Iterator[Found]:

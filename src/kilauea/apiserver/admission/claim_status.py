@@ -14,7 +14,7 @@ from typing import Any
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import AdmissionStep, Attributes
 from kilauea.apiserver.fields import forbidden_field
-from kilauea.apiserver.rbac.authorizer import Action, Authorizer
+from kilauea.apiserver.rbac.authorizer import Action
 from kilauea.apiserver.status import Cause
 
 NODE_OF_CALLER = "authentication.kubernetes.io/node-name"
@@ -72,7 +72,7 @@ def _words(attributes: Attributes, action: Action, verbs: str, parts: str) -> st
 
 
 def _may(attributes: Attributes, action: Action) -> bool:
-    return Authorizer(attributes.backend.store).reason(attributes.user, action) is not None
+    return attributes.backend.authorizer.reason(attributes.user, action) is not None
 
 
 def _status(claim: Claim | None) -> Claim:

@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
-from kilauea.apiserver.rbac.authorizer import Action, Authorizer
+from kilauea.apiserver.rbac.authorizer import Action
 from kilauea.apiserver.request import GROUP_MASTERS
 
 GROUP = "certificates.k8s.io"
@@ -61,7 +61,7 @@ def signer_names(signer: str) -> tuple[str, str]:
 
 
 def _may(attributes: Attributes, verb: str, signer: str) -> bool:
-    authorizer = Authorizer(attributes.backend.store)
+    authorizer = attributes.backend.authorizer
     actions = [Action(verb, GROUP, "signers", "", "", name) for name in signer_names(signer)]
     return any(authorizer.reason(attributes.user, action) is not None for action in actions)
 

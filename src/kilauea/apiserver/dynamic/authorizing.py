@@ -7,7 +7,6 @@ from typing import Any
 from kilauea.api.cel.authorization import Decision, Place, Question, authorizer_values
 from kilauea.apiserver.admission import Attributes
 from kilauea.apiserver.rbac.authorizer import Action
-from kilauea.apiserver.rbac.authorizer import Authorizer as Roles
 from kilauea.apiserver.rbac.impersonation import account_groups
 from kilauea.apiserver.request import User
 
@@ -39,7 +38,7 @@ class _Decider:
             question.verb, question.group, question.resource, question.subresource, question.namespace, question.name,
             question.path,
         )  # fmt: skip
-        reason = Roles(self._attributes.backend.store).reason(user, action)
+        reason = self._attributes.backend.authorizer.reason(user, action)
         return Decision(reason is not None, reason or "")
 
 

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kilauea.apiserver import status
+from kilauea.apiserver.rbac.bindings import Asker, Bindings, Bound
 from kilauea.apiserver.rbac.nodes import READABLE, is_needed, node_of
-from kilauea.apiserver.rbac.records import Binding, PolicyRule, Role, RoleRef, Subject, binding_of, role_of
+from kilauea.apiserver.rbac.paths import is_below
+from kilauea.apiserver.rbac.records import PolicyRule, Role, RoleRef, Subject
+from kilauea.apiserver.rbac.roles import Roles, Sized
 from kilauea.apiserver.request import GROUP_MASTERS, RequestInfo, User
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Store
@@ -20,6 +23,8 @@ HISTORY_GROUP = "history.kilauea.dev"
 _LIST_JOBS = ("list", "batch.volcano.sh", "jobs")
 GROUP = "rbac.authorization.k8s.io"
 _ANY = "*"
+MOST_OF_ROLES = 1024 * 1024
+"""Bytes in JSON of all roles that are bound to a user in one namespace; those beyond are not looked at."""
 
 
 class Action(NamedTuple):
@@ -59,6 +64,8 @@ class Authorizer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._bindings = Bindings(store)
+        self._roles = Roles(store)
 
     def reason(self, user: User, action: Action) -> str | None:
         """Return the reason why an action is allowed (empty for masters); None if it is not."""
@@ -89,34 +96,47 @@ class Authorizer:
             raise refusal(user, action)
 
     def grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        """Everything that a user may do in a namespace, or in the cluster if that is empty."""
-        for stored in self._store.list(f"/{GROUP}/clusterrolebindings/").items:
-            yield from self._granted(user, "ClusterRoleBinding", binding_of(stored.value), "")
-        if namespace:
-            for stored in self._store.list(f"/{GROUP}/rolebindings/{namespace}/").items:
-                yield from self._granted(user, "RoleBinding", binding_of(stored.value), namespace)
+        """Everything that a user may do in a namespace, or in the cluster if that is empty.
 
-    def _granted(self, user: User, kind: str, binding: Binding, namespace: str) -> Iterator[Grant]:
-        subject = next((each for each in binding.subjects or () if _is_meant(each, user, namespace)), None)
-        role = self.role(binding.role_ref, namespace) if subject is not None else None
-        if subject is None or role is None:
-            return
-        name = f"{binding.metadata.name}/{namespace}" if namespace else binding.metadata.name
-        source = (
-            f'{kind} "{name}" of {binding.role_ref.kind} "{role.metadata.name}" to {_described(subject, namespace)}'
-        )
-        for rule in role.rules or ():
-            yield Grant(rule, namespace, source)
+        A role that is bound to the user several times in a namespace is looked at once.
+        """
+        asker = Asker.of(user)
+        for bound in self._bindings.of(asker, f"/{GROUP}/clusterrolebindings/", ""):
+            found = self._role(bound.role, "")
+            if found is not None:
+                yield from _granted(bound, found.role, "ClusterRoleBinding", "")
+        seen: set[RoleRef] = set()
+        size = 0
+        for bound in self._bindings.of(asker, f"/{GROUP}/rolebindings/{namespace}/", namespace) if namespace else ():
+            found = None if bound.role in seen else self._role(bound.role, namespace)
+            seen.add(bound.role)
+            size += found.size if found is not None else 0
+            if size > MOST_OF_ROLES:
+                return
+            if found is not None:
+                yield from _granted(bound, found.role, "RoleBinding", namespace)
 
     def role(self, reference: RoleRef, namespace: str) -> Role | None:
         """The role that a binding names."""
+        found = self._role(reference, namespace)
+        return found.role if found is not None else None
+
+    def _role(self, reference: RoleRef, namespace: str) -> Sized | None:
         where = (
             f"clusterroles/{reference.name}"
             if reference.kind == "ClusterRole"
             else f"roles/{namespace}/{reference.name}"
         )
-        stored = self._store.get(f"/{GROUP}/{where}")
-        return role_of(stored.value) if stored is not None else None
+        return self._roles.get(f"/{GROUP}/{where}")
+
+
+def _granted(bound: Bound, role: Role, kind: str, namespace: str) -> Iterator[Grant]:
+    """Yield the rules that a binding gives."""
+    name = f"{bound.name}/{namespace}" if namespace else bound.name
+    who = _described(bound.subject, namespace)
+    source = f'{kind} "{name}" of {bound.role.kind} "{role.metadata.name}" to {who}'
+    for rule in role.rules or ():
+        yield Grant(rule, namespace, source)
 
 
 def _meant(action: Action) -> Action:
@@ -124,15 +144,6 @@ def _meant(action: Action) -> Action:
     if action.group == HISTORY_GROUP and action.verb in ("get", "list"):
         return Action(*_LIST_JOBS, namespace=action.namespace)
     return action
-
-
-def _is_meant(subject: Subject, user: User, namespace: str) -> bool:
-    """Return True if a subject of a binding is the user or a group of the user."""
-    if subject.kind == "Group":
-        return subject.name in user.groups
-    if subject.kind == "ServiceAccount":
-        return user.name == f"system:serviceaccount:{subject.namespace or namespace}:{subject.name}"
-    return subject.kind == "User" and subject.name == user.name
 
 
 def _described(subject: Subject, namespace: str) -> str:
@@ -159,13 +170,6 @@ def _has_resource(rule: PolicyRule, action: Action) -> bool:
     if action.whole_resource in resources or _ANY in resources:
         return True
     return bool(action.subresource) and f"{_ANY}/{action.subresource}" in resources
-
-
-def is_below(path: str, pattern: str) -> bool:
-    """Return True if a path is one that a rule names, which may end in a star."""
-    if pattern.endswith(_ANY):
-        return path.startswith(pattern[:-1])
-    return path == pattern
 
 
 def refusal(user: User, action: Action) -> ApiFault:

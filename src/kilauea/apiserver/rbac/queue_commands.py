@@ -7,7 +7,7 @@ could close the queues of all others.
 from __future__ import annotations
 
 from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
-from kilauea.apiserver.rbac.authorizer import Action, Authorizer
+from kilauea.apiserver.rbac.authorizer import Action
 
 _GROUP, _KIND = "scheduling.volcano.sh", "Queue"
 
@@ -25,6 +25,6 @@ class QueueCommands(AdmissionStep):
             return
         name = str(target.get("name") or "")
         action = Action("update", _GROUP, "queues", name=name)
-        if Authorizer(attributes.backend.store).reason(attributes.user, action) is None:
+        if attributes.backend.authorizer.reason(attributes.user, action) is None:
             words = f'user "{attributes.user.name}" may not update the queue "{name}", which the command is for'
             raise forbidden(attributes, words)

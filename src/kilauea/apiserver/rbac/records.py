@@ -1,10 +1,8 @@
-"""Roles and bindings as far as decisions need them, decoded once for each version of an object."""
+"""Roles and bindings as far as decisions need them."""
 
 from __future__ import annotations
 
 import msgspec
-
-from kilauea.api.remembered import remembered
 
 
 class PolicyRule(msgspec.Struct, frozen=True, rename="camel"):
@@ -51,16 +49,7 @@ class Binding(msgspec.Struct, frozen=True, rename="camel"):
     subjects: tuple[Subject, ...] | None = None
 
 
-_role_of, _binding_of = msgspec.json.Decoder(Role).decode, msgspec.json.Decoder(Binding).decode
-
-
-@remembered(2048, 16 * 1024)
-def role_of(value: bytes) -> Role:
-    """The role in stored bytes."""
-    return _role_of(value)
-
-
-@remembered(2048, 16 * 1024)
-def binding_of(value: bytes) -> Binding:
-    """The binding in stored bytes."""
-    return _binding_of(value)
+read_role = msgspec.json.Decoder(Role).decode
+"""Read the role in stored bytes."""
+read_binding = msgspec.json.Decoder(Binding).decode
+"""Read the binding in stored bytes."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from kilauea.api.container_streams import Connection, PodConnections, Process
 from kilauea.api.ports import ApiError
 from kilauea.apiserver import status
-from kilauea.apiserver.rbac.authorizer import Action, Authorizer
+from kilauea.apiserver.rbac.authorizer import Action
 from kilauea.apiserver.request import Socket, Upgrade
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.containers import container_of
@@ -112,7 +112,7 @@ def _check_may_create(call: Call) -> None:
     info = call.info
     if info.verb != "create":
         action = Action("create", info.group, info.resource, info.subresource, info.namespace, info.name)
-        Authorizer(call.backend.store).check(call.user, action)
+        call.backend.authorizer.check(call.user, action)
 
 
 def _simulated(call: Call) -> ApiFault:

@@ -7,19 +7,20 @@ told to list again when it falls behind that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.heavy import write_protobuf
+from kilauea.apiserver.heavy import TooManyWaiting, write_protobuf
 from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_table, header_of, partial_object, view_of
 from kilauea.apiserver.protobuf import PROTOBUF, watch_event
 from kilauea.apiserver.request import Frame, WatchStream
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import ListOptions, read_options, wait_for_revision
-from kilauea.apiserver.rest.listing import CHUNK, find
+from kilauea.apiserver.rest.listing import CHUNK, TURN, find
+from kilauea.apiserver.rest.reading_ahead import LIGHT_JSON
 from kilauea.apiserver.rest.versions import served_items
 from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Event, Expired, Stored, Watcher
@@ -31,6 +32,8 @@ LONGEST_SELECTOR = 32 * 1024
 """Characters of the selectors of a watch."""
 LAST_BOOKMARK_FROM = 2.0
 """A watch that lasts longer, in seconds, ends with a bookmark."""
+RETRY_SECONDS = 1.0
+"""Seconds until a watch asks again for a worker, when too many requests of its user wait for one."""
 _END_OF_INITIAL = "k8s.io/initial-events-end"
 
 
@@ -48,13 +51,41 @@ async def watch(call: Call) -> WatchStream:
     if options.initial_events:
         await wait_for_revision(call, options.revision or 0)
     if view.media == PROTOBUF:
-        return WatchStream(_stream(call, options, selection), f"{PROTOBUF};stream=watch", line=_protobuf_line)
+        batches = _in_protobuf(call, _stream(call, options, selection))
+        return WatchStream(
+            batches, f"{PROTOBUF};stream=watch", line=lambda frame: watch_event(frame.kind, frame.object)
+        )
     return WatchStream(_stream(call, options, selection))
 
 
-def _protobuf_line(frame: Frame) -> bytes:
-    """A frame in protobuf form."""
-    return watch_event(frame.kind, write_protobuf(frame.object))
+async def _in_protobuf(
+    call: Call, batches: AsyncGenerator[Sequence[Frame], None]
+) -> AsyncGenerator[Sequence[Frame], None]:
+    """The same frames with their objects in protobuf form, a few at a time; large ones are written elsewhere."""
+    async with aclosing(batches):
+        async for batch in batches:
+            done: list[Frame] = []
+            size = 0
+            for frame in batch:
+                done.append(await _written(call, frame))
+                size += len(frame.object)
+                if size >= LIGHT_JSON:
+                    yield done
+                    done, size = [], 0
+                    await asyncio.sleep(0)
+            if done:
+                yield done
+
+
+async def _written(call: Call, frame: Frame) -> Frame:
+    """A frame with its object in protobuf form."""
+    if len(frame.object) <= LIGHT_JSON:
+        return frame._replace(object=write_protobuf(frame.object))
+    while True:
+        try:
+            return frame._replace(object=await call.backend.heavy.run("write protobuf", frame.object))
+        except TooManyWaiting:
+            await asyncio.sleep(RETRY_SECONDS)
 
 
 async def _stream(call: Call, options: ListOptions, selection: Selection) -> AsyncGenerator[Sequence[Frame], None]:
@@ -66,8 +97,9 @@ async def _stream(call: Call, options: ListOptions, selection: Selection) -> Asy
             found = await find(call, ListOptions(), selection)
             start = found.revision
             items = await served_items(call, found.items)
-            for batch in _batched(frames.added(each) for each in items):
-                yield batch
+            async with aclosing(_batched(frames.added(each) for each in items)) as batches:
+                async for batch in batches:
+                    yield batch
             if options.initial_events and options.bookmarks:
                 yield [frames.bookmark(start, ends_initial=True)]
         elif not start:
@@ -113,8 +145,9 @@ async def _events(
             next_bookmark = loop.time() + BOOKMARK_SECONDS
             continue
         events = await _served(call, events)
-        for batch in _batched(frame for frame in map(frames.event, events) if frame is not None):
-            yield batch
+        async with aclosing(_batched(frame for frame in map(frames.event, events) if frame is not None)) as batches:
+            async for batch in batches:
+                yield batch
 
 
 async def _served(call: Call, events: list[Event]) -> list[Event]:
@@ -130,16 +163,22 @@ async def _served(call: Call, events: list[Event]) -> list[Event]:
     ]
 
 
-def _batched(frames: Iterable[Frame]) -> Iterator[Sequence[Frame]]:
-    """Frames in batches of moderate size."""
+async def _batched(frames: Iterable[Frame]) -> AsyncGenerator[Sequence[Frame], None]:
+    """Frames in batches of moderate size; others have their turn between them.
+
+    A table or an object in protobuf form takes a hundred times as long as the bytes that are stored.
+    """
+    loop = asyncio.get_running_loop()
     pending: list[Frame] = []
-    size = 0
+    size, end = 0, loop.time() + TURN
     for frame in frames:
         pending.append(frame)
         size += len(frame.object)
-        if size >= CHUNK:
+        if size >= CHUNK or loop.time() >= end:
             yield pending
             pending, size = [], 0
+            await asyncio.sleep(0)
+            end = loop.time() + TURN
     if pending:
         yield pending
 

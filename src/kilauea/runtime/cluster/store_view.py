@@ -12,7 +12,7 @@ import msgspec
 
 from kilauea.admission.lookups import INTERESTS
 from kilauea.api.kinds import QUEUES
-from kilauea.api.ports import Key, Obj, Resource
+from kilauea.api.ports import Key, Obj, Resource, says
 from kilauea.api.remembered import remembered
 from kilauea.apiserver.storage import Store, Stored
 
@@ -76,8 +76,8 @@ class StoreView:
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
         """Objects of a kind with this value in an index of the hooks' interests."""
-        says = self._indexes[resource, index]
-        return [obj for obj in self.list(resource) if says(obj) == value]
+        texts = self._indexes[resource, index]
+        return [obj for obj in self.list(resource) if says(texts, obj, value)]
 
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         """Return the number of these objects."""

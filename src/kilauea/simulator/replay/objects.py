@@ -16,7 +16,16 @@ from kilauea.api.aggregates import Aggregates
 from kilauea.api.core import Node, Pod
 from kilauea.api.kinds import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from kilauea.api.meta import Object
-from kilauea.api.ports import Aggregate, Aggregation, Key, Obj, Resource, key_of
+from kilauea.api.ports import (
+    Aggregate,
+    Aggregation,
+    Key,
+    Obj,
+    Resource,
+    Texts,
+    key_of,
+    says,
+)
 from kilauea.api.scheduling import PodGroup, Queue
 from kilauea.engine.events import Advanced, Changed, Event, Gone
 
@@ -34,7 +43,7 @@ class Objects:
         self._kinds: dict[Resource, dict[Key, Obj]] = {}
         self._owned: dict[tuple[Resource, str], list[Key]] = {}
         self._listeners: dict[Resource, list[Listener]] = {}
-        self._indexes: dict[tuple[Resource, str], Callable[[Obj], str]] = {}
+        self._indexes: dict[tuple[Resource, str], Texts] = {}
         self._aggregates: dict[Resource, dict[str, Aggregates]] = {}
         self._uids = 0
         self._version = 0
@@ -47,7 +56,7 @@ class Objects:
         """Tell a listener of each change of a kind."""
         self._listeners.setdefault(resource, []).append(listener)
 
-    def index(self, resource: Resource, name: str, function: Callable[[Obj], str]) -> None:
+    def index(self, resource: Resource, name: str, function: Texts) -> None:
         """Find objects of a kind by what a function says of them."""
         self._indexes[resource, name] = function
 
@@ -166,8 +175,8 @@ class Objects:
         """Objects of a kind for which an index says this value, in order of their keys."""
         if not self._kinds.get(resource):
             return []
-        function = self._indexes[resource, index]
-        return [obj for obj in self.list(resource) if function(obj) == value]
+        texts = self._indexes[resource, index]
+        return [obj for obj in self.list(resource) if says(texts, obj, value)]
 
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         """Return the number of these objects."""

@@ -1,0 +1,155 @@
+"""The bindings that mean a user, found without reading all bindings of a namespace for each request.
+
+Who administers a namespace may make thousands of bindings there, with ten thousand subjects each. Each binding is read
+once for each of its versions. Of one with many subjects only a hash of each is kept; the binding is read again for a
+user who may be among them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from kilauea.apiserver.rbac.records import RoleRef, Subject, read_binding
+from kilauea.apiserver.request import User
+from kilauea.apiserver.storage import Store
+from kilauea.apiserver.storage.records import resource_of
+
+FEW = 32
+"""Subjects that are kept as they are."""
+FEW_PREFIXES = 64
+"""Namespaces up to which what was read of their bindings stays, also when they are gone."""
+MOST_FOUND = 1024
+"""Users whose subject in a binding with many is remembered."""
+
+
+class Asker(NamedTuple):
+    """A user whose bindings are looked for."""
+
+    user: User
+    groups: frozenset[str]
+    hashes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, user: User) -> Asker:
+        """The asker for a user."""
+        groups = frozenset(user.groups)
+        words = [("User", user.name), ("ServiceAccount", user.name), *(("Group", each) for each in groups)]
+        return cls(user, groups, tuple(map(hash, words)))
+
+
+class Bound(NamedTuple):
+    """A binding that means a user: its name, its role, and the first subject that is the user."""
+
+    name: str
+    role: RoleRef
+    subject: Subject
+
+
+class Bindings:
+    """The bindings in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: dict[str, tuple[int, dict[str, _Binding]]] = {}
+        self._most = FEW_PREFIXES
+
+    def __len__(self) -> int:
+        """The number of prefixes whose bindings are kept."""
+        return len(self._read)
+
+    def of(self, asker: Asker, prefix: str, namespace: str) -> Iterator[Bound]:
+        """The bindings that mean a user, in the order of their names.
+
+        Args:
+            asker: the user.
+            prefix: of the keys of the bindings.
+            namespace: of the bindings; empty for those of the cluster.
+        """
+        for binding in self._known(prefix, namespace):
+            subject = binding.subject_of(asker)
+            if subject is not None:
+                yield Bound(binding.name, binding.role, subject)
+
+    def _known(self, prefix: str, namespace: str) -> Collection[_Binding]:
+        """The bindings as they are now; those that have not changed are not read again."""
+        newest = self._store.newest(resource_of(prefix))
+        read, known = self._read.get(prefix, (-1, {}))
+        if read == newest:
+            return known.values()
+        items = self._store.list(prefix).items
+        if not items:  # anyone may ask about namespaces that are not there
+            self._read.pop(prefix, None)
+            return ()
+        before, known = known, {}
+        for stored in items:
+            old = before.get(stored.key)
+            is_same = old is not None and old.revision == stored.revision
+            known[stored.key] = old if old is not None and is_same else _Binding(self._store, stored.key, namespace)
+        self._read[prefix] = (newest, known)
+        if len(self._read) > self._most:
+            self._forget_what_is_gone()
+        return known.values()
+
+    def _forget_what_is_gone(self) -> None:
+        """Keep nothing of namespaces that were deleted, about which no one asks any more."""
+        self._read = {prefix: read for prefix, read in self._read.items() if self._store.list(prefix, limit=1).items}
+        self._most = max(FEW_PREFIXES, 2 * len(self._read))
+
+
+class _Binding:
+    """One version of a binding."""
+
+    __slots__ = ("_few", "_found", "_hashes", "_key", "_namespace", "_store", "name", "revision", "role")
+
+    def __init__(self, store: Store, key: str, namespace: str) -> None:
+        stored = store.get(key)
+        assert stored is not None
+        binding = read_binding(stored.value)
+        self._store, self._key, self._namespace = store, key, namespace
+        self.revision, self.name, self.role = stored.revision, binding.metadata.name, binding.role_ref
+        subjects = binding.subjects or ()
+        self._few = subjects if len(subjects) <= FEW else None
+        self._hashes = array("q", () if self._few is not None else sorted({self._hash(each) for each in subjects}))
+        self._found: dict[tuple[str, tuple[str, ...]], Subject | None] = {}
+
+    def subject_of(self, asker: Asker) -> Subject | None:
+        """The first subject that is the user or a group of the user."""
+        if self._few is not None:
+            return self._first(self._few, asker)
+        if not any(self._has(each) for each in asker.hashes):
+            return None
+        who = (asker.user.name, asker.user.groups)
+        if who in self._found:
+            return self._found[who]
+        stored = self._store.get(self._key)
+        assert stored is not None
+        found = self._first(read_binding(stored.value).subjects or (), asker)
+        if len(asker.groups) <= FEW:
+            if len(self._found) >= MOST_FOUND:
+                self._found.clear()
+            self._found[who] = found
+        return found
+
+    def _first(self, subjects: Collection[Subject], asker: Asker) -> Subject | None:
+        return next((each for each in subjects if self._is_meant(each, asker)), None)
+
+    def _is_meant(self, subject: Subject, asker: Asker) -> bool:
+        if subject.kind == "Group":
+            return subject.name in asker.groups
+        if subject.kind == "ServiceAccount":
+            return asker.user.name == self._account(subject)
+        return subject.kind == "User" and subject.name == asker.user.name
+
+    def _account(self, subject: Subject) -> str:
+        return f"system:serviceaccount:{subject.namespace or self._namespace}:{subject.name}"
+
+    def _hash(self, subject: Subject) -> int:
+        name = self._account(subject) if subject.kind == "ServiceAccount" else subject.name
+        return hash((subject.kind, name))
+
+    def _has(self, wanted: int) -> bool:
+        at = bisect_left(self._hashes, wanted)
+        return at < len(self._hashes) and self._hashes[at] == wanted

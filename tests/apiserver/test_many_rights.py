@@ -1,0 +1,170 @@
+"""Roles and bindings in numbers and sizes that only an attacker makes: they cost others nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kilauea.apiserver.access import MOST_GROUPS
+from kilauea.apiserver.heavy import TASKS, Task, TooHeavy
+from kilauea.apiserver.rbac import bindings, roles
+from kilauea.apiserver.rbac.authorizer import MOST_OF_ROLES
+from kilauea.apiserver.rbac.records import Binding, Role, read_binding, read_role
+from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
+from support.api_core import MAPS, Api
+
+GROUP = "rbac.authorization.k8s.io"
+RBAC = f"/apis/{GROUP}/v1/namespaces/default"
+BOB, EVE = (User(name, groups=("staff", GROUP_AUTHENTICATED)) for name in ("bob", "eve"))
+ACCOUNT = User("system:serviceaccount:default:runner", groups=(GROUP_AUTHENTICATED,))
+
+
+def bind(api: Api, name: str, role: str, *subjects: tuple[str, str], kind: str = "ClusterRole") -> None:
+    listed = [
+        {"kind": each, "name": who} | ({} if each == "ServiceAccount" else {"apiGroup": GROUP})
+        for each, who in subjects
+    ]
+    reference = {"apiGroup": GROUP, "kind": kind, "name": role}
+    api.good("POST", f"{RBAC}/rolebindings", {"metadata": {"name": name}, "roleRef": reference, "subjects": listed})
+
+
+def users(count: int) -> list[tuple[str, str]]:
+    return [("User", f"user-{number}") for number in range(count)]
+
+
+def rules_of(count: int) -> list[dict[str, Any]]:
+    rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"]}
+    return [rule | {"resourceNames": [f"n{number}"]} for number in range(count)]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of roles and bindings that are read from their bytes."""
+    names: list[str] = []
+
+    def binding(value: bytes) -> Binding:
+        found = read_binding(value)
+        names.append(found.metadata.name)
+        return found
+
+    def role(value: bytes) -> Role:
+        found = read_role(value)
+        names.append(found.metadata.name)
+        return found
+
+    monkeypatch.setattr(bindings, "read_binding", binding)
+    monkeypatch.setattr(roles, "read_role", role)
+    return names
+
+
+@pytest.mark.parametrize("user", [BOB, ACCOUNT, User("carl", groups=("staff",))])
+def test_one_of_many_subjects_has_the_right_and_others_have_not(api: Api, user: User) -> None:
+    meant = {"bob": ("User", "bob"), "carl": ("Group", "staff")}.get(user.name, ("ServiceAccount", "runner"))
+    bind(api, "many", "view", *users(100), meant, *users(100))
+    assert api.ask("GET", MAPS, user=user).code == 200
+    assert api.ask("GET", MAPS, user=User("user-99", groups=(GROUP_AUTHENTICATED,))).code == 200
+    assert api.ask("GET", MAPS, user=User("dora", groups=(GROUP_AUTHENTICATED,))).code == 403
+    api.good("DELETE", f"{RBAC}/rolebindings/many")
+    assert api.ask("GET", MAPS, user=user).code == 403
+
+
+def test_bindings_and_roles_are_read_once_for_each_version(api: Api, reads: list[str]) -> None:
+    bind(api, "many", "view", *users(2000), ("User", "bob"))
+    bind(api, "others", "view", *users(2000))
+    assert [api.ask("GET", MAPS, user=BOB).code for _ in range(3)] == [200] * 3
+    reads.clear()
+    bind(api, "more", "view", *users(2000))
+    assert [api.ask("GET", MAPS, user=BOB).code for _ in range(3)] == [200] * 3
+    assert reads == ["more"]
+
+
+def test_nothing_is_kept_of_the_bindings_of_namespaces_that_are_gone(api: Api) -> None:
+    known, asker = bindings.Bindings(api.backend.store), bindings.Asker.of(BOB)
+
+    def found(namespace: str) -> int:
+        return len(list(known.of(asker, f"/{GROUP}/rolebindings/{namespace}/", namespace)))
+
+    subject = {"kind": "User", "name": "bob", "apiGroup": GROUP}
+    body = {
+        "metadata": {"name": "b"},
+        "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "r"},
+        "subjects": [subject],
+    }
+    for number in range(2 * bindings.FEW_PREFIXES):
+        path = f"/apis/{GROUP}/v1/namespaces/n{number}/rolebindings"
+        api.good("POST", "/api/v1/namespaces", {"metadata": {"name": f"n{number}"}})
+        api.good("POST", path, body)
+        assert found(f"n{number}") == 1
+        if number:
+            api.good("DELETE", f"{path}/b")
+    assert len(known) <= bindings.FEW_PREFIXES
+    assert found("n0") == 1
+
+
+def test_a_role_that_is_bound_often_is_listed_once(api: Api) -> None:
+    for number in range(5):
+        bind(api, f"b{number}", "view", ("User", "bob"))
+    review = {"spec": {"namespace": "default"}}
+    answer = api.good("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review, user=BOB)
+    listed = [str(rule) for rule in answer["status"]["resourceRules"]]
+    assert len(listed) == len(set(listed))
+
+
+def test_roles_beyond_the_limit_are_not_looked_at(api: Api) -> None:
+    count = MOST_OF_ROLES // 2 // 90
+    for number in range(3):
+        rules = [
+            *rules_of(count),
+            {"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [f"m{number}"]},
+        ]
+        api.good("POST", f"{RBAC}/roles", {"metadata": {"name": f"r{number}"}, "rules": rules})
+        bind(api, f"b{number}", f"r{number}", ("User", "bob"), kind="Role")
+    assert api.ask("GET", f"{MAPS}/m0", user=BOB).code == 404
+    assert api.ask("GET", f"{MAPS}/m2", user=BOB).code == 403
+
+
+class _Elsewhere:
+    """Notes the tasks that are done elsewhere; with `tired`, none ends in time."""
+
+    def __init__(self, *, tired: bool = False) -> None:
+        self.tasks: list[Task] = []
+        self._tired = tired
+
+    async def run(self, task: Task, data: bytes) -> bytes:
+        self.tasks.append(task)
+        if self._tired:
+            raise TooHeavy("too long")
+        return TASKS[task](data)
+
+
+def test_many_rules_are_compared_elsewhere(api: Api) -> None:
+    bind(api, "boss", "admin", ("User", "bob"))
+    api.good("POST", f"{RBAC}/roles", {"metadata": {"name": "held"}, "rules": rules_of(3000)})
+    bind(api, "held", "held", ("User", "bob"), kind="Role")
+    elsewhere = api.backend.heavy = _Elsewhere()
+    api.good("POST", f"{RBAC}/roles", {"metadata": {"name": "few"}, "rules": rules_of(10)[:1]}, user=BOB)
+    assert not [task for task in elsewhere.tasks if task != "compare rights"]
+    elsewhere.tasks.clear()
+    api.good("POST", f"{RBAC}/roles", {"metadata": {"name": "same"}, "rules": rules_of(2500)}, user=BOB)
+    more = [*rules_of(2500), {"verbs": ["get"], "apiGroups": ["none"], "resources": ["pods"]}]
+    refused = api.ask("POST", f"{RBAC}/roles", {"metadata": {"name": "more"}, "rules": more}, user=BOB)
+    assert refused.code == 403
+    assert refused.body["message"].endswith('{APIGroups:["none"], Resources:["pods"], Verbs:["get"]}')
+    assert set(elsewhere.tasks) == {"compare rights"}
+    api.backend.heavy = _Elsewhere(tired=True)
+    late = api.ask("POST", f"{RBAC}/roles", {"metadata": {"name": "late"}, "rules": rules_of(2500)}, user=BOB)
+    assert (late.code, "takes too long" in late.body["message"]) == (403, True)
+
+
+def test_a_review_asks_about_a_limited_number_of_groups(api: Api) -> None:
+    attributes = {"verb": "get", "resource": "pods", "namespace": "default"}
+
+    def asked(count: int) -> Any:
+        spec = {"user": "eve", "groups": [f"g{number}" for number in range(count)], "resourceAttributes": attributes}
+        return api.ask("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
+
+    assert asked(MOST_GROUPS).code == 201
+    refused = asked(MOST_GROUPS + 1)
+    assert refused.code == 422
+    assert f"spec.groups: Too many: {MOST_GROUPS + 1}: must have at most {MOST_GROUPS} items" in refused.body["message"]

@@ -43,7 +43,15 @@ def read_delete_options(call: Call) -> DeleteOptions:
     Raises:
         ApiFault: they are malformed.
     """
-    given = options_document(call)
+    return delete_options(options_document(call))
+
+
+def delete_options(given: dict[str, Any]) -> DeleteOptions:
+    """The options in a document.
+
+    Raises:
+        ApiFault: they are invalid.
+    """
     preconditions = given.get("preconditions") or {}
     grace = given.get("gracePeriodSeconds")
     if grace is not None and not isinstance(grace, int):

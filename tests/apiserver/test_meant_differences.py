@@ -10,7 +10,7 @@ import pytest
 
 from kilauea.apiserver.crd.definition_checks import check_definition
 from support.api_core import MAPS, PODS, Api
-from support.definitions import TREES, serve, trees
+from support.definitions import TREE, TREES, serve, trees
 from support.policies import HOOKS, MAPS_ONLY, change, check
 from support.webhook_server import WebhookServer, allow, api_with_webhooks
 
@@ -65,8 +65,21 @@ def test_a_list_that_a_mutating_policy_applies_to_a_custom_resource_replaces_the
         {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": applied}},
         matchConstraints={"resourceRules": [rule]},
     )
-    made = api.good("POST", TREES, {"metadata": {"name": "oak"}, "spec": {"parts": [{"name": "own"}]}})
+    made = api.good("POST", TREES, {**TREE, "metadata": {"name": "oak"}, "spec": {"parts": [{"name": "own"}]}})
     assert made["spec"]["parts"] == [{"name": "theirs"}]
+
+
+def test_the_scale_of_a_custom_resource_is_applied(api: Api) -> None:
+    spec = {"type": "object", "properties": {"replicas": {"type": "integer"}}}
+    definition = trees({"type": "object", "properties": {"spec": spec}})
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    definition["spec"]["versions"][0]["subresources"] = {"scale": paths}
+    serve(api, definition)
+    api.good("POST", TREES, {**TREE, "metadata": {"name": "oak"}, "spec": {"replicas": 1}})
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "oak"}, "spec": {"replicas": 2}}
+    where = f"{TREES}/oak/scale?fieldManager=x&force=true"
+    api.good("PATCH", where, scale, content_type="application/apply-patch+yaml")
+    assert api.good("GET", f"{TREES}/oak")["spec"]["replicas"] == 2
 
 
 def test_audit_annotations_of_a_policy_are_in_the_log(api: Api, caplog: pytest.LogCaptureFixture) -> None:

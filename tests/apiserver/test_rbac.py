@@ -342,7 +342,8 @@ def test_a_command_to_a_queue_needs_the_right_to_update_it(api: Api) -> None:
 
     def command(kind: str, name: str) -> dict[str, Any]:
         target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": kind, "name": name, "uid": "u"}
-        return {"metadata": {"generateName": "c-"}, "action": "CloseQueue", "target": target}
+        head = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command"}
+        return {**head, "metadata": {"generateName": "c-"}, "action": "CloseQueue", "target": target}
 
     refused = api.ask("POST", commands, command("Queue", "default"), user=BOB)
     assert refused.code == 403

@@ -14,6 +14,7 @@ from support.api_core import MAPS
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEFINITION = f"{DEFINITIONS}/queues.scheduling.volcano.sh"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+QUEUE = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
 SERVICES = "/api/v1/namespaces/default/services"
 
 
@@ -34,7 +35,7 @@ def ended(server: Process) -> str:
 
 def test_a_definition_that_waits_for_its_objects_stays(tmp_path: Path) -> None:
     with Process(tmp_path) as server:
-        send(server, "POST", QUEUES, {"metadata": {"name": "q", "finalizers": ["a.b/c"]}}, 201)
+        send(server, "POST", QUEUES, {**QUEUE, "metadata": {"name": "q", "finalizers": ["a.b/c"]}}, 201)
         send(server, "DELETE", DEFINITION)
         ended(server)
     with Process(tmp_path) as server:
@@ -42,14 +43,14 @@ def test_a_definition_that_waits_for_its_objects_stays(tmp_path: Path) -> None:
         definition = send(server, "GET", DEFINITION)
         assert "deletionTimestamp" not in definition["metadata"]
         assert "Terminating" not in [each["type"] for each in definition["status"]["conditions"]]
-        send(server, "POST", QUEUES, {"metadata": {"name": "r"}}, 201)
+        send(server, "POST", QUEUES, {**QUEUE, "metadata": {"name": "r"}}, 201)
         assert "queues.scheduling.volcano.sh was being deleted" in ended(server)
 
 
 def test_a_definition_that_was_deleted_is_there_again(tmp_path: Path) -> None:
     for _ in range(2):
         with Process(tmp_path) as server:
-            send(server, "POST", QUEUES, {"metadata": {"name": "q"}}, 201)
+            send(server, "POST", QUEUES, {**QUEUE, "metadata": {"name": "q"}}, 201)
             send(server, "DELETE", DEFINITION)
             end = time.monotonic() + SECONDS
             while server.ask("GET", DEFINITION)[0] != 404:

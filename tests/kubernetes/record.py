@@ -25,7 +25,16 @@ CAUSE = ("field", "reason", "message")
 POD_SECURITY = HERE.parent / "apiserver/admission/pod_security.jsonl"
 REFUSALS = HERE.parent / "apiserver/refusals.jsonl"
 ANSWERS = HERE.parent / "apiserver/answers"
-ANSWERED = ("options", "scales", "shapes", "status_metadata", "subresources")
+ANSWERED = (
+    "answers",
+    "custom_bodies",
+    "options",
+    "policy_parameters",
+    "scales",
+    "shapes",
+    "status_metadata",
+    "subresources",
+)
 """Files whose whole answers are recorded."""
 
 

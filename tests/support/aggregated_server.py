@@ -21,6 +21,7 @@ from kilauea.apiserver.aggregator.registration import Registration
 from kilauea.apiserver.aggregator.services import Aggregator
 from kilauea.apiserver.http.aggregated_servers import AggregatedServers
 from support.api_core import Api
+from support.ending import cancel_rest, stop_accepting
 
 GROUP, VERSION = "wardle.example.com", "v1alpha1"
 PATH = f"/apis/{GROUP}/{VERSION}"
@@ -72,27 +73,13 @@ class AggregatedServer:
 
     def stop_listening(self) -> None:
         """Refuse connections."""
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
-
-    async def _stop(self) -> None:
-        """Accept no more connections, and close when those that were accepted belong to the server.
-
-        asyncio loses one that is accepted and does not: its socket stays open until garbage is collected, with a
-        warning.
-        """
-        for each in self._listening.sockets:
-            self._loop.remove_reader(each.fileno())
-        await asyncio.sleep(0)
-        self._listening.close()
+        asyncio.run_coroutine_threadsafe(stop_accepting(self._listening), self._loop).result(10)
 
     async def _end(self) -> None:
-        await self._stop()
+        await stop_accepting(self._listening)
         await self._runner.cleanup()
         await asyncio.sleep(2 * GOODBYE)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await cancel_rest()
 
     async def _start(self) -> int:
         self._runner = web.ServerRunner(web.Server(self._answer), shutdown_timeout=0.1)

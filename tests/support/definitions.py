@@ -9,6 +9,7 @@ from support.api_core import Api
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TREES = "/apis/example.com/v1/trees"
+TREE = {"apiVersion": "example.com/v1", "kind": "Tree"}
 
 
 def trees(schema: dict[str, Any]) -> dict[str, Any]:
@@ -26,6 +27,12 @@ def serve(api: Api, definition: dict[str, Any]) -> None:
         api.good("POST", DEFINITIONS, definition)
     else:
         api.good("PATCH", path, {"spec": definition["spec"]}, content_type=merge)
+    establish(api, definition)
+
+
+def establish(api: Api, definition: dict[str, Any]) -> None:
+    """Serve a definition that is written already, as its controllers do."""
+    path, merge = f"{DEFINITIONS}/{definition['metadata']['name']}", "application/merge-patch+json"
     given = {"status": "True", "reason": "r", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z"}
     conditions = [{"type": kind, **given} for kind in ("NamesAccepted", "Established")]
     state = {"conditions": conditions, "acceptedNames": definition["spec"]["names"]}

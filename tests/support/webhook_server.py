@@ -16,6 +16,7 @@ from aiohttp import web
 
 from kilauea.apiserver.http.webhook_client import WebhookClient
 from support.api_core import Api
+from support.ending import cancel_rest, stop_accepting
 
 GOODBYE = 0.05
 """Seconds that a client has to answer the end of TLS, before its connection is closed."""
@@ -75,9 +76,10 @@ class WebhookServer:
         self._loop.close()
 
     async def _end(self) -> None:
-        self._listening.close()
+        await stop_accepting(self._listening)
         await self._runner.cleanup()
         await asyncio.sleep(2 * GOODBYE)
+        await cancel_rest()
 
     async def _start(self) -> int:
         app = web.Application(client_max_size=16 * 1024 * 1024)

@@ -26,17 +26,31 @@ TURN_BYTES = 512 * 1024
 """Bytes of the objects of these rows."""
 TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
-_FORMS = (TABLE, PARTIAL, f"{PARTIAL}List")
+PARTIAL_LIST = f"{PARTIAL}List"
+_FORMS = (TABLE, PARTIAL, PARTIAL_LIST)
 _MEDIA = (JSON, YAML)
 _INCLUDED = ("Metadata", "Object", "None")
 
 
 class View(NamedTuple):
-    """A form of answer: `form` is empty, `Table` or `PartialObjectMetadata`."""
+    """A form of answer.
+
+    Attributes:
+        media: the media type.
+        form: empty, `Table` or `PartialObjectMetadata`.
+        version: of a form that is not empty.
+        of_list: True if the client has named the form of a list of `PartialObjectMetadata`.
+    """
 
     media: str = JSON
     form: str = ""
-    version: str = ""
+    version: str = "v1"
+    of_list: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of a form that is not empty."""
+        return f"meta.k8s.io/{self.version}"
 
 
 @remembered(256)
@@ -84,11 +98,11 @@ def _view(clause: str) -> View | None:
     if (
         form not in _FORMS
         or (form == TABLE and media == PROTOBUF)
-        or given.get("g", "meta.k8s.io") != "meta.k8s.io"
+        or given.get("g") != "meta.k8s.io"
         or given.get("v") not in ("v1", "v1beta1")
     ):
         return None
-    return View(media, PARTIAL if form.startswith(PARTIAL) else form, given.get("v", "v1"))
+    return View(media, PARTIAL if form.startswith(PARTIAL) else form, given["v"], form == PARTIAL_LIST)
 
 
 def _media(clause: str) -> str:
@@ -136,14 +150,38 @@ def _whole(accept: str) -> View:
     return negotiate(",".join(plain))
 
 
+def check_form(view: View, group: str, kind: str, *, of_list: bool, is_custom: bool = False) -> None:
+    """Check that a form is one of a list, or of an object, as what is there.
+
+    Args:
+        view: the form.
+        group: of the kind.
+        kind: of the object, or of the list.
+        of_list: whether there is a list.
+        is_custom: whether the kind comes from a definition.
+
+    Raises:
+        ApiFault: it is the other one (406).
+    """
+    if view.form != PARTIAL or view.of_list == of_list:
+        return
+    package = "core" if group in ("", "events.k8s.io") else group.partition(".")[0]
+    name = f"{package}.{kind}"
+    if is_custom:
+        name = "unstructured.UnstructuredList" if of_list else "unstructured.Unstructured"
+    asked, what = (PARTIAL, "a list") if of_list else (PARTIAL_LIST, "not a list")
+    raise status.ApiFault(406, "NotAcceptable", f"you requested {asked}, but the requested object is {what} (*{name})")
+
+
 def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:
     """The answer of one stored object in the form asked for; JSON that is to be YAML is changed at the very end."""
-    view = view_of(call)
+    view, resource = view_of(call), call.resource
+    check_form(view, resource.group, resource.kind, of_list=False, is_custom=resource.is_custom)
     value = call.resource.served(value)
     if view.form == TABLE:
         value = encode_table(call, [value], {"resourceVersion": header_of(value).metadata.resource_version})
     elif view.form == PARTIAL:
-        value = partial_object(value, view.version)
+        value = partial_object(value, view.api_version)
     return ApiResponse(code, value, view.media)
 
 
@@ -171,9 +209,9 @@ header_of = msgspec.json.Decoder(Header).decode
 _partial_of = msgspec.json.Decoder(_Partial).decode
 
 
-def partial_object(value: bytes, version: str = "v1") -> bytes:
+def partial_object(value: bytes, api_version: str) -> bytes:
     """Stored bytes cut down to a `PartialObjectMetadata`."""
-    head = f'{{"kind":"{PARTIAL}","apiVersion":"meta.k8s.io/{version}","metadata":'.encode()
+    head = f'{{"kind":"{PARTIAL}","apiVersion":"{api_version}","metadata":'.encode()
     return head + bytes(_partial_of(value).metadata) + b"}"
 
 
@@ -218,8 +256,10 @@ def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str,
     if include not in _INCLUDED:
         words = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
         raise status.bad_request(f"Unable to convert to Table as requested: {words}")
-    objects = [partial_object(value) if include == "Metadata" else value for value in values]
+    version = view_of(call).api_version
+    objects = [partial_object(value, version) if include == "Metadata" else value for value in values]
     table = table_of(call.resource, [msgspec.json.decode(value) for value in values], call.backend.now(), form)
+    table["apiVersion"] = version
     for row, value in zip(table["rows"], objects, strict=True):
         row["object"] = None if include == "None" else msgspec.Raw(value)
     return table

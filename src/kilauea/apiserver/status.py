@@ -15,6 +15,10 @@ TIMEOUT = 504
 """Code of the answer to a request that took too long."""
 
 
+LET_PASS = "LetPass"
+"""The reason of a cause that an update does not bring about, and that is a warning only."""
+
+
 class Cause(NamedTuple):
     """An error in one field: its path, the reason code, and the message without the path."""
 

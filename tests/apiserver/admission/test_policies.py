@@ -152,7 +152,7 @@ def test_containers_of_an_applied_configuration_merge_by_name_and_get_defaults(a
 def test_a_mutating_policy_that_fails_refuses_unless_it_may(api: Api) -> None:
     change(api, json_patch("object.none"))
     answer = api.ask("POST", MAPS, {"metadata": {"name": "a"}})
-    assert answer.code == 422
+    assert answer.code == 403
     assert "no such key: none" in answer.body["message"]
     path = f"{HOOKS}/mutatingadmissionpolicies/p"
     api.good("PATCH", path, {"spec": {"failurePolicy": "Ignore"}}, content_type=MERGE)

@@ -21,7 +21,7 @@ from kilauea.apiserver.deferred import KNOWN, Deferred
 from kilauea.apiserver.heavy import AtOnce, Task, TooHeavy, TooManyWaiting
 from kilauea.apiserver.schema.accepting import applied
 from support.api_core import Api
-from support.definitions import DEFINITIONS, TREES, serve, trees
+from support.definitions import DEFINITIONS, TREE, TREES, serve, trees
 
 NESTED = "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"
 
@@ -99,7 +99,7 @@ def test_rules_of_a_new_object_are_evaluated_elsewhere_once(api: Api, name: dict
     numbers = {**RAW, "x-kubernetes-validations": [{"rule": NESTED}]}
     serve(api, trees({"type": "object", "properties": {"numbers": numbers}, "x-kubernetes-validations": rules}))
     heavy = api.backend.heavy = Counted(api)
-    made = api.good("POST", TREES, {"metadata": name, "numbers": [1] * 40})
+    made = api.good("POST", TREES, {**TREE, "metadata": name, "numbers": [1] * 40})
     made["numbers"] = [1] * 41
     api.good("PUT", f"{TREES}/{made['metadata']['name']}", made)
     assert len(heavy.questions) == 2
@@ -150,12 +150,12 @@ def test_rules_are_compiled_bit_by_bit_and_elsewhere_until_they_are(api: Api) ->
     heavy = api.backend.heavy = Counted(api)
     values = {f"f{each}": "b" for each in range(count)}
     for number in range(6):
-        api.good("POST", TREES, {"metadata": {"name": f"oak-{number}"}, **values})
-        bad = api.ask("POST", TREES, {"metadata": {"name": "bad"}, **values, f"f{count - 1}": f"a{count - 1}"})
+        api.good("POST", TREES, {**TREE, "metadata": {"name": f"oak-{number}"}, **values})
+        bad = api.ask("POST", TREES, {**TREE, "metadata": {"name": "bad"}, **values, f"f{count - 1}": f"a{count - 1}"})
         assert bad.body["details"]["causes"][0]["field"] == f"f{count - 1}"
     elsewhere = len(heavy.questions)
     assert 0 < elsewhere < 12
-    api.good("POST", TREES, {"metadata": {"name": "last"}, **values})
+    api.good("POST", TREES, {**TREE, "metadata": {"name": "last"}, **values})
     assert len(heavy.questions) == elsewhere
 
 
@@ -177,7 +177,7 @@ def test_an_object_is_refused_for_slow_rules_and_put_off_while_too_much_work_wai
     numbers = {**RAW, "x-kubernetes-validations": [{"rule": NESTED}]}
     serve(api, trees({"type": "object", "properties": {"numbers": numbers}}))
     api.backend.heavy = Refusing(error)
-    assert api.ask("POST", TREES, {"metadata": {"name": "oak"}, "numbers": [1] * 40}).code == code
+    assert api.ask("POST", TREES, {**TREE, "metadata": {"name": "oak"}, "numbers": [1] * 40}).code == code
 
 
 @pytest.mark.parametrize("size", [400, 3000])

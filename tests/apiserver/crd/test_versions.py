@@ -16,6 +16,7 @@ from support.webhook_server import WebhookServer, api_with_webhooks
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
 V1, V2 = (f"/apis/example.com/{version}/namespaces/default/hosts" for version in ("v1", "v2"))
+HOST_1, HOST_2 = ({"apiVersion": f"example.com/{version}", "kind": "Host"} for version in ("v1", "v2"))
 
 
 def version(name: str, *fields: str, storage: bool = False) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def split(server: WebhookServer, path: str = "convert") -> dict[str, Any]:
 
 def test_strategy_none_changes_the_api_version_and_drops_what_a_version_does_not_know(api: Api) -> None:
     serve(api, definition(version("v1", "a", "b", storage=True), version("v2", "a")))
-    api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"a": "1", "b": "2"}})
+    api.good("POST", V1, {**HOST_1, "metadata": {"name": "x"}, "spec": {"a": "1", "b": "2"}})
     seen = api.good("GET", f"{V2}/x")
     assert (seen["apiVersion"], seen["spec"]) == ("example.com/v2", {"a": "1"})
     listed = api.good("GET", V2)
@@ -85,7 +86,7 @@ def test_strategy_none_changes_the_api_version_and_drops_what_a_version_does_not
 
 def test_what_is_written_in_another_version_is_stored_in_the_storage_version(api: Api) -> None:
     serve(api, definition(version("v1", "a", storage=True), version("v2", "a")))
-    made = api.good("POST", V2, {"apiVersion": "example.com/v2", "metadata": {"name": "x"}, "spec": {"a": "1"}})
+    made = api.good("POST", V2, {**HOST_2, "metadata": {"name": "x"}, "spec": {"a": "1"}})
     assert made["apiVersion"] == "example.com/v2"
     stored = api.backend.store.get("/example.com/hosts/default/x")
     assert stored is not None
@@ -97,7 +98,7 @@ def test_what_is_written_in_another_version_is_stored_in_the_storage_version(api
 def test_watches_see_objects_in_the_version_of_their_path(api: Api, server: WebhookServer) -> None:
     serve(api, split(server))
     watch = api.watch(f"{V2}?resourceVersion={api.backend.store.revision}")
-    api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
+    api.good("POST", V1, {**HOST_1, "metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
     api.good("DELETE", f"{V1}/x")
     events = [watch.next(), watch.next()]
     assert [each["type"] for each in events] == ["ADDED", "DELETED"]
@@ -110,7 +111,7 @@ def test_field_selectors_look_at_the_version_of_their_path(api: Api, server: Web
     v2 = version("v2", "host", "port") | {"selectableFields": [{"jsonPath": ".spec.host"}]}
     serve(api, definition(v1, v2, **webhook(server)))
     for name, address in (("x", "a:1"), ("y", "a:2"), ("z", "b:1")):
-        api.good("POST", V1, {"metadata": {"name": name}, "spec": {"hostPort": address}})
+        api.good("POST", V1, {**HOST_1, "metadata": {"name": name}, "spec": {"hostPort": address}})
     listed = api.good("GET", f"{V2}?fieldSelector=spec.host%3Da")
     assert [(each["metadata"]["name"], each["spec"]["host"]) for each in listed["items"]] == [("x", "a"), ("y", "a")]
     page = api.good("GET", f"{V2}?fieldSelector=spec.host%3Da&limit=1")
@@ -127,7 +128,7 @@ def test_field_selectors_look_at_the_version_of_their_path(api: Api, server: Web
 
 def test_a_webhook_converts_what_is_read_and_written(api: Api, server: WebhookServer) -> None:
     serve(api, split(server))
-    made = api.good("POST", V2, {"metadata": {"name": "x"}, "spec": {"host": "a", "port": "1"}})
+    made = api.good("POST", V2, {**HOST_2, "metadata": {"name": "x"}, "spec": {"host": "a", "port": "1"}})
     assert made["spec"] == {"host": "a", "port": "1"}
     assert api.good("GET", f"{V1}/x")["spec"] == {"hostPort": "a:1"}
     api.good("PATCH", f"{V2}/x", {"spec": {"port": "2"}}, content_type=MERGE)
@@ -139,7 +140,7 @@ def test_a_webhook_converts_what_is_read_and_written(api: Api, server: WebhookSe
 def test_a_list_is_converted_in_one_call(api: Api, server: WebhookServer) -> None:
     serve(api, split(server))
     for name in "abc":
-        api.good("POST", V1, {"metadata": {"name": name}, "spec": {"hostPort": f"{name}:1"}})
+        api.good("POST", V1, {**HOST_1, "metadata": {"name": name}, "spec": {"hostPort": f"{name}:1"}})
     assert [each["spec"]["host"] for each in api.good("GET", V2)["items"]] == ["a", "b", "c"]
     (review,) = server.requests["convert"]
     assert (review["apiVersion"], review["kind"]) == ("apiextensions.k8s.io/v1", "ConversionReview")
@@ -148,9 +149,9 @@ def test_a_list_is_converted_in_one_call(api: Api, server: WebhookServer) -> Non
 
 def test_a_new_storage_version_is_noted_and_old_objects_are_still_read(api: Api) -> None:
     serve(api, definition(version("v1", "a", storage=True), version("v2", "a")))
-    api.good("POST", V1, {"metadata": {"name": "old"}, "spec": {"a": "1"}})
+    api.good("POST", V1, {**HOST_1, "metadata": {"name": "old"}, "spec": {"a": "1"}})
     serve(api, definition(version("v1", "a"), version("v2", "a", storage=True)))
-    api.good("POST", V1, {"metadata": {"name": "new"}, "spec": {"a": "2"}})
+    api.good("POST", V1, {**HOST_1, "metadata": {"name": "new"}, "spec": {"a": "2"}})
     state = api.good("GET", f"{CRDS}/hosts.example.com")["status"]
     assert state["storedVersions"] == ["v1", "v2"]
     assert {each["apiVersion"] for each in api.good("GET", V1)["items"]} == {"example.com/v1"}
@@ -176,7 +177,7 @@ def test_a_new_storage_version_is_noted_and_old_objects_are_still_read(api: Api)
 def test_a_conversion_that_fails_is_told(api: Api, server: WebhookServer, response: Any, words: str) -> None:
     server.responders["odd"] = lambda request: response
     serve(api, split(server, "odd"))
-    api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
+    api.good("POST", V1, {**HOST_1, "metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
     answer = api.ask("GET", f"{V2}/x")
     assert answer.code == 500
     assert "conversion webhook for example.com/v1, Kind=Host" in answer.body["message"]
@@ -192,7 +193,7 @@ def test_a_webhook_may_not_write_labels_that_are_no_texts(api: Api, server: Webh
 
     server.responders["labelled"] = labelled
     serve(api, split(server, "labelled"))
-    api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
+    api.good("POST", V1, {**HOST_1, "metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
     answer = api.ask("GET", f"{V2}/x")
     assert (answer.code, "metadata.labels must be a map of strings" in answer.body["message"]) == (500, True)
 
@@ -205,7 +206,7 @@ def test_a_webhook_may_not_rename_an_object(api: Api, server: WebhookServer) -> 
 
     server.responders["renamed"] = renamed
     serve(api, split(server, "renamed"))
-    api.good("POST", V1, {"metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
+    api.good("POST", V1, {**HOST_1, "metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
     assert "metadata.name must not change" in api.ask("GET", f"{V2}/x").body["message"]
 
 

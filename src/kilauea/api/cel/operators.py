@@ -140,7 +140,7 @@ def select_of(target: Any, field: str, *, optional: bool) -> Any:
         return select_of(target.value, field, optional=True) if target.present else NONE
     if optional and target is None:
         return NONE
-    raise CelError("no such overload")
+    raise CelError("no such overload" if target.__class__ is list else f"no such key: {field}")
 
 
 def index_of(target: Any, key: Any, *, optional: bool) -> Any:

@@ -236,9 +236,9 @@ class _Compiler:
             value = target(frame)
             if value.__class__ is Optional:
                 value = value.value if value.present else {}
-            if value.__class__ is not dict:
+            if value.__class__ is list:
                 raise CelError("no such overload")
-            return name in value
+            return value.__class__ is dict and name in value
 
         return has
 

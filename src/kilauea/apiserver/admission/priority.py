@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.apiserver import status
 from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
 from kilauea.apiserver.admission.view import Derived, Metadata, Record, reader
 
 _GROUP = "scheduling.k8s.io"
 _ROOT = f"/{_GROUP}/priorityclasses/"
+SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 
 
 class PriorityClass(Record, frozen=True):
@@ -51,9 +53,14 @@ class Priority(AdmissionStep):
                 spec[field] = before[field]
 
     def validate(self, attributes: Attributes) -> None:
-        """A class becomes the default only where there is none."""
+        """A class becomes the default only where there is none; those of the system stay."""
         resource, obj = attributes.resource, attributes.obj
-        if resource.plural != "priorityclasses" or resource.group != "scheduling.k8s.io" or obj is None:
+        if resource.plural != "priorityclasses" or resource.group != "scheduling.k8s.io":
+            return
+        if attributes.verb == "delete" and attributes.name in SYSTEM_CLASSES:
+            message = "this is a system priority class and cannot be deleted"
+            raise status.forbidden(resource.plural, resource.group, attributes.name, message)
+        if obj is None:
             return
         if not obj.get("globalDefault"):
             return

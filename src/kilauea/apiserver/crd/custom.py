@@ -14,6 +14,7 @@ from kilauea.apiserver.crd.conversion import VersionConversion
 from kilauea.apiserver.crd.names import TERMINATING, holds
 from kilauea.apiserver.crd.ratcheting import new_causes
 from kilauea.apiserver.crd.rules import apply_rules, rules_of
+from kilauea.apiserver.crd.scale_checks import check_scale_spec, check_scale_status
 from kilauea.apiserver.crd.stored_defaults import StoredDefaults, stored_defaults
 from kilauea.apiserver.resources.types import STATUS_VERBS, ResourceType, Subresource
 from kilauea.apiserver.schema import Schema, from_openapi, validate
@@ -110,7 +111,8 @@ class CustomStrategy(Strategy):
         self._terminating = terminating
         self.has_status = "status" in parts
         self.selectable = tuple(each["jsonPath"].lstrip(".") for each in version.get("selectableFields") or ())
-        if "scale" in parts:
+        self._has_scale = "scale" in parts
+        if self._has_scale:
             self.scale = _scale_paths(parts["scale"])
 
     def prepare_create(self, obj: Object) -> None:
@@ -138,16 +140,22 @@ class CustomStrategy(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the violations of the schema and its rules by a new object."""
-        causes = validate(self._schema, obj)
+        causes = validate(self._schema, obj) + self._check_scale(obj)
         if self._rules is None:
             return causes
         if _blocks(causes):
             return [*causes, _RULES_SKIPPED]
         return causes + apply_rules(self._rules, _as_rules_see_it(obj))
 
+    def _check_scale(self, obj: Object) -> list[Cause]:
+        """Return the errors in the values of the scale."""
+        if not self._has_scale:
+            return []
+        return [*check_scale_spec(self.scale, obj), *check_scale_status(self.scale, obj)]
+
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
         """The same for an update: what was wrong before and did not change is let pass."""
-        causes = new_causes(self._schema.raw, validate(self._schema, obj), obj, old)
+        causes = new_causes(self._schema.raw, validate(self._schema, obj), obj, old) + self._check_scale(obj)
         if self._rules is None:
             return causes
         if _blocks(causes):
@@ -162,6 +170,7 @@ class CustomStrategy(Strategy):
         found = validate(described, obj["status"])
         causes = [each._replace(field=_in_status(each.field)) for each in found]
         causes = new_causes(self._schema.raw, causes, obj, old)
+        causes += check_scale_status(self.scale, obj) if self._has_scale else ()
         if self._rules is None:
             return causes
         if _blocks(causes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kilauea.apiserver.crd.columns import column_warnings
 from kilauea.apiserver.crd.definition_checks import check_change, check_definition, weight_of
+from kilauea.apiserver.crd.formats import format_warnings
 from kilauea.apiserver.crd.names import TERMINATING, condition, set_conditions
 from kilauea.apiserver.deferred import causes_of
 from kilauea.apiserver.status import Cause
@@ -69,8 +70,14 @@ class DefinitionStrategy(Strategy):
         return check_change(obj, old)
 
     def warnings(self, obj: Object) -> list[str]:
-        """Return the columns of tables that cannot be shown."""
-        return list(column_warnings(obj))
+        """Return the columns of tables that cannot be shown, and formats that mean nothing."""
+        return [*column_warnings(obj), *format_warnings(obj)]
+
+    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
+        """Return the same of an update, of formats only those that are new."""
+        if obj["spec"] == old["spec"]:
+            return []
+        return [*column_warnings(obj), *format_warnings(obj, old)]
 
 
 def _checked(obj: Object, old: Object | None = None) -> list[Cause]:

@@ -17,7 +17,7 @@ from kilauea.apiserver.crd.rule_checks import OLD
 from kilauea.apiserver.crd.values import as_cel
 from kilauea.apiserver.deferred import decoded_causes, deferred, encoded_causes, has_answers
 from kilauea.apiserver.schema.validation import type_name
-from kilauea.apiserver.status import Cause
+from kilauea.apiserver.status import LET_PASS, Cause
 
 log = logging.getLogger(__name__)
 
@@ -179,6 +179,8 @@ def _rule(raw: Raw, name: str) -> ValidationRule:
 def apply_rules(node: RuleNode, value: Any, old: Any = None, *, has_old: bool = False) -> list[Cause]:
     """Return the violations of rules by an object; rules about changes only apply where there is an old value.
 
+    Those that an update did not bring have the reason `LET_PASS`.
+
     Raises:
         Deferred: they cost too much to be evaluated at once, and the answer is not known yet.
     """
@@ -237,15 +239,15 @@ def _apply(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) -> I
 
 
 def _new(rule: ValidationRule, is_kept: bool, causes: Iterator[Cause]) -> Iterator[Cause]:
-    """The causes that count: a value that an update keeps only breaks rules about the change."""
+    """The causes, those let pass that a value breaks which the update keeps, unless the rule is about the change."""
     passed: list[Cause] = []
     try:
         passed.extend(causes)
     except _OutOfBudget:
         yield from passed  # what is not looked at any more may have changed
         raise
-    if rule.is_transition or not is_kept:
-        yield from passed
+    for cause in passed:
+        yield cause if rule.is_transition or not is_kept else cause._replace(reason=LET_PASS)
 
 
 def _counterpart(raw: Raw, item: Any, old: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from kilauea.apiserver.admission import Attributes
 from kilauea.apiserver.dynamic.conditions import Inputs, conditions_hold
 from kilauea.apiserver.dynamic.evaluation import ConditionError
@@ -20,7 +22,7 @@ from kilauea.apiserver.dynamic.policies import (
 )
 from kilauea.apiserver.dynamic.versions import in_version
 from kilauea.apiserver.dynamic.webhooks import replace
-from kilauea.apiserver.patch import json_patch, merge_patch, strategic_merge
+from kilauea.apiserver.patch import FailedTest, json_patch, merge_patch, strategic_merge
 from kilauea.apiserver.status import ApiFault
 
 Raw = Mapping[str, Any]
@@ -57,10 +59,17 @@ async def _run(policy: Policy, attributes: Attributes, settle: Callable[[], None
             if not policy.fails_open:
                 denials.append(Denial(policy, each.binding, str(error)))
     if denials:
-        raise refusal(attributes, denials[0], "policy")
+        raise _refusal(attributes, denials[0])
     if changed:
         settle()
     return changed
+
+
+def _refusal(attributes: Attributes, denial: Denial) -> ApiFault:
+    """The refusal of a write that a policy cannot change, in which the object is named in the details only."""
+    fault = refusal(attributes, denial, "policy")
+    details = fault.status["details"]
+    return ApiFault(403, "Invalid", details["causes"][0]["message"], details)
 
 
 async def _apply(application: Application, attributes: Attributes) -> bool:
@@ -86,19 +95,26 @@ async def _mutated(application: Application, mutation: Raw, inputs: Inputs, obj:
     """The object with one mutation."""
     try:
         if mutation.get("patchType") == "JSONPatch":
-            operations = await inputs.evaluate(_expression(mutation, "jsonPatch"))
-            return json_patch(obj, operations)
-        patch = await inputs.evaluate(_expression(mutation, "applyConfiguration"))
+            operations = await _evaluated(inputs, mutation, "jsonPatch")
+            return json_patch(msgspec.json.decode(msgspec.json.encode(obj)), operations)
+        patch = await _evaluated(inputs, mutation, "applyConfiguration")
         if not isinstance(patch, dict):
             raise ConditionError("must evaluate to Object")
         resource = application.resource
         if resource.is_custom:
             return merge_patch(obj, patch)
         return strategic_merge(obj, patch, resource.schema)
+    except FailedTest:  # the way to say that a patch is not for this object
+        return obj
     except ApiFault as fault:
         raise ConditionError(str(fault)) from fault
 
 
-def _expression(mutation: Raw, field: str) -> str:
-    """The expression of a mutation, with maps for its typed literals."""
-    return plain_literals((mutation.get(field) or {}).get("expression") or "")
+async def _evaluated(inputs: Inputs, mutation: Raw, field: str) -> Any:
+    """The value of the expression of a mutation, in which typed literals are maps."""
+    expression = (mutation.get(field) or {}).get("expression") or ""
+    plain = plain_literals(expression)
+    try:
+        return await inputs.evaluate(plain)
+    except ConditionError as error:
+        raise ConditionError(str(error).replace(plain, expression)) from error

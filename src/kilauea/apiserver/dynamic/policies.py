@@ -107,7 +107,8 @@ async def applications(
                 found = params_of(policy, binding, attributes)
             except LookupError as error:
                 if not policy.fails_open:
-                    denials.append(Denial(policy, binding, str(error.args[0])))
+                    named = None if isinstance(error, NoSuchKind) else binding
+                    denials.append(Denial(policy, named, str(error.args[0])))
                 continue
             for params in found:
                 yield Application(policy, binding, resource, params)
@@ -126,11 +127,15 @@ def _match(
     return found if found is not None and selectors.match(attributes) else None
 
 
+class NoSuchKind(LookupError):
+    """A policy has parameters of a kind that is not served, whatever its binding says."""
+
+
 def params_of(policy: Policy, binding: Binding, attributes: Attributes) -> list[Any]:
     """The objects with parameters; one None if there are to be none.
 
     Raises:
-        LookupError: they cannot be found.
+        LookupError: they cannot be found; `NoSuchKind` if that is the fault of the policy.
     """
     kind, reference = policy.spec.get("paramKind"), binding.spec.get("paramRef")
     if not kind:
@@ -139,7 +144,7 @@ def params_of(policy: Policy, binding: Binding, attributes: Attributes) -> list[
     if resource is None:
         group, _, version = kind.get("apiVersion", "").rpartition("/")
         words = f"failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind.get('kind', '')}'"
-        raise LookupError(f"failed to configure policy: {words}")
+        raise NoSuchKind(f"failed to configure policy: {words}")
     if not reference:
         return [None]
     namespace = reference.get("namespace") or ""

@@ -4,7 +4,7 @@ from kilauea.apiserver.patch.apply import check_applied, full_kind, server_side_
 from kilauea.apiserver.patch.conflicts import ApplyConflict
 from kilauea.apiserver.patch.fieldset import FieldSet, fields
 from kilauea.apiserver.patch.fresh import fields_of_part
-from kilauea.apiserver.patch.json_patch import json_patch
+from kilauea.apiserver.patch.json_patch import FailedTest, json_patch
 from kilauea.apiserver.patch.managed import track_update
 from kilauea.apiserver.patch.merge import merge_patch, merged
 from kilauea.apiserver.patch.scale_managers import entries_of_parent, entries_of_scale
@@ -12,6 +12,7 @@ from kilauea.apiserver.patch.strategic import strategic_merge
 
 __all__ = [
     "ApplyConflict",
+    "FailedTest",
     "FieldSet",
     "check_applied",
     "entries_of_parent",

@@ -48,11 +48,23 @@ class _Inapplicable(Exception):
     """An operation that does not fit the document; the real server does not tell clients which."""
 
 
+class FailedTest(ApiFault):
+    """A `test` of a patch that does not hold."""
+
+    def __init__(self) -> None:
+        super().__init__(422, "Invalid", _UNPROCESSABLE)
+        self.status["details"] = {}
+
+
+_UNPROCESSABLE = "the server rejected our request due to an error in our request"
+
+
 def json_patch(document: Any, operations: Any) -> Any:
     """Apply operations to a document, which is changed in place; the result may be another object.
 
     Raises:
-        ApiFault: 400 if these are not operations, 413 for more than 10,000, 422 if one does not fit the document.
+        ApiFault: 400 if these are not operations, 413 for more than 10,000, 422 if one does not fit the document,
+            as `FailedTest` if it is a test.
     """
     _check_form(operations)
     work = _Work()
@@ -66,7 +78,7 @@ def json_patch(document: Any, operations: Any) -> Any:
 
 def unprocessable() -> ApiFault:
     """The refusal of a patch that does not fit the object, with details that tell nothing, as the real server's."""
-    fault = ApiFault(422, "Invalid", "the server rejected our request due to an error in our request")
+    fault = ApiFault(422, "Invalid", _UNPROCESSABLE)
     fault.status["details"] = {}
     return fault
 
@@ -205,7 +217,7 @@ def _test(document: Any, operation: dict[str, Any], _: _Work) -> Any:
     steps, expected = _pointer(operation), operation.get("value")
     found = _get(*_locate(document, steps)) if steps else document
     if not same(None if found is ABSENT else found, expected):
-        raise _Inapplicable
+        raise FailedTest
     return document
 
 

@@ -15,6 +15,7 @@ import msgspec
 from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import invalid_value
+from kilauea.apiserver.go_json import go_json
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML, ApiRequest
 from kilauea.apiserver.resources.message_names import message_name
@@ -157,6 +158,12 @@ def _unrecognised(expected: str, body: bytes, why: str) -> ApiFault:
     )
 
 
+def reason_alone(message: str, kind: str) -> str:
+    """The reason in a message about a body, without what that is, and without the bytes that are repeated."""
+    message = message.partition(f"(must be of type {kind}): ")[2].rpartition(" (")[0] or message
+    return message.partition(f"cannot be handled as a {kind}: ")[2] or message
+
+
 _NO_KIND = "couldn't get version/kind; json parse error"
 
 
@@ -181,9 +188,17 @@ def read_object(call: Call, *, new: bool = False) -> Object:
 
 
 def _check_custom_kind(call: Call, obj: Object) -> None:
-    """Refuse a custom resource of another kind, which the real server words otherwise than for built-in ones."""
+    """Refuse a custom resource of another kind or of none, which may be left out of built-in ones only."""
     resource = call.resource
-    version, kind = obj.get("apiVersion") or resource.api_version, obj.get("kind") or resource.kind
+    version, kind = obj.get("apiVersion", ""), obj.get("kind")
+    if not kind:
+        body = call.request.body
+        is_json = media_type(call.request.headers.get("content-type", "")) in ("", JSON)
+        text = body.decode(errors="replace") if is_json and body else go_json(obj, "sorted")
+        raise _unrecognised(resource.kind, body, f"Object 'Kind' is missing in '{text}'")
+    if version is None:
+        why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string"
+        raise _misread(resource.kind, "", why)
     if version != resource.api_version:
         words = f"does not match the expected API version ({resource.api_version})"
         raise status.bad_request(f"the API version in the data ({version}) {words}")
@@ -212,26 +227,28 @@ def check_kind(obj: Object, api_version: str, kind: str) -> None:
         group, _, version = str(given).rpartition("/")
         why = f"converting ({version}.{given_kind}) to ({into}): unknown conversion"
         if not is_known_kind(group, version, given_kind):
-            why = f'no kind "{given_kind}" is registered for version "{given}" in scheme "{_SCHEME}"'
+            why = f'no kind "{given_kind}" is registered for version "{given}" in scheme "{SCHEME}"'
         raise status.bad_request(f'{given_kind} in version "{version}" cannot be handled as a {kind}: {why}')
     obj["apiVersion"], obj["kind"] = api_version, kind
 
 
-_SCHEME = "pkg/runtime/scheme.go:111"
+SCHEME = "pkg/runtime/scheme.go:111"
 """The name that the real server's list of kinds gives itself."""
 
 
-def strip(call: Call, obj: Object, *, twice: bool = False) -> None:
+def strip(call: Call, obj: Object, *, twice: bool = False, keep_nulls: bool = False) -> None:
     """Take out what the kind does not know, and say so as asked; refuse values of the wrong type.
 
     Args:
         call: tells the kind.
         obj: is changed in place.
         twice: True if keys may be in the body twice.
+        keep_nulls: True to leave null in a custom resource where it must not be, so that it is refused.
     """
-    resource = call.resource
+    schema = call.resource.schema
     try:
-        unknown = read_custom(resource.schema, obj) if resource.is_custom else read_builtin(resource.schema, obj)
+        is_custom = call.resource.is_custom
+        unknown = read_custom(schema, obj, keep_nulls=keep_nulls) if is_custom else read_builtin(schema, obj)
     except DecodeError as error:
         raise _unfit(call, str(error)) from error
     if unknown:

@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import invalid_value, not_supported
-from kilauea.apiserver.rest.body import read_document, typed
+from kilauea.apiserver.rest.body import SCHEME, read_document, reason_alone, typed
 from kilauea.apiserver.rest.call import Call, is_dry_run
 from kilauea.apiserver.schema import definition
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 _POLICIES: tuple[Propagation, ...] = ("Foreground", "Background", "Orphan")
 _SCHEMA = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+_KIND = "DeleteOptions"
 _NAMED = (*_POLICIES, "nil")
 
 
@@ -42,7 +43,15 @@ def read_delete_options(call: Call) -> DeleteOptions:
     Raises:
         ApiFault: they are malformed.
     """
-    given = options_document(call)
+    return delete_options(options_document(call))
+
+
+def delete_options(given: dict[str, Any]) -> DeleteOptions:
+    """The options in a document.
+
+    Raises:
+        ApiFault: they are invalid.
+    """
     preconditions = given.get("preconditions") or {}
     grace = given.get("gracePeriodSeconds")
     if grace is not None and not isinstance(grace, int):
@@ -52,19 +61,15 @@ def read_delete_options(call: Call) -> DeleteOptions:
         propagation=_propagation(given),
         uid=preconditions.get("uid") or "",
         revision=preconditions.get("resourceVersion") or "",
-        dry_run=is_dry_run(given.get("dryRun") or [], "DeleteOptions"),
+        dry_run=is_dry_run(given.get("dryRun") or [], _KIND),
     )
 
 
 def options_document(call: Call) -> dict[str, Any]:
     """Return the options from the body, or else from the query."""
     if call.request.body.strip():
-        given = read_document(call, "DeleteOptions")
-        if given.get("kind", "DeleteOptions") != "DeleteOptions":
-            raise status.bad_request(f"decoded object cannot be converted to DeleteOptions: it is a {given['kind']}")
-        typed(definition(_SCHEMA), given, "DeleteOptions")
-        return given
-    given = {key: value for key in ("propagationPolicy",) if (value := call.request.first(key))}
+        return _read(call)
+    given: dict[str, Any] = {key: value for key in ("propagationPolicy",) if (value := call.request.first(key))}
     grace, orphan = call.request.first("gracePeriodSeconds"), call.request.flag("orphanDependents")
     if grace:
         try:
@@ -77,18 +82,32 @@ def options_document(call: Call) -> dict[str, Any]:
     return given
 
 
+def _read(call: Call) -> dict[str, Any]:
+    """The options from the body; what is wrong with it is told in the words of the error alone."""
+    try:
+        given = read_document(call, _KIND)
+        kind = given.get("kind") or _KIND
+        if kind != _KIND:
+            version = given.get("apiVersion") or "v1"
+            raise status.bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
+        typed(definition(_SCHEMA), given, _KIND)
+    except status.ApiFault as fault:
+        raise status.bad_request(reason_alone(str(fault), _KIND)) from fault
+    return given
+
+
 def _propagation(given: dict[str, Any]) -> Propagation | None:
     """The policy for dependents, also in its old form."""
     policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
+    found = next((known for known in _POLICIES if policy == known), None)
+    causes = []
     if policy is not None and orphan is not None:
         message = "orphanDependents and deletionPropagation cannot be both set"
-        cause = invalid_value("propagationPolicy", policy, message)
-        raise status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
+        causes.append(invalid_value("propagationPolicy", policy, message))
+    if policy is not None and found is None:
+        causes.append(not_supported("propagationPolicy", policy, _NAMED))
+    if causes:
+        raise status.invalid(_KIND, "meta.k8s.io", "", causes)
     if orphan is not None:
         return "Orphan" if orphan else "Background"
-    if policy is None:
-        return None
-    for known in _POLICIES:
-        if policy == known:
-            return known
-    raise status.invalid("DeleteOptions", "meta.k8s.io", "", [not_supported("propagationPolicy", policy, _NAMED)])
+    return found

@@ -74,7 +74,7 @@ async def delete_collection(call: Call) -> ApiResponse | TextStream:
                 raise
             continue
         deleted.append(Stored(stored.key, value, stored.revision, stored.created))
-    return await list_response(call, Found(deleted, call.backend.store.revision))
+    return await list_response(call, Found(deleted, call.backend.store.revision, found.token, found.remaining))
 
 
 async def delete_object(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -14,7 +14,7 @@ from kilauea.apiserver.patch import track_update
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import read_typed
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.delete_options import DeleteOptions
+from kilauea.apiserver.rest.delete_options import delete_options
 from kilauea.apiserver.rest.deleting import delete_object
 from kilauea.apiserver.rest.dynamic import ask_dynamically
 from kilauea.apiserver.rest.objects import decode, encode, metadata_of
@@ -49,7 +49,8 @@ async def evict(call: Call) -> ApiResponse:
         raise pods.not_found()
     attributes = call.attributes("CREATE", body, None, name)
     await ask_dynamically(call, attributes)
-    options = _options(call, body.get("deleteOptions") or {})
+    options = delete_options(body.get("deleteOptions") or {})
+    options = replace(options, dry_run=options.dry_run or call.dry_run())
     pod = decode(stored.value)
     if not _needs_no_budget(pod):
         await _take_from_budget(pods, pod, options.dry_run)
@@ -65,17 +66,6 @@ def _marked(now: str, pod: Object) -> Object:
     others = [each for each in state.get("conditions") or [] if each.get("type") != "DisruptionTarget"]
     state["conditions"] = [*others, {**_TARGET, "lastTransitionTime": now}]
     return pod
-
-
-def _options(call: Call, given: dict[str, Any]) -> DeleteOptions:
-    """The options for the deletion of the pod."""
-    preconditions = given.get("preconditions") or {}
-    return DeleteOptions(
-        grace=given.get("gracePeriodSeconds"),
-        uid=preconditions.get("uid") or "",
-        revision=preconditions.get("resourceVersion") or "",
-        dry_run=call.dry_run() or bool(given.get("dryRun")),
-    )
 
 
 def _needs_no_budget(pod: Object) -> bool:

@@ -75,7 +75,18 @@ def read_options(call: Call) -> ListOptions:
     causes = _watch_rules(options, token) if watch else _list_rules(options, token)
     if causes:
         raise status.invalid("ListOptions", "meta.k8s.io", "", causes)
-    return _continued(options, token, call) if token and not watch else options
+    if watch:
+        return options
+    return _continued(options, token, call) if token else _paged(options)
+
+
+def _paged(options: ListOptions) -> ListOptions:
+    """The options of a first page: a list of any revision has no pages, one of a revision is exact."""
+    if options.revision == 0:
+        return dataclasses.replace(options, limit=0)
+    if options.revision and options.limit and not options.match:
+        return dataclasses.replace(options, match=EXACT)
+    return options
 
 
 def _number(call: Call, name: str) -> int:

@@ -13,7 +13,16 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_long_table, partial_object, view_of
+from kilauea.apiserver.negotiation import (
+    PARTIAL,
+    PARTIAL_LIST,
+    TABLE,
+    View,
+    check_form,
+    encode_long_table,
+    partial_object,
+    view_of,
+)
 from kilauea.apiserver.request import YAML, ApiResponse, Listing, TextStream
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options, wait_for_revision
@@ -81,11 +90,12 @@ async def asked_selection(call: Call) -> Selection:
 
 async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:
     """The answer of a page of objects in the form asked for."""
-    view = view_of(call)
+    view, resource = view_of(call), call.resource
+    check_form(view, resource.group, resource.kind_of_list, of_list=True, is_custom=resource.is_custom)
     if view.form == TABLE:
         body = await encode_long_table(call, found.items, found.metadata())
         return ApiResponse(200, body, view.media)
-    partial = view.form == PARTIAL
+    partial = view if view.form == PARTIAL else None
     if view.media != YAML:
         as_stored = call.resource.is_served_as_stored and not partial and not found.token
         listing = Listing(found.items, found.revision) if as_stored else None
@@ -95,7 +105,7 @@ async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:
     return ApiResponse(200, b"".join(_chunks(call, found, partial)), YAML)
 
 
-async def _in_yaml(call: Call, found: Found, partial: bool) -> AsyncGenerator[bytes, None]:
+async def _in_yaml(call: Call, found: Found, partial: View | None) -> AsyncGenerator[bytes, None]:
     """A list in YAML, some items at a time, its keys in their order."""
     head = _head(call, found, partial)
     yield f"apiVersion: {head['apiVersion']}\nitems:\n".encode()
@@ -173,29 +183,32 @@ def _page(call: Call, options: ListOptions, prefix: str, after_key: str, limit: 
         raise status.revision_ahead(error.asked, error.current) from error
 
 
-def _head(call: Call, found: Found, partial: bool) -> dict[str, Any]:
+def _head(call: Call, found: Found, partial: View | None) -> dict[str, Any]:
     """A list without its items."""
     kind, version = call.resource.kind_of_list, call.resource.api_version
     if partial:
-        kind, version = f"{PARTIAL}List", "meta.k8s.io/v1"
+        kind, version = PARTIAL_LIST, partial.api_version
     return {"kind": kind, "apiVersion": version, "metadata": found.metadata()}
 
 
-def _values(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
+def _values(call: Call, found: Found, partial: View | None) -> Iterator[bytes]:
     """The items of a list; of built-in kinds they leave out apiVersion and kind, as the real server does."""
     resource = call.resource
     cut = 0 if resource.is_custom or partial else len(resource.head)
     for stored in found.items:
         served = resource.served(stored.value)
         if partial:
-            yield partial_object(served)
+            yield partial_object(served, partial.api_version)
         else:
             yield b"{" + served[cut:] if cut else served
 
 
-def _chunks(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
+def _chunks(call: Call, found: Found, partial: View | None) -> Iterator[bytes]:
     """The bytes of a list."""
     head = msgspec.json.encode(_head(call, found, partial))
+    if partial and not found.items:
+        yield head[:-1] + b',"items":null}'
+        return
     resource = call.resource
     if found.items and resource.is_served_as_stored and not partial:
         yield from _joined(head, found.items, 0 if resource.is_custom else len(resource.head))

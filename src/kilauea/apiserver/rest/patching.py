@@ -12,6 +12,7 @@ import msgspec
 from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, invalid_value, required
+from kilauea.apiserver.go_json import go_json
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.patch import (
     check_applied,
@@ -152,6 +153,11 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
     why = kind_problem(obj)
     if why:
         raise status.invalid("", "", "", [invalid_value("patch", _encode(obj).decode(), why)])
+    if call.resource.is_custom and not obj.get("kind"):
+        text = go_json(obj, "sorted")
+        raise status.invalid("", "", "", [invalid_value("patch", text, f"Object 'Kind' is missing in '{text}'")])
+    if call.resource.is_custom and not obj.get("apiVersion"):
+        raise status.internal("Object 'apiVersion' is missing in 'object has no apiVersion field'")
     check_kind(obj, call.resource.api_version, call.resource.kind)
     check_body_name(call, obj)
     if call.resource.is_custom:
@@ -314,7 +320,7 @@ def _applied(call: Call, live: Object | None, applied: Object) -> Object:
         obj["metadata"].setdefault("resourceVersion", live["metadata"]["resourceVersion"])
     obj = decode(_encode(obj))  # the result shares parts with what it is made of
     try:
-        strip(call, obj)
+        strip(call, obj, keep_nulls=True)
     except status.ApiFault as fault:
         why = _conversion_problem(str(fault).partition(f"cannot be handled as a {resource.kind}: ")[2])
         if resource.is_custom or not why:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import msgspec
 from kilauea.api.ages import age
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import check_not_negative, invalid_value
-from kilauea.apiserver.negotiation import TABLE, encode_table, view_of
+from kilauea.apiserver.negotiation import PARTIAL, TABLE, check_form, encode_table, partial_object, view_of
 from kilauea.apiserver.patch import (
     check_applied,
     entries_of_parent,
@@ -141,23 +142,14 @@ async def _change(call: Call, change: Callable[[Object], Object]) -> ApiResponse
         tracked = metadata_of(scale).pop("managedFields", None)
         obj["metadata"]["managedFields"] = entries_of_parent(entries, tracked, call.resource.api_version, steps)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
-        if replicas < 0:
-            raise _negative(call, replicas)
+        if replicas < 0 and not call.resource.is_custom:  # of others, what their definition says is checked
+            raise status.invalid(KIND, "autoscaling", call.info.name, check_not_negative("spec.replicas", replicas))
         obj["metadata"]["resourceVersion"] = metadata_of(scale).get("resourceVersion") or ""
         set_at(obj, paths.replicas, replicas)
         return obj
 
     value = await change_object(call, changed, track=False)
     return _response(call, decode(value))
-
-
-def _negative(call: Call, replicas: int) -> ApiFault:
-    """The refusal of a number below zero, which names the field of a custom resource."""
-    name, resource = call.info.name, call.resource
-    if not resource.is_custom:
-        return status.invalid(KIND, "autoscaling", name, check_not_negative("spec.replicas", replicas))
-    cause = invalid_value(f".{resource.strategy.scale.replicas}", replicas, "should be a non-negative integer")
-    return status.invalid(resource.kind, resource.group, name, [cause])
 
 
 def scale_of(call: Call, obj: Object) -> Object:
@@ -177,7 +169,10 @@ def scale_of(call: Call, obj: Object) -> Object:
 def _response(call: Call, obj: Object) -> ApiResponse:
     scale = scale_of(call, obj)
     value, view = msgspec.json.encode(scale), view_of(call)
-    if view.form == TABLE:
+    check_form(view, "autoscaling", KIND, of_list=False)
+    if view.form == PARTIAL:
+        value = partial_object(value, view.api_version)
+    elif view.form == TABLE:
         version = {"resourceVersion": scale["metadata"]["resourceVersion"]}
         return ApiResponse(200, encode_table(call, [value], version, form=_FORM))
     return ApiResponse(200, value, view.media)
@@ -187,4 +182,5 @@ def _cells(scale: Object, now: int) -> list[Any]:
     return [scale["spec"].get("replicas", 0), scale["status"]["replicas"], age(scale, now)]
 
 
-_FORM = simple([Column("Desired", "integer"), Column("Available", "integer"), AGE], _cells)
+_COLUMNS = simple([Column("Desired", "integer"), Column("Available", "integer"), AGE], _cells)
+_FORM = replace(_COLUMNS, columns=(_COLUMNS.columns[0]._replace(format=""), *_COLUMNS.columns[1:]))

@@ -38,6 +38,7 @@ from kilauea.apiserver.rest.objects import (
 )
 from kilauea.apiserver.rest.versions import served_value, stored_form
 from kilauea.apiserver.schema import forget_empty
+from kilauea.apiserver.status import LET_PASS
 from kilauea.apiserver.storage import Conflict, Missing, Stored
 
 TRIES = 100
@@ -204,8 +205,8 @@ def _check(call: Call, obj: Object, old: Object) -> None:
         causes += strategy.validate_change(obj, old)
         whole = part in ("", "scale")
         causes += strategy.validate_update(obj, old) if whole else strategy.validate_part(obj, old, part)
-    refuse(call, call.info.name, causes)
-    if obj.get("spec") != old.get("spec"):
-        call.warnings += strategy.warnings(obj)
+    call.warnings += [str(each) for each in causes if each.reason == LET_PASS]
+    refuse(call, call.info.name, [each for each in causes if each.reason != LET_PASS])
+    call.warnings += strategy.warnings_of_change(obj, old)
     if call.turn is not None:
         check_depth(obj)

@@ -238,7 +238,7 @@ class _Frames:
             value = encode_table(self._call, [value], metadata, columns=not self._columns_sent)
             self._columns_sent = True
         elif self._view.form == PARTIAL:
-            value = partial_object(value, self._view.version)
+            value = partial_object(value, self._view.api_version)
         return value
 
 

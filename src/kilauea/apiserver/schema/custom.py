@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,11 +17,16 @@ def from_openapi(openapi: Mapping[str, Any]) -> Schema:
     return Schema({**openapi, "type": "object", "x-kubernetes-embedded-resource": True}, definition)
 
 
-def read_custom(schema: Schema, obj: dict[str, Any]) -> list[str]:
+def read_custom(schema: Schema, obj: dict[str, Any], *, keep_nulls: bool = False) -> list[str]:
     """Reduce a custom resource, in place, to the fields that its schema knows; returns the paths of the others, sorted.
 
     Fields that are null and must not be count as absent. Metadata is read as that of built-in kinds; what else is there
     may still be invalid.
+
+    Args:
+        schema: of the kind.
+        obj: is changed in place.
+        keep_nulls: True to leave null where it must not be and there is no default for it, so that it is refused.
 
     Raises:
         DecodeError: a value in the metadata is not of the type of its field.
@@ -31,19 +37,19 @@ def read_custom(schema: Schema, obj: dict[str, Any]) -> list[str]:
         prune(schema, obj)
     if obj.get("metadata") is not None:
         read_builtin(definition(OBJECT_META), obj["metadata"])
-    _settle(schema, obj)
+    _settle(schema, obj, keep_nulls)
     return sorted(unknown)
 
 
-def _settle(schema: Schema | None, value: Any) -> None:
-    """Drop what is null and must not be, and write whole numbers as such, as Go does."""
+def _settle(schema: Schema | None, value: Any, keep_nulls: bool) -> None:
+    """Put the default where null must not be, or drop it, and write whole numbers as such, as Go does."""
     if isinstance(value, list):
         below = schema.items if schema is not None else None
         for index, item in enumerate(value):
             if item.__class__ is float:
                 value[index] = _number(item)
             elif isinstance(item, dict | list):
-                _settle(below, item)
+                _settle(below, item, keep_nulls)
     elif isinstance(value, dict):
         for key, each in list(value.items()):
             if each.__class__ is float:
@@ -51,9 +57,17 @@ def _settle(schema: Schema | None, value: Any) -> None:
             elif each is None or isinstance(each, dict | list):
                 child = schema.field(key) if schema is not None else None
                 if each is not None:
-                    _settle(child, each)
+                    _settle(child, each, keep_nulls)
                 elif child is not None and not child.nullable:
-                    del value[key]
+                    _settle_null(child, value, key, keep_nulls)
+
+
+def _settle_null(schema: Schema, value: dict[str, Any], key: str, keep_nulls: bool) -> None:
+    """Put the default in the place of a null that must not be, or drop it."""
+    if schema.has_default:
+        value[key] = copy.deepcopy(schema.default)
+    elif not keep_nulls:
+        del value[key]
 
 
 def _number(value: float) -> int | float:

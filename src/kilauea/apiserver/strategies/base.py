@@ -136,6 +136,10 @@ class Strategy:
         """Return the errors in a change of the status."""
         return []
 
+    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
+        """Return what may not be meant in an object that was updated."""
+        return self.warnings(obj) if obj.get("spec") != old.get("spec") else []
+
     def warnings(self, obj: Object) -> list[str]:
         """Return the warnings about a valid specification."""
         return []

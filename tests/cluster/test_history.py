@@ -116,6 +116,16 @@ def recorded(folder: Path, name: str) -> JobRecord | None:
         history.close()
 
 
+def evictions_of(folder: Path, name: str) -> int:
+    """The number of evictions of a job in the history of a folder."""
+    found = recorded(folder, name)
+    history = History.read(folder)
+    try:
+        return 0 if found is None else len(history.events(job=found.uid, what=("Evicted",)))
+    finally:
+        history.close()
+
+
 def test_schedulers_beside_a_cluster_keep_one_history_one_after_the_other(tmp_path: Path) -> None:
     folder, conf = tmp_path / "history", tmp_path / "scheduler.conf"
     conf.write_text(PREEMPTING)
@@ -135,6 +145,7 @@ def test_schedulers_beside_a_cluster_keep_one_history_one_after_the_other(tmp_pa
             apply(server, job("urgent", 2, 600, priorityClassName="high"))
             until(is_in_state(server, "urgent", "Running"), "the urgent job to run")
             until(lambda: recorded(folder, "urgent"), "the urgent job in the history")
+            until(lambda: evictions_of(folder, "low") == 2, "its evictions in the history")
             first.process.kill()
             until(lambda: "leads" in second.log.read_text(), "the second scheduler to lead")
             kubectl(server, "delete", "vcjob", "low", "urgent")

@@ -608,13 +608,18 @@ def test_written_json_does_not_depend_on_the_order_of_insertion(value: dict[str,
     assert encode_json(value) == encode_json(dict(reversed(value.items())))
 
 
-def test_fifteen_thousand_small_objects_take_well_under_a_second() -> None:
+def test_fifteen_thousand_small_objects_take_little_more_than_the_parser_of_json() -> None:
     items = [
         pod(f"web-{i}", spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]})
         for i in range(15_000)
     ]
     data = json.dumps({"kind": "List", "items": items}).encode()
-    started = time.process_time()
-    decoded = decode(data, "f")
-    assert time.process_time() - started < 1
-    assert len(decoded.objects) == 15_000
+    ratios = []
+    for _ in range(3):
+        begin = time.process_time()
+        json.loads(data)
+        middle = time.process_time()
+        count = len(decode(data, "f").objects)
+        ratios.append((time.process_time() - middle) / (middle - begin))
+        assert count == 15_000
+    assert min(ratios) < 50, "seconds would be more than a hundred times as long"

@@ -28,6 +28,7 @@ MERGE = "application/merge-patch+json"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+A_WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget"}
 
 
 @pytest.fixture
@@ -356,10 +357,10 @@ def define_widgets(api: Api) -> None:
 
 def test_objects_of_a_kind_that_was_defined_later_are_collected_too(kept: Api) -> None:
     define_widgets(kept)
-    owner = kept.good("POST", WIDGETS, {"metadata": {"name": "w"}})
+    owner = kept.good("POST", WIDGETS, {**A_WIDGET, "metadata": {"name": "w"}})
     own(kept, "child", owner, apiVersion="example.com/v1", kind="Widget")
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "0"}
-    kept.good("POST", WIDGETS, {"metadata": {"name": "owned", "ownerReferences": [reference]}})
+    kept.good("POST", WIDGETS, {**A_WIDGET, "metadata": {"name": "owned", "ownerReferences": [reference]}})
     wait_until_gone(kept, f"{WIDGETS}/owned")
     assert kept.ask("GET", f"{MAPS}/child").code == 200
     kept.good("DELETE", f"{WIDGETS}/w")
@@ -370,7 +371,7 @@ def test_a_namespace_takes_its_custom_resources_with_it(kept: Api) -> None:
     define_widgets(kept)
     kept.good("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
     path = "/apis/example.com/v1/namespaces/team/widgets"
-    kept.good("POST", path, {"metadata": {"name": "w"}})
+    kept.good("POST", path, {**A_WIDGET, "metadata": {"name": "w"}})
     kept.good("DELETE", "/api/v1/namespaces/team")
     wait_until_gone(kept, "/api/v1/namespaces/team", f"{path}/w")
 

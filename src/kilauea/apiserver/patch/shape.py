@@ -51,6 +51,7 @@ class Shape:
     """
 
     __slots__ = (
+        "__weakref__",
         "_additional",
         "_fields",
         "_items",

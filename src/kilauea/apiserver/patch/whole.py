@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from kilauea.apiserver.patch.fieldset import SELF, FieldSet, in_order
 from kilauea.apiserver.patch.shape import ANY, Shape, Sort
@@ -123,16 +124,16 @@ class _Memory:
 
     def __init__(self) -> None:
         self._size = 0
-        self._shapes: dict[int, Shape] = {}
+        self._shapes: WeakSet[Shape] = WeakSet()  # those of a definition go with it
 
     def add(self, shape: Shape, size: int) -> None:
         """Count what a shape remembers from now on; where it would be too much, all shapes begin again."""
         if self._size + size > LARGEST_OF_ALL:
-            for each in tuple(self._shapes.values()):
+            for each in tuple(self._shapes):
                 each.forget()
             self._shapes.clear()
             self._size = 0
-        self._shapes[id(shape)] = shape
+        self._shapes.add(shape)
         self._size += size
 
 

@@ -108,8 +108,12 @@ def test_pods_get_their_cards_and_start_one_after_the_other_on_a_locked_node(ser
     (waiting,) = set(names) - set(running)
     client.send("DELETE", f"{PODS}/{running[0]}")
     until(lambda: phase(client, waiting) == "Running", "the third pod to get the card that is free again")
-    locks = [client.get(f"/api/v1/nodes/{name}")["metadata"]["annotations"] for name in nodes]
-    assert all("hamivgpu" not in annotations for annotations in locks)
+
+    def are_unlocked() -> bool:
+        found = [client.get(f"/api/v1/nodes/{name}")["metadata"]["annotations"] for name in nodes]
+        return all("hamivgpu" not in annotations for annotations in found)
+
+    until(are_unlocked, "the nodes to be unlocked, which is written after the status of the pod")
 
 
 def test_a_plan_at_the_cluster_names_the_instance_that_a_pod_would_get(

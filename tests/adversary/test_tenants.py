@@ -128,7 +128,8 @@ def test_the_policy_of_the_chart_refuses_commands_to_queues_of_others(server: Te
 
     def command(kind: str, version: str) -> dict[str, object]:
         target = {"apiVersion": version, "kind": kind, "name": "default", "uid": "u"}
-        return {"metadata": {"generateName": "c-"}, "action": "CloseQueue", "target": target}
+        about = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "metadata": {"generateName": "c-"}}
+        return {**about, "action": "CloseQueue", "target": target}
 
     to_queue = command("Queue", "scheduling.volcano.sh/v1beta1")
     refused = server.post(commands, to_queue, 403, "admin")

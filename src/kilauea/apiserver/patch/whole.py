@@ -8,6 +8,7 @@ are in order, and must not be changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from threading import Lock
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -125,16 +126,18 @@ class _Memory:
     def __init__(self) -> None:
         self._size = 0
         self._shapes: WeakSet[Shape] = WeakSet()  # those of a definition go with it
+        self._lock = Lock()  # large writes are worked on beside the event loop
 
     def add(self, shape: Shape, size: int) -> None:
         """Count what a shape remembers from now on; where it would be too much, all shapes begin again."""
-        if self._size + size > LARGEST_OF_ALL:
-            for each in tuple(self._shapes):
-                each.forget()
-            self._shapes.clear()
-            self._size = 0
-        self._shapes.add(shape)
-        self._size += size
+        with self._lock:
+            if self._size + size > LARGEST_OF_ALL:
+                for each in self._shapes:
+                    each.forget()
+                self._shapes.clear()
+                self._size = 0
+            self._shapes.add(shape)
+            self._size += size
 
 
 _MEMORY = _Memory()

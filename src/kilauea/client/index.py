@@ -6,11 +6,7 @@ import logging
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 
-from kilauea.api.ports import (
-    Key,
-    Obj,
-    Texts,
-)
+from kilauea.api.ports import Key, Obj, Texts
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from kilauea.api.names import subdomain_problems
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.parts import reader_of
+from kilauea.apiserver.strategies.path_reader import reader_of
 
 Object = dict[str, Any]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from kilauea.apiserver.strategies.base import text_at
-from kilauea.apiserver.strategies.parts import reader_of
+from kilauea.apiserver.strategies.path_reader import reader_of
 
 STEPS = some.sampled_from(["a", "b", "c"])
 PATHS = some.lists(some.lists(STEPS, min_size=1, max_size=3).map(".".join), min_size=1, max_size=5)

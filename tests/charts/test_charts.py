@@ -96,6 +96,7 @@ def test_objects_that_exist_are_taken_over_and_replaced_and_an_uninstalled_relea
     cluster: Helm, given: Chart
 ) -> None:
     place = ["--namespace", given.namespace]
+    cluster.run("kubectl", "delete", "namespace", given.namespace, "--ignore-not-found")  # Helm leaves it
     cluster.run("kubectl", "create", "namespace", given.namespace)
     cluster.run("kubectl", "create", "service", "clusterip", given.name, "--tcp=80:80", *place)
     with pytest.raises(AssertionError, match="cannot be imported into the current release"):

@@ -263,10 +263,10 @@ def late_answers(times: Times, slowed: float, *, judged: bool) -> list[str]:
 
 
 def grown(found: Sequence[Figures]) -> list[str]:
-    """The figures whose largest value of the second half is larger than that of the first."""
+    """The figures whose largest value of the second half is larger than that of the first; none of less than two."""
     middle, lines = len(found) // 2, []
-    for name in Figures._fields:
-        before, now = (max(getattr(each, name) for each in half) for half in (found[:middle] or found, found[middle:]))
+    for name in Figures._fields if middle else ():
+        before, now = (max(getattr(each, name) for each in half) for half in (found[:middle], found[middle:]))
         if now > before * SLACK:
             lines.append(f"{name} grew from {before:,} to {now:,}")
     return lines

@@ -73,10 +73,15 @@ class Target(Process):
 
 
 class Times:
-    """The slowest answers and their number, by client."""
+    """The slowest answers and their number, by client, and the attack that each late one came during.
+
+    Attributes:
+        attack: the attack that is under way; empty between two.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.attack = ""
         self.slowest: dict[str, float] = {}
         self.answers: Counter[str] = Counter()
         self.late: list[tuple[float, str]] = []
@@ -84,14 +89,15 @@ class Times:
     @contextmanager
     def of(self, client: str, what: str) -> Iterator[None]:
         """Time a request."""
-        begin = time.monotonic()
+        begin, attack = time.monotonic(), self.attack
         yield
+        attack = attack or self.attack
         seconds = time.monotonic() - begin
         with self._lock:
             self.answers[client] += 1
             self.slowest[client] = max(self.slowest.get(client, 0.0), seconds)
             if seconds >= PATIENCE:
-                self.late.append((seconds, f"{client}: {what}"))
+                self.late.append((seconds, f"{client}: {what} during {attack or 'no attack'}"))
 
 
 class Figures(NamedTuple):
@@ -201,19 +207,52 @@ def watch_slowly(target: Target, stop: Event) -> None:
 
 # --- attacks
 
+Told = tuple[str | None, str]
+"""The name of an attack that begins, or None and what failed in one that has ended."""
 
-def attack(kubeconfig: Path, stop: Event, pause: float, told: Queue[str]) -> None:
-    """Play one attack after another, and remove what each round leaves; a process of its own."""
+
+class Attacks:
+    """Follows the attacks of another process.
+
+    Args:
+        told: what that process tells.
+        times: learns which attack is under way.
+
+    Attributes:
+        ended: the number of attacks that have ended.
+        failed: what failed in them, until it is taken.
+    """
+
+    def __init__(self, told: Queue[Told], times: Times) -> None:
+        self.ended, self.failed = 0, list[str]()
+        self._told, self._times = told, times
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        while True:
+            name, failed = self._told.get()
+            self._times.attack = name or ""
+            self.ended += name is None
+            if failed:
+                self.failed.append(failed)
+
+
+def attack(kubeconfig: Path, stop: Event, pause: float, told: Queue[Told]) -> None:
+    """Play one attack after another, and remove what each round leaves; a process of its own.
+
+    Each is told of twice: by its name as it begins, and by None and what failed, or nothing, as it ends.
+    """
     target = Target(kubeconfig)
     while not stop.is_set():
         for name, strike in ATTACKS.items():
             if stop.wait(pause):
                 return
+            told.put((name, ""))
             try:
                 strike(target)
-                told.put("")
+                told.put((None, ""))
             except Exception as error:
-                told.put(f"attack {name!r}: {type(error).__name__}: {error}"[:500])
+                told.put((None, f"attack {name!r}: {type(error).__name__}: {error}"[:500]))
         clean(target)
 
 
@@ -314,22 +353,24 @@ def play(kubeconfig: Path, pid: int, options: argparse.Namespace) -> list[str]:
     ]
     start(clients, wrong)
     attacker.start()
-    begin, found, attacks, passed = time.monotonic(), list[Figures](), 0, 0.0
+    begin, found, attacks, passed, shown = time.monotonic(), list[Figures](), Attacks(told, times), 0.0, 0
     print(HEADING)
     while passed < options.hours * 3600 and not wrong:
         time.sleep(min(options.every, (options.hours * 3600 - passed) / options.speed))
-        while not told.empty():
-            attacks += 1
-            failed = told.get()
-            if failed and options.speed > 1:  # the server's limits of time end sooner by the attack's clock
+        while attacks.failed:
+            failed = attacks.failed.pop()
+            if options.speed > 1:  # the server's limits of time end sooner by the attack's clock
                 print(f"not judged at this speed: {failed}", flush=True)
-            elif failed:
+            else:
                 wrong.append(failed)
         passed = (time.monotonic() - begin) * options.speed
         now = figures(target, pid)
         if passed > EVENTS_LIVE or options.hours <= SHORT:
             found.append(now)
-        show(passed / 60, now, times, attacks)
+        show(passed / 60, now, times, attacks.ended)
+        for seconds, what in times.late[shown:]:
+            print(f"{'late:':>10} {what} took {seconds:.2f} s", flush=True)
+        shown = len(times.late)
     stop.set()
     attacker.join(120)
     for client, slowest in sorted(times.slowest.items()):

@@ -18,6 +18,7 @@ from kilauea.api.times import SECOND, parse_time
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.controllers.garbage import AT_ONCE, FOREGROUND, GarbageCollector
+from kilauea.controllers.kinds import DEFINED_KINDS
 from kilauea.controllers.namespace_conditions import deletion_conditions
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.cluster.in_process import Definitions, standalone
@@ -511,6 +512,7 @@ def collected_cache() -> Cache:
         cache.declare(resource, indexes=indexes)
 
     cache.on_every_kind(declare)
+    cache.declare(DEFINED_KINDS.resource, aggregates=DEFINED_KINDS.aggregates)
     return cache
 
 

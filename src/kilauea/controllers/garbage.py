@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kilauea.api.kinds import DEFINITIONS, EVENTS
+from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import (
     ALL_KINDS,
     Confirm,
@@ -31,9 +31,9 @@ from kilauea.api.ports import (
     Together,
     View,
     key_of,
-    no_keys,
 )
-from kilauea.controllers.objects import NOTHING, is_going, stored_kinds, uid_of, without_finalizer
+from kilauea.controllers.kinds import DEFINED_KINDS, stored_kinds
+from kilauea.controllers.objects import NOTHING, is_going, uid_of, without_finalizer
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 FEW_OWNERS = 16
@@ -119,7 +119,7 @@ class GarbageCollector:
             matters=_may_have_dependents_that_go,
         ),
         Interest(ALL_KINDS, _where_owners_are_looked_for, fields=FIELDS, signs=SIGNS, matters=_owners_may_be_concerned),
-        Interest(DEFINITIONS, no_keys),
+        DEFINED_KINDS,
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kilauea.api.kinds import DEFINITIONS, NAMESPACES, PODS
+from kilauea.api.kinds import NAMESPACES, PODS
 from kilauea.api.ports import (
     Empty,
     Interest,
@@ -18,10 +18,10 @@ from kilauea.api.ports import (
     Replace,
     Resource,
     View,
-    no_keys,
 )
+from kilauea.controllers.kinds import DEFINED_KINDS, stored_kinds
 from kilauea.controllers.namespace_conditions import deletion_conditions
-from kilauea.controllers.objects import NOTHING, is_going, own_key, spec_of, stored_kinds
+from kilauea.controllers.objects import NOTHING, is_going, own_key, spec_of
 
 FINALIZER = "kubernetes"
 """Holds a namespace, in its `spec.finalizers`, until it is empty."""
@@ -51,7 +51,7 @@ class NamespaceController:
     """
 
     name = "namespace-controller"
-    interests = (Interest(NAMESPACES, own_key), Interest(DEFINITIONS, no_keys))
+    interests = (Interest(NAMESPACES, own_key), DEFINED_KINDS)
 
     def __init__(self, discover: Callable[[], Discovered] = Discovered) -> None:
         self._discover = discover

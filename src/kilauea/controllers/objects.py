@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.kinds import BUILT_IN, DEFINITIONS, defined_kind
 from kilauea.api.meta import LabelSelector
 from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Resource, View, key_of
 from kilauea.api.selectors import matches, selector_of
@@ -237,12 +236,3 @@ def without_finalizer(resource: Resource, obj: Obj, finalizer: str) -> list[Patc
     kept = [each for each in finalizers if each != finalizer]
     version = obj["metadata"]["resourceVersion"]
     return [Patch(resource, key_of(obj), {"metadata": {"finalizers": kept or None}}, version=version)]
-
-
-# --- kinds
-
-
-def stored_kinds(view: View) -> list[Resource]:
-    """All kinds that the server stores, for controllers that watch definitions."""
-    defined = map(defined_kind, view.list(DEFINITIONS))
-    return [*BUILT_IN, *(each for each in defined if each is not None)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 from typing import Any
 from urllib.parse import quote
@@ -271,3 +272,24 @@ def test_others_have_their_turn_while_a_list_is_made(api: Api, accept: str) -> N
         return count
 
     assert api.run(turns()) > 3
+
+
+def test_a_list_by_selector_gives_no_more_turns_where_the_machine_is_busy(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(200):
+        api.create_map(f"m{number}")
+    seconds = itertools.count()
+    monkeypatch.setattr(api.loop, "time", lambda: float(next(seconds)))  # others run between any two steps
+
+    async def turns() -> int:
+        asked = asyncio.ensure_future(
+            api.server.handle(make_request("GET", f"{MAPS}?labelSelector=a%3Db", {}, user=ADMIN))
+        )
+        count = 0
+        while not asked.done():
+            await asyncio.sleep(0)
+            count += 1
+        return count
+
+    assert api.run(turns()) < 50

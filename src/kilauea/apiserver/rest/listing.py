@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from time import thread_time
 from typing import Any
 
 import msgspec
@@ -36,7 +37,10 @@ PART = 64 * 1024
 LONG_SELECTOR = 16 * 1024
 """Characters of selectors from which on they are read beside the loop."""
 TURN = 0.01
-"""Seconds for which objects are tested against a selector before others have their turn."""
+"""Seconds of CPU time for which objects are tested against a selector before others have their turn.
+
+On a busy machine such a turn takes longer, and not more of them.
+"""
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -155,12 +159,11 @@ async def _selected(call: Call, options: ListOptions, selection: Selection, pref
     page = _page(call, options, prefix, options.after_key, 0)
     seen = await _in_version_of_fields(call, selection, page.items)
     items: list[Stored] = []
-    loop = asyncio.get_running_loop()
-    end = loop.time() + TURN
+    end = thread_time() + TURN
     for stored in seen:
-        if loop.time() >= end:
+        if thread_time() >= end:
             await asyncio.sleep(0)
-            end = loop.time() + TURN
+            end = thread_time() + TURN
         if selection.matches(stored.key, stored.value):
             if options.limit and len(items) == options.limit:
                 return Found(items, page.revision, encode_token(page.revision, items[-1].key, prefix))

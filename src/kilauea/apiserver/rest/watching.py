@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
+from time import thread_time
 
 import msgspec
 
@@ -168,17 +169,16 @@ async def _batched(frames: Iterable[Frame]) -> AsyncGenerator[Sequence[Frame], N
 
     A table or an object in protobuf form takes a hundred times as long as the bytes that are stored.
     """
-    loop = asyncio.get_running_loop()
     pending: list[Frame] = []
-    size, end = 0, loop.time() + TURN
+    size, end = 0, thread_time() + TURN
     for frame in frames:
         pending.append(frame)
         size += len(frame.object)
-        if size >= CHUNK or loop.time() >= end:
+        if size >= CHUNK or thread_time() >= end:
             yield pending
             pending, size = [], 0
             await asyncio.sleep(0)
-            end = loop.time() + TURN
+            end = thread_time() + TURN
     if pending:
         yield pending
 

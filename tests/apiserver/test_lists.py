@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from kilauea.apiserver import selection
 from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.storage import Retention
 from support.api_core import ADMIN, MAPS, PODS, START, Api, causes, named
@@ -293,3 +294,18 @@ def test_a_list_by_selector_gives_no_more_turns_where_the_machine_is_busy(
         return count
 
     assert api.run(turns()) < 50
+
+
+def test_an_object_without_the_value_of_a_field_is_not_decoded(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = "/api/v1/namespaces/default/events"
+    about = {"kind": "Pod", "name": "a", "namespace": "default"}
+    for name, reason in (("a", "Scheduled"), ("b", "Failed"), ("c", "F\\u0061iled")):
+        body = {"metadata": {"name": name}, "involvedObject": about, "reason": "R", "type": "Normal"}
+        api.good("POST", events, json.dumps(body).replace('"R"', f'"{reason}"').encode())
+    assert named(api.good("GET", f"{events}?fieldSelector=reason%3DFailed")) == ["b", "c"]
+
+    def refuse(_: object) -> None:
+        raise AssertionError("an object was decoded")
+
+    monkeypatch.setattr(selection.Traits, "_fields", property(refuse))
+    assert named(api.good("GET", f"{events}?fieldSelector=type%3DWarning,reason%3DFailed")) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,6 +23,10 @@ MOST_MATCHES = 8192
 NEWEST = 4
 """Objects whose labels and fields are kept for further selections."""
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
+_PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
+"""Values that JSON holds as they are."""
+_UNQUOTED = re.compile(r"[0-9.eE-]+|true|false")
+"""Values that may be numbers or truth values, which have no quotes around them."""
 _FIELD = re.compile(r"((?:[^\\=!,]|\\.)+)(==|=|!=)((?:[^\\,=]|\\.)*)")
 
 
@@ -65,22 +69,26 @@ _labels_of = msgspec.json.Decoder(_Labelled).decode
 
 
 class Traits:
-    """The parts of an object that selectors look at, read when the first of them asks."""
+    """The parts of an object that selectors look at, read when the first of them asks.
+
+    Attributes:
+        value: the object as it is stored.
+    """
 
     def __init__(self, resource: ResourceType, key: str, value: bytes) -> None:
+        self.value = value
         self._resource = resource
         self._key = key
-        self._value = value
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
         """The labels."""
-        return _labels_of(self._value).metadata.labels or {}
+        return _labels_of(self.value).metadata.labels or {}
 
     @cached_property
     def _fields(self) -> Mapping[str, Any]:
         """The object, as far as its selectable fields need it."""
-        return self._resource.strategy.read_fields(self._value)
+        return self._resource.strategy.read_fields(self.value)
 
     def field(self, path: str) -> str:
         """A field; empty if it is missing."""
@@ -101,6 +109,7 @@ class Selection:
         labels: conditions on labels.
         equal: by field, the values of which it must have all.
         unequal: by field, the values that it must not have.
+        parts: bytes that are in every object with these values. Most objects lack one, and need not be decoded.
     """
 
     resource: ResourceType
@@ -108,6 +117,7 @@ class Selection:
     labels: Conditions | None
     equal: Mapping[str, frozenset[str]]
     unequal: Mapping[str, frozenset[str]]
+    parts: tuple[bytes, ...] = ()
 
     @property
     def is_everything(self) -> bool:
@@ -129,6 +139,9 @@ class Selection:
 
     def match(self, traits: Traits) -> bool:
         """Return True if an object is selected."""
+        for part in self.parts:
+            if part not in traits.value:
+                return False
         if self.labels is not None and not self.labels.match(traits.labels):
             return False
         return all(wanted == {traits.field(path)} for path, wanted in self.equal.items()) and not any(
@@ -151,8 +164,18 @@ def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
         (equal if term.equal else unequal).setdefault(term.path, set()).add(term.value)
     requirements = parse_labels(labels)
     conditions = conditions_of(requirements) if requirements else None
-    frozen = [{path: frozenset(values) for path, values in found.items()} for found in (equal, unequal)]
-    return Selection(resource, (labels, fields), conditions, *frozen)
+    having, lacking = ({path: frozenset(values) for path, values in found.items()} for found in (equal, unequal))
+    return Selection(resource, (labels, fields), conditions, having, lacking, tuple(_parts(resource, having)))
+
+
+def _parts(resource: ResourceType, equal: Mapping[str, frozenset[str]]) -> Iterator[bytes]:
+    """Bytes that are in every stored object of a kind whose fields have these values."""
+    for path, values in equal.items():
+        if path not in (_NAME, _NAMESPACE):  # which are looked up in the key
+            absent = resource.strategy.zero_values.get(path, "")
+            for value in sorted(values):
+                if value != absent and _PLAIN.fullmatch(value):
+                    yield (value if _UNQUOTED.fullmatch(value) else f'"{value}"').encode()
 
 
 def _not_selectable(resource: ResourceType, path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +30,8 @@ _SERVICE_NAMES = frozenset({"services", "services.nodeports", "services.loadbala
 _CLAIM_NAMES = ("persistentvolumeclaims", "requests.storage")
 _OF_CLASS = ".storageclass.storage.k8s.io/"
 _OLD_NAMES = {("", plural): plural for plural in ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")}
+_MANY_NAMES = frozenset({PODS, CLAIMS, RESOURCE_CLAIMS})
+"""Kinds whose objects count under names with a part that users choose."""
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 _DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 _MOST_DEVICES = 32
@@ -39,6 +42,17 @@ def count_name(kind: Kind) -> str:
     """The name under which objects of a kind are counted."""
     group, plural = kind
     return f"count/{plural}.{group}" if group else f"count/{plural}"
+
+
+def names_for(kind: Kind, names: Collection[str]) -> frozenset[str]:
+    """Return those of the names of a quota under which objects of a kind count.
+
+    There may be thousands of names, and of kinds; objects of most kinds count under one or two names at most.
+    """
+    if kind in _MANY_NAMES:
+        return frozenset(name for name in names if counts_under(kind, name))
+    possible = {count_name(kind), *(_SERVICE_NAMES if kind == SERVICES else (_OLD_NAMES.get(kind),))}
+    return frozenset(name for name in possible if name is not None and name in names)
 
 
 @lru_cache(maxsize=16384)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.apiserver.dynamic import admission, policies, versions, webhooks
+from kilauea.apiserver.dynamic import admission, policies, remote, versions, webhooks
 from kilauea.apiserver.dynamic.remote import CallError, Target
 from kilauea.apiserver.dynamic.reviews import LARGEST_PART, read_verdict
 from kilauea.apiserver.large_writes import LargeWrites
@@ -229,3 +229,32 @@ def test_what_is_large_in_an_answer_besides_the_patch_is_left_out() -> None:
 def test_short_fields_that_are_long_are_refused(field: str) -> None:
     with pytest.raises(CallError, match=f"{field} is longer than 1024 bytes"):
         read_verdict(answered(**{field: ["x"] * 1_000}), "v1", "u", mutating=True)
+
+
+def test_of_thousands_of_endpoint_slices_few_are_read_to_find_those_of_a_service(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+
+    def piece(name: str, service: str) -> dict[str, Any]:
+        labels = {"kubernetes.io/service-name": service}
+        ready = [{"addresses": ["10.0.0.1"]}]
+        ports = [{"name": "", "port": 8443}]
+        return {"metadata": {"name": name, "labels": labels}, "addressType": "IPv4", "endpoints": ready, "ports": ports}
+
+    api.good(
+        "POST",
+        "/api/v1/namespaces/default/services",
+        {"metadata": {"name": "hook"}, "spec": {"ports": [{"port": 443}]}},
+    )
+    for number in range(700):
+        api.good("POST", slices, piece(f"a-{number}", "other"))
+    reads = counted(monkeypatch, remote, "decode")
+    client = {"service": {"namespace": "default", "name": "hook"}}
+    with pytest.raises(CallError, match="no endpoints available"):
+        remote.target_of(client, api.backend.store)
+    assert reads[0] <= remote.MOST_LOOKED_AT + 1
+    api.good("POST", slices, piece("hook-zzz", "hook"))
+    reads[0] = 0
+    target = remote.target_of(client, api.backend.store)
+    assert (target.host, target.port, reads[0]) == ("10.0.0.1", 8443, 2)

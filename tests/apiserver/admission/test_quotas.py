@@ -357,7 +357,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, holder: Any, name: str) -> list[An
 
 
 def test_few_kinds_are_compared_with_all_names_of_a_quota(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = calls_of(monkeypatch, usage, "counts_under")
+    compared = calls_of(monkeypatch, usage, "matches")
     hard: dict[str, Any] = {f"count/things{number}.example.com": "1" for number in range(200)}
     api.good("POST", QUOTAS, quota(**hard, configmaps="5", services="7"))
     assert set(compared) == {

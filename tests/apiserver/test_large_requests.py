@@ -233,3 +233,26 @@ def test_what_is_held_is_the_same_as_when_each_combination_is_looked_at() -> Non
         held = [first, second, rules[-10]]
         for rule in [*rules, *named]:
             assert Held(held).covers(rule) == one_by_one(rule, held), (rule, held)
+
+
+# --- what holds the interpreter while it is read
+
+MANY = 300_000
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("application/json", b'{"metadata":{"name":"a"},"x":[%b[]]}' % (b"[]," * MANY)),
+        (YAML, b'{"metadata":{"name":"a"},"x":[%b{}]}' % (b"{}," * MANY)),
+    ],
+)
+def test_bodies_with_too_many_lists_and_objects_are_refused(api: Api, form: str, text: bytes) -> None:
+    answer = api.ask("POST", MAPS, text, content_type=form)
+    assert (answer.code, answer.body["reason"]) == (413, "RequestEntityTooLarge")
+    assert answer.body["message"] == "the body has more than 250000 lists and objects: send fewer at a time"
+
+
+def test_brackets_within_texts_are_not_counted(api: Api) -> None:
+    text = '[{\\"' * (MANY // 2)
+    assert api.create_map("a", text=text)["data"] == {"text": text}

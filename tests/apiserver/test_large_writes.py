@@ -252,7 +252,7 @@ def test_few_writes_hold_their_objects_at_a_time_also_while_they_wait() -> None:
             under_way -= 1
             turn.end()
 
-        await asyncio.gather(*(write(user) for user in "aaaaaabbbbbbcccccc"))
+        await asyncio.gather(*(write(user) for user in "abcdefgh" * 3))
         found.append(-1)
         await asyncio.gather(*(write("a") for _ in range(6)))
         writes.close()
@@ -260,5 +260,27 @@ def test_few_writes_hold_their_objects_at_a_time_also_while_they_wait() -> None:
 
     found = asyncio.run(run())
     several, one = found[: found.index(-1)], found[found.index(-1) + 1 :]
-    assert (len(several), max(several)) == (18, MOST)
+    assert (len(several), max(several)) == (24, MOST)
     assert (len(one), max(one)) == (6, MOST_OF_USER)
+
+
+def test_writes_of_several_users_that_wait_for_a_webhook_hold_up_no_other_user() -> None:
+    async def run() -> None:
+        writes, answered = LargeWrites(), asyncio.Event()
+
+        async def write(user: str, *, asks: bool) -> None:
+            turn = writes.turn(user)
+            await turn.run(int)
+            turn.rest()
+            if asks:
+                await answered.wait()
+            turn.end()
+
+        waiting = [asyncio.ensure_future(write(user, asks=True)) for user in "aaabbbccc"]
+        await write("d", asks=False)
+        assert not any(each.done() for each in waiting)
+        answered.set()
+        await asyncio.gather(*waiting)
+        writes.close()
+
+    asyncio.run(asyncio.wait_for(run(), 60))

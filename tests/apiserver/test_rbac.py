@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -158,6 +159,21 @@ def test_the_token_of_an_account_makes_its_bearer_that_account(api: Api, tokens:
     assert api.ask("GET", MAPS, user=user).code == 403
     bind(api, "view", "ServiceAccount", "default")
     assert api.ask("GET", MAPS, user=user).code == 200
+
+
+def test_of_a_large_account_little_is_read_for_each_request_with_its_token(api: Api, tokens: AccountTokens) -> None:
+    path = "/api/v1/namespaces/default/serviceaccounts"
+    secrets = [{"name": f"secret-{number}"} for number in range(20_000)]
+    api.good("POST", path, {"metadata": {"name": "large"}, "imagePullSecrets": secrets})
+    token = api.good("POST", f"{path}/large/token", {"spec": {}})["status"]["token"]
+    assert tokens.user_of(token) is not None
+    tracemalloc.start()
+    try:
+        tokens.user_of(token)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000  # its text, but not the objects in it
 
 
 def test_tokens_end_with_their_time_their_account_and_what_they_are_bound_to(api: Api, tokens: AccountTokens) -> None:

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import DAEMON_SETS, NODES, PODS, REVISIONS
+from kilauea.api.ports import Obj, Resource, View
+from kilauea.controllers.daemonsets import controller
 from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.daemonsets.node_fit import node_for
+from kilauea.controllers.pods import claim
 from support.controlled import Cluster, template
 
 LABELS = {"app": "agent"}
@@ -161,3 +164,26 @@ def test_the_data_of_a_revision_has_its_keys_in_order(cluster: Cluster) -> None:
 
     assert revision["data"]["spec"]["template"]["$patch"] == "replace"
     assert in_order(revision["data"])
+
+
+def test_of_many_daemon_sets_few_are_looked_at_in_one_go(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(64):
+        labels = {"app": f"agent-{number}"}
+        spec = {"selector": {"matchLabels": labels}, "template": template(labels, "i:1")}
+        cluster.create(DAEMON_SETS, {"metadata": {"name": f"agent-{number}"}, "spec": spec})
+    cluster.settle()
+    assert len(cluster.all(PODS)) == 64 * 3
+    looked: list[int] = []
+    names: list[str] = []
+
+    def claimed(view: View, resource: Resource, owner: Obj) -> Any:
+        names.append(owner["metadata"]["name"])
+        return claim(view, resource, owner)
+
+    monkeypatch.setattr(controller, "claim", claimed)
+    for key in controller.ALL:
+        before = len(names)
+        DaemonSetController().reconcile(key, cluster.cache, 0)
+        looked.append(len(names) - before)
+    assert sorted(names) == sorted(f"agent-{number}" for number in range(64))
+    assert max(looked) <= 8

@@ -39,8 +39,8 @@ def late_tasks(tasks: Sequence[OrderedTask]) -> list[OrderedTask]:
 
 def _starts_first(task: OrderedTask, ready_at: Mapping[str, int]) -> bool:
     """Return True if the pods of a task are created before any runs."""
-    ready = [not ready_at.get(name, 1) for name in task.needs]
-    return not ready or (all(ready) if task.needs_all else any(ready))
+    ready = (not ready_at.get(name, 1) for name in task.needs)
+    return not task.needs or (all(ready) if task.needs_all else any(ready))
 
 
 def endless_wait(tasks: Sequence[OrderedTask], min_available: int) -> str:

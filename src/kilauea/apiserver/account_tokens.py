@@ -123,7 +123,7 @@ class AccountTokens:
         stored = self._store.get(
             f"/core/{plural}/{namespace}/{wanted['name']}" if namespace else f"/core/{plural}/{wanted['name']}"
         )
-        return stored is not None and msgspec.json.decode(stored.value)["metadata"]["uid"] == wanted["uid"]
+        return stored is not None and _identity_of(stored.value).metadata.uid == wanted["uid"]
 
     def _verified(self, token: str) -> dict[str, Any] | None:
         """The claims of a token that we have signed."""
@@ -136,6 +136,19 @@ class AccountTokens:
         except (ValueError, InvalidSignature, msgspec.MsgspecError):
             return None
         return claims
+
+
+class _Metadata(msgspec.Struct):
+    uid: str
+
+
+class _Identity(msgspec.Struct):
+    """The part of an object by which it is known; the rest, which can be large, is not read for each request."""
+
+    metadata: _Metadata
+
+
+_identity_of = msgspec.json.Decoder(_Identity).decode
 
 
 def _encoded(data: bytes) -> str:

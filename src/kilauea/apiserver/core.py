@@ -47,7 +47,7 @@ from kilauea.apiserver.request_metrics import RequestMetrics
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.binding import bind
 from kilauea.apiserver.rest.body import media_type
-from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.call import LARGE, Call
 from kilauea.apiserver.rest.components import COMPONENTS, components
 from kilauea.apiserver.rest.create import create
 from kilauea.apiserver.rest.deleting import delete, delete_collection
@@ -117,8 +117,6 @@ UNSTORED: Mapping[tuple[str, str], Verb] = {
 }
 """Kinds that are answered and never kept, by group and plural."""
 
-LARGE = 16 * 1024
-"""Bytes of a body and of the object that it changes from which a write waits for its turn; it takes some 5 ms."""
 _OF_OBJECTS = ("get", "update", "patch", "delete")
 _OF_ALL_NAMESPACES = frozenset(("list", "watch"))
 """Verbs for objects of all namespaces at once."""

@@ -24,8 +24,11 @@ SWITCH_SECONDS = 0.001
 """Seconds after which the thread lets the loop go on, which asks for that several times for each request."""
 
 
-MOST, MOST_OF_USER = 4, 2
-"""Large writes that are under way at a time: each holds its object many times over, also while it asks webhooks."""
+MOST, MOST_OF_USER = 12, 2
+"""Large writes that are under way at a time: each holds its object many times over, also while it asks webhooks.
+
+So few of one user that slow webhooks of a few users keep no other out.
+"""
 
 
 class LargeWrites:

@@ -14,10 +14,14 @@ from hypothesis import strategies as st
 
 from kilauea.apiserver.admission.amounts import texts
 from kilauea.apiserver.admission.chain import admission_steps
+from kilauea.apiserver.admission.quota import accounts, usage
+from kilauea.apiserver.admission.quota.account import Account
+from kilauea.apiserver.admission.quota.accounts import NamespaceAccounts
 from kilauea.apiserver.admission.quota.usage import usage_of
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
 from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
@@ -335,3 +339,71 @@ WITH_SIDECAR = {
 )
 def test_what_an_object_counts(kind: tuple[str, str], obj: dict[str, Any], counted: str) -> None:
     assert texts(usage_of(kind, obj)) == dict(each.split("=") for each in counted.split())
+
+
+# --- large quotas
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch, holder: Any, name: str) -> list[Any]:
+    """The first argument of each call of a function."""
+    calls, function = list[Any](), getattr(holder, name)
+
+    def noting(first: Any, *args: Any) -> Any:
+        calls.append(first)
+        return function(first, *args)
+
+    monkeypatch.setattr(holder, name, noting)
+    return calls
+
+
+def test_few_kinds_are_compared_with_all_names_of_a_quota(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = calls_of(monkeypatch, usage, "matches")
+    hard: dict[str, Any] = {f"count/things{number}.example.com": "1" for number in range(200)}
+    api.good("POST", QUOTAS, quota(**hard, configmaps="5", services="7"))
+    assert set(compared) == {
+        ("", "persistentvolumeclaims"),
+        ("", "pods"),
+        ("resource.k8s.io", "resourceclaims"),
+    }
+    api.create_map("a")
+    assert {name: number for name, number in used(api).items() if number != "0"} == {"configmaps": "1"}
+
+
+def test_quotas_that_a_write_is_not_about_are_not_told_again(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        api.good("POST", QUOTAS, quota(f"pods-{number}", pods="5"))
+    api.good("POST", QUOTAS, quota("maps", configmaps="5"))
+    told = calls_of(monkeypatch, Account, "status")
+    api.create_map("a")
+    assert {account.name for account in told} == {"maps"}
+    api.good("POST", PODS, pod("one"))
+    assert {account.name for account in told} == {"maps", *(f"pods-{number}" for number in range(5))}
+    assert used(api, "maps") == {"configmaps": "1"}
+    assert used(api, "pods-4") == {"pods": "1"}
+
+
+def test_the_status_of_a_large_quota_is_made_beside_the_loop(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes = api.backend.large_writes = LargeWrites()
+    hard: dict[str, Any] = {f"requests.example.com/r{number}": "1" for number in range(1_000)}
+    api.good("POST", QUOTAS, quota(**hard, pods="5"))
+    beside, run = list[Any](), writes.run
+
+    async def noting(function: Any) -> Any:
+        beside.append(getattr(function, "func", function))
+        return await run(function)
+
+    monkeypatch.setattr(writes, "run", noting)
+    api.good("POST", PODS, pod("one"))
+    assert accounts._told in beside
+    assert used(api)["pods"] == "1"
+    api.backend.large_writes = None
+    writes.close()
+
+
+def test_large_objects_are_counted_a_few_at_a_time(api: Api) -> None:
+    for number in range(6):
+        api.create_map(f"m{number}", text="x" * 300_000)
+    books = NamespaceAccounts(api.backend, "default")
+    account, steps = books.open(quota(configmaps="20"))
+    assert sum(1 for _ in steps) >= 3
+    assert texts(account.used) == {"configmaps": "6"}

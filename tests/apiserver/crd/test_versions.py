@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from kilauea.apiserver.crd.version_order import version_order
+from kilauea.apiserver.rest import versions
 from support.api_core import Api
 from support.definitions import serve
 from support.webhook_server import WebhookServer, api_with_webhooks
@@ -145,6 +146,21 @@ def test_a_list_is_converted_in_one_call(api: Api, server: WebhookServer) -> Non
     (review,) = server.requests["convert"]
     assert (review["apiVersion"], review["kind"]) == ("apiextensions.k8s.io/v1", "ConversionReview")
     assert len(review["request"]["objects"]) == 3
+
+
+def test_a_large_list_is_converted_in_several_calls(
+    api: Api, server: WebhookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(api, split(server))
+    for number in range(9):
+        api.good("POST", V1, {**HOST_1, "metadata": {"name": f"h{number}"}, "spec": {"hostPort": f"h:{number}"}})
+    monkeypatch.setattr(versions, "AT_ONCE", 1_200)
+    items = api.good("GET", V2)["items"]
+    found = [(each["metadata"]["name"], each["spec"]["port"]) for each in items]
+    assert found == [(f"h{number}", str(number)) for number in range(9)]
+    counts = [len(each["request"]["objects"]) for each in server.requests["convert"]]
+    assert sum(counts) == 9
+    assert 1 < max(counts) < 9
 
 
 def test_a_new_storage_version_is_noted_and_old_objects_are_still_read(api: Api) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from kilauea.api.kinds import CLAIMS, COMMANDS, CONFIG_MAPS, POD_GROUPS, PODS, QUEUES, SECRETS, VC_JOBS
 from kilauea.api.ports import Key, key_of
+from kilauea.controllers.vcjobs.members import Members
 from support.jobs_at_work import NAMESPACE, JobWorld, job, policy, task
 
 
@@ -349,6 +350,29 @@ def test_a_task_starts_when_those_that_it_depends_on_are_ready(iteration: str, r
         world.say(f"m-{name}-0", "Running")
     world.settle()
     assert ("m-c-0" in world.uids()) == starts
+
+
+def test_whether_a_task_is_ready_is_found_once_for_all_that_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"t{number}" for number in range(40)]
+    first = [task(name, 1) for name in names]
+    late = [task(f"late-{number}", 1, dependsOn={"name": names, "iteration": "all"}) for number in range(40)]
+    world = JobWorld(job(*first, *late, minAvailable=40))
+    world.settle()
+    world.admit()
+    world.settle()
+    for name in names:
+        world.say(f"m-{name}-0", "Running")
+    counted: list[str] = []
+    of = Members.of
+
+    def counting(members: Members, name: str) -> Any:
+        counted.append(name)
+        return of(members, name)
+
+    monkeypatch.setattr(Members, "of", counting)
+    world.look()
+    assert len(world.list(PODS)) == 80
+    assert max(map(counted.count, names)) < len(late) / 2
 
 
 def test_a_large_job_gets_its_pods_in_portions() -> None:

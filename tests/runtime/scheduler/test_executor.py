@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -71,6 +72,20 @@ def test_a_bind_that_fails_is_undone_said_and_tried_again_later(live: Live) -> N
     live.wait(5)
     assert live.node_of("web") == "n1"
     assert live.figure("volcano_schedule_attempts_total", result="error") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "warned"), [(FORBIDDEN, True), (ApiError(404, "NotFound", 'pods "web" not found'), False)]
+)
+def test_only_a_bind_that_fails_while_its_pod_is_there_is_a_warning(
+    live: Live, caplog: pytest.LogCaptureFixture, error: ApiError, *, warned: bool
+) -> None:
+    live.wire.before = refusing(error, "/web/binding")
+    with caplog.at_level(logging.DEBUG, "kilauea.runtime.scheduler.executor"):
+        live.pod("web")
+        live.wait(0.4)
+    levels = [each.levelno for each in caplog.records if each.getMessage().startswith("bind of pod default/web")]
+    assert levels[0] == (logging.WARNING if warned else logging.DEBUG)
 
 
 def test_a_pod_that_cannot_be_bound_is_tried_ever_more_rarely_and_stops_no_one(live: Live) -> None:

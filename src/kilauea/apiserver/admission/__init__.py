@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
 
 from kilauea.apiserver import status
 from kilauea.apiserver.request import User
@@ -25,8 +25,25 @@ from kilauea.apiserver.storage import Stored
 
 if TYPE_CHECKING:
     from kilauea.apiserver.backend import Backend
+    from kilauea.apiserver.dynamic.versions import Subject
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+class Work(Protocol):
+    """The work of a write, which is done beside the event loop if the write is large."""
+
+    async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call a function that looks at nothing but the object of the write."""
+        ...
+
+    def grow(self, size: int) -> None:
+        """Go on as a large write if this many bytes change the object, and such a write has as many."""
+
+    def rest(self) -> None:
+        """Let other large writes go on, as this one waits."""
 
 
 @dataclass(slots=True)
@@ -47,6 +64,8 @@ class Attributes:
         warnings: texts for the caller; steps may add to them.
         waited: whether webhooks were asked, so that other objects may have changed since `mutate`.
         verb: that of the request, such as `patch`, as roles name it.
+        work: where work on large objects is done; None to do it in the event loop.
+        subject: what webhooks and policies are asked about, once there are any.
     """
 
     backend: Backend
@@ -62,6 +81,8 @@ class Attributes:
     warnings: list[str] = field(default_factory=list)
     waited: bool = False
     verb: str = ""
+    work: Work | None = None
+    subject: Subject | None = None
 
     def object_name(self) -> str:
         """The name of the object, also where it was generated; the beginning of it while it is still to be."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import msgspec
 
 from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
 from kilauea.apiserver.dynamic.decoding import decode
@@ -14,7 +11,8 @@ from kilauea.apiserver.dynamic.mutations import change_by_policies
 from kilauea.apiserver.dynamic.policies import Policy, check_by_policies, policies_of
 from kilauea.apiserver.dynamic.policy_status import update_policy_status
 from kilauea.apiserver.dynamic.remote import Remote
-from kilauea.apiserver.dynamic.webhooks import Dispatcher, Webhook, webhooks_of
+from kilauea.apiserver.dynamic.versions import subject_of
+from kilauea.apiserver.dynamic.webhooks import Dispatcher, Settle, Webhook, webhooks_of
 from kilauea.apiserver.storage import Store, Stored
 
 
@@ -32,6 +30,8 @@ class DynamicAdmission:
         self._dispatcher = Dispatcher(remote)
         self._fresh = False
         self._has_any = False
+        self._known: dict[str, dict[str, tuple[int, dict[str, Any]]]] = {}
+        """Configurations by kind and key, with their revisions."""
         self._mutating: list[Webhook] = []
         self._validating: list[Webhook] = []
         self._checking: list[Policy] = []
@@ -53,25 +53,26 @@ class DynamicAdmission:
             return False
         return self.has_any() and not is_exempt(attributes)
 
-    async def mutate(self, attributes: Attributes, settle: Callable[[], None]) -> None:
+    async def mutate(self, attributes: Attributes, settle: Settle) -> None:
         """Have the object changed; raises an `ApiFault` to refuse.
 
         Args:
             attributes: the write; its object is changed in place.
             settle: brings the object in order after a change, as the built-in steps do.
         """
+        subject_of(attributes).forget()
         hooks = list(self._mutating)
         policies = list(self._changing)
         await change_by_policies(policies, attributes, settle)
-        before = msgspec.json.encode(attributes.obj)
-        again = await self._dispatcher.mutate(hooks, attributes, settle, set())
-        if before != msgspec.json.encode(attributes.obj):
+        changed, again = await self._dispatcher.mutate(hooks, attributes, settle, set())
+        if changed:
             await change_by_policies([each for each in policies if each.is_reinvocable], attributes, settle)
         if again:
             await self._dispatcher.mutate(hooks, attributes, settle, again)
 
     async def validate(self, attributes: Attributes) -> None:
         """Have the final object agreed to; raises an `ApiFault` to refuse."""
+        subject_of(attributes).forget()
         await check_by_policies(self._checking, attributes)
         await self._dispatcher.validate(list(self._validating), attributes)
 
@@ -89,7 +90,15 @@ class DynamicAdmission:
         self._fresh = True
 
     def _all(self, plural: str) -> list[dict[str, Any]]:
-        return [decode(each.value) for each in self._store.list(f"/{GROUP}/{plural}/").items]
+        """Return the configurations of a kind, of which only those are read that have changed."""
+        before, known = self._known.get(plural, {}), {}
+        for each in self._store.list(f"/{GROUP}/{plural}/").items:
+            last = before.get(each.key)
+            known[each.key] = (
+                last if last is not None and last[0] == each.revision else (each.revision, decode(each.value))
+            )
+        self._known[plural] = known
+        return [configuration for _, configuration in known.values()]
 
 
 class ConfigurationChange:

@@ -10,6 +10,7 @@ from kilauea.apiserver.dynamic.authorizing import authorizer_variables
 from kilauea.apiserver.dynamic.evaluation import COST_OF_CONDITIONS, ConditionError, Evaluation, OutOfBudget
 from kilauea.apiserver.dynamic.matching import namespace_of
 from kilauea.apiserver.dynamic.reviews import request_of
+from kilauea.apiserver.dynamic.versions import subject_of
 from kilauea.apiserver.resources.types import ResourceType
 
 Raw = Mapping[str, Any]
@@ -46,7 +47,7 @@ class Inputs(Evaluation):
             "params": params,
             **authorizer_variables(attributes),
         }
-        super().__init__(values, variables, attributes.backend.heavy)
+        super().__init__(values, variables, attributes.backend.heavy, subject_of(attributes))
 
 
 async def conditions_hold(conditions: Sequence[Raw], inputs: Inputs) -> bool:

@@ -6,10 +6,9 @@ other requests. The authorizer is here: a question to it ends the evaluation the
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -29,6 +28,8 @@ COST_OF_CONDITIONS = 2_500_000
 """Cost that match conditions may have together."""
 LIGHT_COST = 40_000
 """Cost of an expression that is evaluated at once: some ten milliseconds."""
+COST_OF_START = 100
+"""Cost of an expression besides its own, of getting ready for it."""
 _VARIABLE = re.compile(r"\bvariables\.([A-Za-z_]\w*)")
 LONGEST_AT_ONCE = 5_000
 """Characters of an expression that is compiled here."""
@@ -116,6 +117,16 @@ class Expressions:
         self.values["variables"] = {**self.values["variables"], name: value}
 
 
+class Pace(Protocol):
+    """The pace of the evaluations that belong to one write, however many expressions there are."""
+
+    async def spend(self, cost: int) -> None:
+        """Let others have their turn, once much has been spent since they had one."""
+
+    def rest(self) -> None:
+        """Let others go on, as the write waits."""
+
+
 class Evaluation(Expressions):
     """Expressions that are evaluated where they hold up nothing.
 
@@ -123,12 +134,13 @@ class Evaluation(Expressions):
         values: the variables.
         composed: expressions by name.
         heavy: evaluates what costs much.
+        pace: lets others have their turn.
     """
 
-    def __init__(self, values: dict[str, Any], composed: Sequence[Raw], heavy: Heavy) -> None:
+    def __init__(self, values: dict[str, Any], composed: Sequence[Raw], heavy: Heavy, pace: Pace) -> None:
         super().__init__(values, composed, LIGHT_COST)
         self._heavy = heavy
-        self._spent = 0
+        self._pace = pace
 
     async def evaluate(self, expression: str) -> Any:
         """The value of an expression; raises as `run`."""
@@ -138,10 +150,7 @@ class Evaluation(Expressions):
         except _TooLight:
             self.left = before
             return await self._elsewhere(expression)
-        self._spent += before - self.left
-        if self._spent > LIGHT_COST:
-            self._spent = 0
-            await asyncio.sleep(0)  # other requests have their turn
+        await self._pace.spend(before - self.left + COST_OF_START)
         return value
 
     async def _elsewhere(self, expression: str) -> Any:
@@ -157,6 +166,7 @@ class Evaluation(Expressions):
         return answer.value
 
     async def _answer(self, asked: _Asked) -> _Answer:
+        self._pace.rest()
         try:
             return msgspec.json.decode(await self._heavy.run("evaluate", msgspec.json.encode(asked)), type=_Answer)
         except TooManyWaiting:

@@ -12,6 +12,7 @@ from kilauea.api.meta import LabelSelector
 from kilauea.api.selectors import Selector, matches, selector_of
 from kilauea.apiserver.admission import Attributes
 from kilauea.apiserver.dynamic.decoding import decode
+from kilauea.apiserver.dynamic.versions import subject_of
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.resources.types import ResourceType
 
@@ -132,11 +133,21 @@ def _labels(obj: Raw) -> Mapping[str, str]:
 
 
 def namespace_of(attributes: Attributes) -> dict[str, Any] | None:
-    """The namespace object of a write; None if there is none."""
+    """The namespace object of a write, which all share that are asked about it; None if there is none."""
     if not attributes.namespace:
         return None
-    stored = attributes.backend.store.get(f"/core/namespaces/{attributes.namespace}")
-    return None if stored is None else decode(stored.value)
+    known = subject_of(attributes).namespace
+    if not known:
+        stored = attributes.backend.store.get(f"/core/namespaces/{attributes.namespace}")
+        known.append(None if stored is None else decode(stored.value))
+    return known[0]
+
+
+def _others(attributes: Attributes) -> list[ResourceType]:
+    subject = subject_of(attributes)
+    if subject.others is None:
+        subject.others = equivalents(attributes.backend.registry, attributes.resource)
+    return subject.others
 
 
 def find_match(
@@ -145,7 +156,7 @@ def find_match(
     """The kind as which a write matches rules: its own, or an equivalent one if the policy allows that."""
     resource = attributes.resource
     own = place_of(attributes)
-    others = equivalents(attributes.backend.registry, resource) if match_policy != "Exact" else []
+    others = _others(attributes) if match_policy != "Exact" else []
     if any(rule_matches(rule, own) for rule in excluded):
         return None
     if any(rule_matches(rule, place_of(attributes, each)) for rule in excluded for each in others):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,8 +20,8 @@ from kilauea.apiserver.dynamic.policies import (
     refusal,
     same,
 )
-from kilauea.apiserver.dynamic.versions import in_version
-from kilauea.apiserver.dynamic.webhooks import replace
+from kilauea.apiserver.dynamic.versions import Subject, in_version, subject_of
+from kilauea.apiserver.dynamic.webhooks import Settle, replace
 from kilauea.apiserver.patch import FailedTest, json_patch, merge_patch, strategic_merge
 from kilauea.apiserver.status import ApiFault
 
@@ -29,7 +29,7 @@ Raw = Mapping[str, Any]
 KIND = "MutatingAdmissionPolicy"
 
 
-async def change_by_policies(policies: Sequence[Policy], attributes: Attributes, settle: Callable[[], None]) -> None:
+async def change_by_policies(policies: Sequence[Policy], attributes: Attributes, settle: Settle) -> None:
     """Have policies change an object, one after another; those that see a later change may run once more.
 
     Raises:
@@ -48,7 +48,7 @@ async def change_by_policies(policies: Sequence[Policy], attributes: Attributes,
         await _run(policy, attributes, settle)
 
 
-async def _run(policy: Policy, attributes: Attributes, settle: Callable[[], None]) -> bool:
+async def _run(policy: Policy, attributes: Attributes, settle: Settle) -> bool:
     """Apply the mutations of a policy for each of its bindings; returns True if they changed the object."""
     denials: list[Denial] = []
     changed = False
@@ -61,7 +61,8 @@ async def _run(policy: Policy, attributes: Attributes, settle: Callable[[], None
     if denials:
         raise _refusal(attributes, denials[0])
     if changed:
-        settle()
+        await settle()
+        subject_of(attributes).forget()
     return changed
 
 
@@ -79,31 +80,33 @@ async def _apply(application: Application, attributes: Attributes) -> bool:
     conditions = application.policy.spec.get("matchConditions") or ()
     if not await conditions_hold(conditions, await inputs_of(application, attributes)):
         return False
-    changed = False
+    changed, subject = False, subject_of(attributes)
     for mutation in application.policy.spec.get("mutations") or ():
         inputs = await inputs_of(application, attributes)
         obj = await in_version(attributes, application.resource, attributes.obj)
-        new = await _mutated(application, mutation, inputs, obj)
+        new = await _mutated(application, mutation, inputs, obj, subject)
         new = await in_version(attributes, attributes.resource, new)
-        if not same(new, attributes.obj):
+        if not await subject.aside(same, new, attributes.obj):
             replace(attributes.obj, new)
             changed = True
+        subject.forget()  # the patch may share parts of what it was made of
     return changed
 
 
-async def _mutated(application: Application, mutation: Raw, inputs: Inputs, obj: Any) -> Any:
+async def _mutated(application: Application, mutation: Raw, inputs: Inputs, obj: Any, subject: Subject) -> Any:
     """The object with one mutation."""
     try:
         if mutation.get("patchType") == "JSONPatch":
             operations = await _evaluated(inputs, mutation, "jsonPatch")
-            return json_patch(msgspec.json.decode(msgspec.json.encode(obj)), operations)
+            copy = await subject.aside(lambda: msgspec.json.decode(msgspec.json.encode(obj)))
+            return await subject.aside(json_patch, copy, operations)
         patch = await _evaluated(inputs, mutation, "applyConfiguration")
         if not isinstance(patch, dict):
             raise ConditionError("must evaluate to Object")
         resource = application.resource
         if resource.is_custom:
-            return merge_patch(obj, patch)
-        return strategic_merge(obj, patch, resource.schema)
+            return await subject.aside(merge_patch, obj, patch)
+        return await subject.aside(strategic_merge, obj, patch, resource.schema)
     except FailedTest:  # the way to say that a patch is not for this object
         return obj
     except ApiFault as fault:

@@ -16,7 +16,7 @@ from kilauea.apiserver.dynamic.conditions import Inputs, conditions_hold
 from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.dynamic.evaluation import COST_OF_POLICY, ConditionError, OutOfBudget
 from kilauea.apiserver.dynamic.matching import Selectors, find_match, parse_selector
-from kilauea.apiserver.dynamic.versions import objects_in_version
+from kilauea.apiserver.dynamic.versions import BYTES_OF_COST, subject_of
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.status import ApiFault
 
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 Raw = Mapping[str, Any]
 
 LONGEST_MESSAGE = 5 * 1024
+COST_OF_LOOK = 200
+"""Cost of looking whether a policy, a binding or an object of parameters is about a write."""
 CODES = {"Invalid": 422, "Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
 
 
@@ -95,23 +97,24 @@ async def applications(
     policies: Sequence[Policy], attributes: Attributes, denials: list[Denial]
 ) -> AsyncIterator[Application]:
     """The policies that apply to a write; what is wrong with one is a denial, unless it may fail."""
+    subject = subject_of(attributes)
     for policy in policies:
+        await subject.spend(COST_OF_LOOK)
         resource = _match(policy.spec.get("matchConstraints") or {}, policy.selectors, attributes)
         if resource is None:
             continue
         for binding in policy.bindings:
+            await subject.spend(COST_OF_LOOK)
             limits = binding.spec.get("matchResources") or {}
             if _match(limits, binding.selectors, attributes, everything=True) is None:
                 continue
             try:
-                found = params_of(policy, binding, attributes)
+                async for params in params_of(policy, binding, attributes):
+                    yield Application(policy, binding, resource, params)
             except LookupError as error:
                 if not policy.fails_open:
                     named = None if isinstance(error, NoSuchKind) else binding
                     denials.append(Denial(policy, named, str(error.args[0])))
-                continue
-            for params in found:
-                yield Application(policy, binding, resource, params)
 
 
 def _match(
@@ -131,22 +134,24 @@ class NoSuchKind(LookupError):
     """A policy has parameters of a kind that is not served, whatever its binding says."""
 
 
-def params_of(policy: Policy, binding: Binding, attributes: Attributes) -> list[Any]:
-    """The objects with parameters; one None if there are to be none.
+async def params_of(policy: Policy, binding: Binding, attributes: Attributes) -> AsyncIterator[Any]:
+    """Yield the objects with parameters; one None if there are to be none.
 
     Raises:
         LookupError: they cannot be found; `NoSuchKind` if that is the fault of the policy.
     """
     kind, reference = policy.spec.get("paramKind"), binding.spec.get("paramRef")
     if not kind:
-        return [None]
+        yield None
+        return
     resource = attributes.backend.registry.of_kind(kind.get("apiVersion", ""), kind.get("kind", ""))
     if resource is None:
         group, _, version = kind.get("apiVersion", "").rpartition("/")
         words = f"failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind.get('kind', '')}'"
         raise NoSuchKind(f"failed to configure policy: {words}")
     if not reference:
-        return [None]
+        yield None
+        return
     namespace = reference.get("namespace") or ""
     if namespace and not resource.namespaced:
         words = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
@@ -155,21 +160,42 @@ def params_of(policy: Policy, binding: Binding, attributes: Attributes) -> list[
     if resource.namespaced and not namespace:
         words = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
         raise LookupError(f"failed to configure binding: {words}")
-    found = _stored_params(attributes, resource, reference, namespace)
-    if not found and reference.get("parameterNotFoundAction") == "Deny":
+    has_some = False
+    async for each in _stored_params(attributes, resource, reference, namespace):
+        has_some = True
+        yield each
+    if not has_some and reference.get("parameterNotFoundAction") == "Deny":
         words = "no params found for policy binding with `Deny` parameterNotFoundAction"
         raise LookupError(f"failed to configure binding: {words}")
-    return found
 
 
-def _stored_params(attributes: Attributes, resource: ResourceType, reference: Raw, namespace: str) -> list[Any]:
-    store = attributes.backend.store
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Labels
+
+
+_labelled = msgspec.json.Decoder(_Labelled).decode
+
+
+async def _stored_params(
+    attributes: Attributes, resource: ResourceType, reference: Raw, namespace: str
+) -> AsyncIterator[Any]:
+    """Yield the objects that a binding names or selects, one by one: there may be thousands."""
+    store, subject = attributes.backend.store, subject_of(attributes)
     if reference.get("name"):
         stored = store.get(resource.key(namespace, reference["name"]))
-        return [] if stored is None else [decode(resource.served(stored.value))]
+        if stored is not None:
+            yield decode(resource.served(stored.value))
+        return
     selector = parse_selector(reference.get("selector"))
-    objects = [decode(resource.served(each.value)) for each in store.list(resource.prefix(namespace)).items]
-    return [each for each in objects if matches(selector, each["metadata"].get("labels") or {})]
+    for each in store.list(resource.prefix(namespace)).items:
+        await subject.spend(COST_OF_LOOK + each.length // BYTES_OF_COST)
+        value = each.value
+        if matches(selector, _labelled(value).metadata.labels or {}):
+            yield decode(resource.served(value))
 
 
 async def check_by_policies(policies: Sequence[Policy], attributes: Attributes) -> None:
@@ -185,7 +211,7 @@ async def check_by_policies(policies: Sequence[Policy], attributes: Attributes) 
 
 async def inputs_of(application: Application, attributes: Attributes) -> Inputs:
     """The variables of the expressions of a policy."""
-    obj, old = await objects_in_version(attributes, application.resource)
+    obj, old = await subject_of(attributes).objects(application.resource)
     variables = application.policy.spec.get("variables") or ()
     return Inputs(attributes, application.resource, obj, old, application.params, variables)
 

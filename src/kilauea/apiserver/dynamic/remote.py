@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 
 from kilauea.api.container_streams import PodConnections
 from kilauea.apiserver.dynamic.decoding import decode
-from kilauea.apiserver.storage import Store
+from kilauea.apiserver.storage import Store, Stored
 
 Raw = Mapping[str, Any]
+MOST_LOOKED_AT = 500
+"""EndpointSlices, and pods, of a namespace among which those of a service are looked for."""
 _OUTSIDE = "run the webhook outside of the cluster, and set clientConfig.url, or"
 
 
@@ -116,7 +118,7 @@ def service_address(
 
 def _endpoints(store: Store, namespace: str, name: str, port: Raw) -> Iterator[tuple[str, int, str]]:
     """Address, port, and the pod (empty if there is none) of each endpoint of a port of a service."""
-    for each in store.list(f"/discovery.k8s.io/endpointslices/{namespace}/").items:
+    for each in _slices(store, namespace, name):
         piece = decode(each.value)
         if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") != name:
             continue
@@ -129,6 +131,17 @@ def _endpoints(store: Store, namespace: str, name: str, port: Raw) -> Iterator[t
         number = _port_of(subset.get("ports") or (), port)
         if number:
             yield from ((each["ip"], number, _pod(each)) for each in subset.get("addresses") or ())
+
+
+def _slices(store: Store, namespace: str, name: str) -> Iterator[Stored]:
+    """Yield the slices that may be those of a service: first those whose names say so, then others."""
+    prefix = f"/discovery.k8s.io/endpointslices/{namespace}/"
+    named = f"{prefix}{name}-"
+    for each in store.list(prefix, after_key=named, limit=MOST_LOOKED_AT).items:
+        if not each.key.startswith(named):
+            break
+        yield each
+    yield from (each for each in store.list(prefix, limit=MOST_LOOKED_AT).items if not each.key.startswith(named))
 
 
 def _port_of(ports: Any, wanted: Raw) -> int:
@@ -153,7 +166,7 @@ def _selected_pod(store: Store, namespace: str, selector: Mapping[str, str], con
     """A simulated pod that the selector of a service selects; empty if there is none."""
     if not selector:
         return ""
-    for each in store.list(f"/core/pods/{namespace}/").items:
+    for each in store.list(f"/core/pods/{namespace}/", limit=MOST_LOOKED_AT).items:
         pod = decode(each.value)
         if selector.items() <= (pod["metadata"].get("labels") or {}).items() and _is_simulated(pod, connections):
             return str(pod["metadata"]["name"])

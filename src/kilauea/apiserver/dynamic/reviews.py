@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +13,18 @@ import msgspec
 
 from kilauea.apiserver.admission import Attributes
 from kilauea.apiserver.dynamic.remote import CallError
+from kilauea.apiserver.dynamic.versions import LARGEST
 from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.rest.parsing import MOST_CONTAINERS, has_too_many
 from kilauea.apiserver.status import ApiFault
 
 Raw = Mapping[str, Any]
 Object = dict[str, Any]
 
+LARGEST_PART = 256 * 1024
+"""Bytes of the warnings, of the audit annotations, and of the status in an answer; a larger one is not shown whole."""
+LONGEST_WORD = 1024
+"""Bytes of the uid, kind, apiVersion and type of the patch in an answer."""
 VERSIONS = ("v1", "v1beta1")
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
@@ -102,25 +109,89 @@ class Verdict:
     result: Raw | None = None
 
 
+_NULL = msgspec.Raw(b"null")
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    """The fields of an answer that are read; others, however much is in them, are not."""
+
+    kind: msgspec.Raw = _NULL
+    api_version: msgspec.Raw = _NULL
+    response: msgspec.Raw = _NULL
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    """The same for the response in it."""
+
+    uid: msgspec.Raw = _NULL
+    allowed: msgspec.Raw = _NULL
+    patch: msgspec.Raw = _NULL
+    patch_type: msgspec.Raw = _NULL
+    warnings: msgspec.Raw = _NULL
+    audit_annotations: msgspec.Raw = _NULL
+    status: msgspec.Raw = _NULL
+
+
+class _Result(msgspec.Struct, omit_defaults=True):
+    """The words of a status, without its details."""
+
+    code: int | None = None
+    message: str | None = None
+    reason: str | None = None
+
+
 def read_verdict(body: bytes, version: str, uid: str, *, mutating: bool) -> Verdict:
     """The verdict in an answer; raises CallError for one that is not valid."""
     try:
-        review = msgspec.json.decode(body)
+        msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CallError(f"failed to call webhook: couldn't get version/kind; json parse error: {error}") from error
-    if not isinstance(review, dict) or not review.get("kind"):
-        raise CallError("failed to call webhook: Object 'Kind' is missing in the answer")
+    review = _Review()
+    with suppress(msgspec.ValidationError):  # it is not an object
+        review = msgspec.json.decode(body, type=_Review)
     try:
-        return _verified(review, version, uid, mutating)
+        kind = _small(review.kind, "kind")
+        if not kind:
+            raise CallError("failed to call webhook: Object 'Kind' is missing in the answer")
+        response = _response(review.response)
+    except msgspec.ValidationError as error:
+        raise CallError(f"received invalid webhook response: {error}") from error
+    try:
+        return _verified(response, (_small(review.api_version, "apiVersion") or "", kind), version, uid, mutating)
     except (CallError, TypeError, AttributeError, ValueError) as error:
         raise CallError(f"received invalid webhook response: {error}") from error
 
 
-def _verified(review: Object, version: str, uid: str, mutating: bool) -> Verdict:
-    response = review.get("response")
+def _response(text: msgspec.Raw) -> Object | None:
+    """The fields of a response; warnings, annotations and details of an error are left out if they are large."""
+    if bytes(text) == b"null":
+        return None
+    given = msgspec.json.decode(text, type=_Response)
+    found = {name: _small(getattr(given, name), name) for name in ("uid", "allowed")}
+    found["patchType"] = _small(given.patch_type, "patchType")
+    found["patch"] = msgspec.json.decode(given.patch, type=str | None)
+    for name, part in (("warnings", given.warnings), ("auditAnnotations", given.audit_annotations)):
+        found[name] = None if len(bytes(part)) > LARGEST_PART else msgspec.json.decode(part)
+    if len(bytes(given.status)) <= LARGEST_PART:
+        found["status"] = msgspec.json.decode(given.status)
+    else:
+        result = msgspec.json.decode(given.status, type=_Result)
+        result.message = (result.message or "")[:LARGEST_PART]
+        found["status"] = msgspec.to_builtins(result)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _small(text: msgspec.Raw, name: str) -> Any:
+    """The value of a field that is short in every valid answer."""
+    if len(bytes(text)) > LONGEST_WORD:
+        raise CallError(f"{name} is longer than {LONGEST_WORD} bytes")
+    return msgspec.json.decode(text)
+
+
+def _verified(response: Object | None, form: tuple[str, str], version: str, uid: str, mutating: bool) -> Verdict:
     if response is None:
         raise CallError("webhook response was absent")
-    given, kind = review.get("apiVersion") or "", review.get("kind") or ""
+    given, kind = form
     if version == "v1":
         if response.get("uid", "") != uid:
             raise CallError(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
@@ -130,9 +201,9 @@ def _verified(review: Object, version: str, uid: str, mutating: bool) -> Verdict
             )
         _check_patch(response, mutating)
     _check_types(response)
-    form = response.get("patchType")
-    if mutating and response.get("patch") and form not in (None, "JSONPatch"):
-        raise CallError(f'unsupported patch type "{form}"')
+    patch_type = response.get("patchType")
+    if mutating and response.get("patch") and patch_type not in (None, "JSONPatch"):
+        raise CallError(f'unsupported patch type "{patch_type}"')
     return Verdict(
         bool(response.get("allowed")),
         _patch(response) if mutating else [],
@@ -178,7 +249,12 @@ def _patch(response: Raw) -> list[Any]:
     if not response.get("patch"):
         return []
     try:
-        patch = msgspec.json.decode(base64.b64decode(response["patch"]))
+        text = base64.b64decode(response["patch"])
+        if len(text) > LARGEST:
+            raise CallError(f"the patch is larger than {LARGEST} bytes")
+        if has_too_many(text):
+            raise CallError(f"the patch has more than {MOST_CONTAINERS} lists and objects")
+        patch = msgspec.json.decode(text)
     except (binascii.Error, msgspec.DecodeError, RecursionError) as error:
         raise CallError(f"the patch cannot be read: {error}") from error
     if not isinstance(patch, list):

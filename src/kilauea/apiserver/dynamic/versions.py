@@ -1,35 +1,130 @@
-"""Objects of a write in the version that a rule asks for."""
+"""The subject of webhooks and policies: the objects of a write, in the versions that rules ask for.
+
+All that is asked about one write shares this, however many webhooks and policies there are.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
+
 import msgspec
 
+from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes
 from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.resources.types import ResourceType
 
-Object = dict[str, object]
+Object = dict[str, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LARGEST = 3 * 1024 * 1024
+"""Bytes of JSON to which webhooks and policies may let an object grow, as much as the body of a request may have."""
+COST_OF_TURN = 40_000
+"""Cost, as that of expressions, after which other requests have their turn: some ten milliseconds."""
+BYTES_OF_COST = 20
+"""Bytes of JSON that are read at a cost of one."""
 
 
-async def objects_in_version(attributes: Attributes, resource: ResourceType) -> tuple[Object | None, Object | None]:
-    """The new and the old object of a write in the version of a kind."""
-    obj, old = attributes.obj, attributes.old
-    return (
-        None if obj is None else await in_version(attributes, resource, obj),
-        None if old is None else await in_version(attributes, resource, old),
-    )
+class Form(NamedTuple):
+    """An object in some version, and its JSON; None if there is none."""
+
+    obj: Object | None
+    text: msgspec.Raw
+
+
+class Subject:
+    """The objects that are asked about, and the work that was done for all that is asked.
+
+    Args:
+        attributes: the write.
+    """
+
+    def __init__(self, attributes: Attributes) -> None:
+        self._attributes = attributes
+        self._forms: dict[tuple[str, str], Form] = {}
+        self._spent = 0
+        self.namespace: list[Object | None] = []
+        """The namespace, once someone has asked for it."""
+        self.others: list[ResourceType] | None = None
+        """Other kinds that are the same stored objects, once someone has asked for them."""
+
+    def forget(self) -> None:
+        """Make everything again, as the object has changed or time has passed."""
+        self._forms.clear()
+        self.namespace.clear()
+        self.others = None
+
+    async def spend(self, cost: int) -> None:
+        """Let other requests have their turn, once this much work has been done since they had one."""
+        self._spent += cost
+        if self._spent > COST_OF_TURN:
+            self._spent = 0
+            await asyncio.sleep(0)
+
+    async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call a function that looks at nothing but objects of the write; for a large write, beside the loop."""
+        work = self._attributes.work
+        return function(*args, **options) if work is None else await work.aside(function, *args, **options)
+
+    def grow(self, size: int) -> None:
+        """Go on as a large write if what changes the object has so many bytes."""
+        if self._attributes.work is not None:
+            self._attributes.work.grow(size)
+
+    def rest(self) -> None:
+        """Let other large writes go on, as this one waits."""
+        if self._attributes.work is not None:
+            self._attributes.work.rest()
+
+    async def objects(self, resource: ResourceType) -> tuple[Object | None, Object | None]:
+        """The new and the old object in the version of a kind, which all share: they must not be changed."""
+        return (await self._form("obj", resource)).obj, (await self._form("old", resource)).obj
+
+    async def texts(self, resource: ResourceType) -> tuple[msgspec.Raw, msgspec.Raw]:
+        """The new and the old object in the version of a kind, as JSON."""
+        return (await self._form("obj", resource)).text, (await self._form("old", resource)).text
+
+    async def _form(self, which: Literal["obj", "old"], resource: ResourceType) -> Form:
+        key = (which, resource.api_version)
+        if key not in self._forms:
+            obj = self._attributes.obj if which == "obj" else self._attributes.old
+            found = None if obj is None else await in_version(self._attributes, resource, obj)
+            text = await self.aside(msgspec.json.encode, found)
+            await self.spend(len(text) // BYTES_OF_COST)
+            self._forms[key] = Form(found, msgspec.Raw(text))
+        return self._forms[key]
+
+
+def subject_of(attributes: Attributes) -> Subject:
+    """Return the subject of all questions about a write; the same each time."""
+    if attributes.subject is None:
+        attributes.subject = Subject(attributes)
+    return attributes.subject
 
 
 async def in_version(attributes: Attributes, resource: ResourceType, obj: Object) -> Object:
-    """A copy of an object in the version of a kind; what is not such an object (a Binding, a Scale) stays."""
-    value = msgspec.json.encode(obj)
+    """A copy of an object in the version of a kind; what is not such an object (a Binding, a Scale) stays.
+
+    Raises:
+        ApiFault: it has become too large (413), or cannot be converted.
+    """
+    subject = subject_of(attributes)
+    value = await subject.aside(msgspec.json.encode, obj)
+    if len(value) > LARGEST:
+        raise status.too_large(LARGEST)
+    subject.grow(len(value))
+    copy = await subject.aside(decode, value)
     known = (attributes.resource.api_version, resource.api_version)
     if obj.get("apiVersion") not in known or obj.get("apiVersion") == resource.api_version:
-        return decode(value)
+        return copy
     if resource.conversion is not None:
-        return (await resource.conversion.convert([decode(value)], resource.api_version))[0]
+        subject.rest()
+        return (await resource.conversion.convert([copy], resource.api_version))[0]
     if resource.other_form is not None:
         return decode(resource.other_form.served(value, resource.api_version))
     if attributes.resource.other_form is not None:
-        return attributes.resource.other_form.stored(decode(value))
-    return decode(value) | {"apiVersion": resource.api_version}
+        return attributes.resource.other_form.stored(copy)
+    return copy | {"apiVersion": resource.api_version}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 from kilauea.apiserver import status
@@ -15,13 +17,22 @@ from kilauea.apiserver.dynamic.evaluation import ConditionError
 from kilauea.apiserver.dynamic.matching import Selectors, find_match
 from kilauea.apiserver.dynamic.remote import CallError, Remote, target_of
 from kilauea.apiserver.dynamic.reviews import Verdict, denial, encode_review, read_verdict, request_of, review_version
-from kilauea.apiserver.dynamic.versions import in_version, objects_in_version
+from kilauea.apiserver.dynamic.versions import in_version, subject_of
 from kilauea.apiserver.patch import json_patch
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.status import ApiFault
 
 log = logging.getLogger(__name__)
 Raw = Mapping[str, Any]
+Settle = Callable[[], Awaitable[None]]
+"""Brings the object of a write in order after a change, as the built-in steps do."""
+
+AT_ONCE = 64
+"""Validating webhooks that are asked at the same time about one write."""
+LARGEST_AT_ONCE = 16 * 1024 * 1024
+"""Bytes of the objects in these questions."""
+COST_OF_LOOK = 50
+"""Cost of looking whether a rule of a webhook is about a write."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +77,8 @@ class Dispatcher:
         self._remote = remote
 
     async def mutate(
-        self, hooks: Sequence[Webhook], attributes: Attributes, settle: Callable[[], None], again: set[int]
-    ) -> set[int]:
+        self, hooks: Sequence[Webhook], attributes: Attributes, settle: Settle, again: set[int]
+    ) -> tuple[bool, set[int]]:
         """Ask mutating webhooks one after another; each sees the changes of those before.
 
         Args:
@@ -77,20 +88,22 @@ class Dispatcher:
             again: in a second round, the only ones to ask; empty in the first.
 
         Returns:
-            Those that want to be asked again, because the object has changed since.
+            Whether the object has changed, and those that want to be asked again because it has changed since.
         """
+        changed = False
         asked: set[int] = set()
         stale: set[int] = set()
         for number, hook in enumerate(hooks):
             if again and number not in again:
                 continue
             if await self._mutate_once(hook, attributes, settle):
+                changed = True
                 stale |= asked
             if hook.is_reinvocable:
                 asked.add(number)
-        return stale
+        return changed, stale
 
-    async def _mutate_once(self, hook: Webhook, attributes: Attributes, settle: Callable[[], None]) -> bool:
+    async def _mutate_once(self, hook: Webhook, attributes: Attributes, settle: Settle) -> bool:
         resource = await matched(hook, attributes)
         if resource is None:
             return False
@@ -98,24 +111,33 @@ class Dispatcher:
         if verdict is None or not verdict.patch or attributes.obj is None:
             return False
         before = await in_version(attributes, resource, attributes.obj)
+        subject = subject_of(attributes)
         try:
-            changed = json_patch(before, verdict.patch)
+            changed = await subject.aside(json_patch, before, verdict.patch)
         except ApiFault as fault:
             raise status.internal(str(fault)) from fault
         if not isinstance(changed, dict):
             raise status.internal(f'admission webhook "{hook.name}" leaves no object')
         changed = await in_version(attributes, attributes.resource, changed)
-        if changed == attributes.obj:
+        if await subject.aside(operator.eq, changed, attributes.obj):
             return False
         replace(attributes.obj, changed)
-        settle()
+        await settle()
+        subject.forget()
         return True
 
     async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
         """Ask validating webhooks all at once; raises the refusal of the first in order."""
         concerned = [(hook, resource) for hook in hooks if (resource := await matched(hook, attributes)) is not None]
-        asked = [self._ask(hook, attributes, resource) for hook, resource in concerned]
-        results = await asyncio.gather(*asked, return_exceptions=True)
+        subject = subject_of(attributes)
+        largest = max([sum(map(len, await subject.texts(resource))) for _, resource in concerned], default=0)
+        places = asyncio.Semaphore(max(1, min(AT_ONCE, LARGEST_AT_ONCE // (largest or 1))))
+
+        async def ask(hook: Webhook, resource: ResourceType) -> None:
+            async with places:
+                await self._ask(hook, attributes, resource)
+
+        results = await asyncio.gather(*starmap(ask, concerned), return_exceptions=True)
         for each in results:
             if isinstance(each, BaseException):
                 raise each
@@ -147,12 +169,17 @@ class Dispatcher:
         if self._remote is None:
             raise CallError("failed to call webhook: this server has no client for webhooks")
         version, uid = review_version(hook.raw), attributes.backend.new_uid()
-        obj, old = await objects_in_version(attributes, resource)
+        subject = subject_of(attributes)
+        obj, old = await subject.texts(resource)
         body = encode_review(version, request_of(attributes, resource, uid), obj, old)
         backend = attributes.backend
         target = target_of(hook.raw.get("clientConfig") or {}, backend.store, backend.connections)
+        subject.rest()
         answer = await self._remote.post(target, body, float(hook.raw.get("timeoutSeconds") or 10))
-        return read_verdict(answer, version, uid, mutating=hook.mutating)
+        if not hook.mutating:
+            return read_verdict(answer, version, uid, mutating=False)
+        subject.grow(len(answer))
+        return await subject.aside(read_verdict, answer, version, uid, mutating=True)
 
 
 async def matched(hook: Webhook, attributes: Attributes) -> ResourceType | None:
@@ -161,14 +188,16 @@ async def matched(hook: Webhook, attributes: Attributes) -> ResourceType | None:
     Raises:
         ApiFault: its conditions cannot be evaluated, and it may not fail.
     """
-    resource = find_match(hook.raw.get("rules") or (), hook.raw.get("matchPolicy") or "Equivalent", attributes)
+    subject, rules = subject_of(attributes), hook.raw.get("rules") or ()
+    await subject.spend(COST_OF_LOOK * (1 + len(rules)))
+    resource = find_match(rules, hook.raw.get("matchPolicy") or "Equivalent", attributes)
     if resource is None or not hook.selectors.match(attributes):
         return None
     conditions = hook.raw.get("matchConditions") or ()
     if not conditions:
         return resource
     try:
-        inputs = Inputs(attributes, resource, *await objects_in_version(attributes, resource))
+        inputs = Inputs(attributes, resource, *await subject.objects(resource))
         return resource if await conditions_hold(conditions, inputs) else None
     except ConditionError as error:
         if hook.fails_open:

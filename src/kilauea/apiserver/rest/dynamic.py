@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes
-from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.objects import complete
 from kilauea.apiserver.schema import DecodeError, forget_empty, read_builtin, read_custom
 
@@ -35,15 +35,24 @@ async def ask_dynamically(call: Call, attributes: Attributes) -> None:
     """Have webhooks and policies look at what is not stored: a Binding, an Eviction, a connection."""
     dynamic = call.backend.dynamic
     if dynamic is not None and dynamic.is_asked(attributes):
-        await dynamic.mutate(attributes, lambda: None)
+        await dynamic.mutate(attributes, _nothing)
         await dynamic.validate(attributes)
 
 
-def _settle(call: Call, attributes: Attributes) -> None:
+async def _nothing() -> None:
+    """Leave what is not stored as it is."""
+
+
+async def _settle(call: Call, attributes: Attributes) -> None:
     """Bring an object in order that a webhook or policy has changed: no unknown fields, defaults, built-in steps."""
     obj = attributes.obj
     if obj is None or obj.get("kind") != call.resource.kind:
         return
+    await call.aside(_complete, call, obj, attributes.old)
+    call.backend.admission.mutate(attributes)
+
+
+def _complete(call: Call, obj: Object, old: Object | None) -> None:
     schema = call.resource.schema
     try:
         if call.resource.is_custom:
@@ -53,5 +62,4 @@ def _settle(call: Call, attributes: Attributes) -> None:
             forget_empty(schema, obj)
     except DecodeError as error:
         raise status.internal(str(error)) from error
-    complete(call, obj, attributes.old)
-    call.backend.admission.mutate(attributes)
+    complete(call, obj, old)

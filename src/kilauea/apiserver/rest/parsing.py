@@ -17,6 +17,9 @@ from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 
 MOST_REPEATED = 100
 """Keys given twice that are told of one body, as in the real server."""
+MOST_CONTAINERS = 250_000
+"""Lists and objects in a body. Reading them takes many times as long as text does, and nothing else goes on then."""
+_TEXT_IN_JSON = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _OTHER_IN_YAML = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]|\\u[dD][89a-fA-F]")
 """Ends of lines in YAML alone, and escapes in pairs, which YAML does not have."""
 _MAY_BE_WHOLE = re.compile(rb"[0-9](?:\.0|[eE])")
@@ -24,11 +27,30 @@ _TWICE = "is given twice: keep one of them"
 
 
 class Parsed(msgspec.Struct):
-    """A body that was read: its value as JSON, or the syntax error; and messages about keys that are given twice."""
+    """A body that was read: its value as JSON, or the syntax error; and messages about keys that are given twice.
+
+    One with too many lists and objects has no value.
+    """
 
     value: msgspec.Raw = msgspec.Raw(b"null")
     error: str = ""
     repeated: list[str] = []
+    has_too_many: bool = False
+
+
+def may_have_too_many(text: bytes) -> bool:
+    """Return True if a JSON text may have more lists and objects than are read: brackets can be in its texts, too."""
+    return text.count(b"[") + text.count(b"{") > MOST_CONTAINERS
+
+
+def has_too_many(text: bytes) -> bool:
+    """Return True if a JSON text has more lists and objects than are read."""
+    return may_have_too_many(text) and may_have_too_many(_TEXT_IN_JSON.sub(b"", text))
+
+
+def parsed(value: bytes, repeated: list[str]) -> Parsed:
+    """Return a body that was read, of which the value is given as JSON."""
+    return Parsed(has_too_many=True) if has_too_many(value) else Parsed(msgspec.Raw(value), "", repeated)
 
 
 def may_repeat_keys(body: bytes, value: Any) -> bool:
@@ -41,7 +63,7 @@ def may_repeat_keys(body: bytes, value: Any) -> bool:
 
 def is_plain_json(body: bytes) -> bool:
     """Return True if a text is JSON without errors, and no key is in it twice as far as its quotes tell."""
-    if not body.lstrip().startswith((b"{", b"[")):
+    if not body.lstrip().startswith((b"{", b"[")) or may_have_too_many(body):
         return False
     try:
         return not may_repeat_keys(body, msgspec.json.decode(body))
@@ -60,7 +82,7 @@ def parse_json(body: bytes) -> Parsed:
         value = msgspec.json.encode(msgspec.json.decode(body))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return Parsed(error=json_syntax_error(body, str(error)))
-    return Parsed(msgspec.Raw(value), "", [f'duplicate field "{path}"' for path in _repeated(body)])
+    return parsed(value, [f'duplicate field "{path}"' for path in _repeated(body)])
 
 
 def _repeated(body: bytes) -> list[str]:
@@ -76,13 +98,13 @@ def parse_yaml(body: bytes) -> Parsed:
         value, lines = read_yaml(body)
     except YamlError as error:
         return Parsed(error=yaml_syntax_error(body, str(error)))
-    return Parsed(msgspec.Raw(_encoded(value)), "", lines)
+    return parsed(_encoded(value), lines)
 
 
 def parse_protobuf(body: bytes) -> Parsed:
     """Read an object in protobuf form."""
     try:
-        return Parsed(msgspec.Raw(msgspec.json.encode(decode_protobuf(body, message_name))))
+        return parsed(msgspec.json.encode(decode_protobuf(body, message_name)), [])
     except ProtobufError as error:
         return Parsed(error=str(error))
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.storage import Stored
 
+AT_ONCE = 256 * 1024
+"""Bytes of the objects about which a conversion webhook is asked in one call, unless one of them alone is larger."""
+
 
 async def served_bytes(call: Call, values: Sequence[bytes]) -> list[bytes]:
-    """Stored objects in the version of a request, all in one call of the webhook that converts them.
+    """Stored objects in the version of a request.
+
+    The webhook that converts them is asked about all in one call, or about many in several calls, one after another:
+    its answers are limited, and other requests have their turn in between.
 
     Raises:
         ApiFault: the webhook failed (500).
@@ -22,14 +28,28 @@ async def served_bytes(call: Call, values: Sequence[bytes]) -> list[bytes]:
     head = call.resource.head
     found = list(values)
     other = [index for index, value in enumerate(found) if not value.startswith(head)]
-    if other:
+    for batch in _batches(other, found):
         objects = await conversion.convert(
-            [msgspec.json.decode(found[each]) for each in other], call.resource.api_version
+            [msgspec.json.decode(found[each]) for each in batch], call.resource.api_version
         )
-        for index, obj in zip(other, objects, strict=True):
+        for index, obj in zip(batch, objects, strict=True):
             first = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": obj["metadata"]}
             found[index] = msgspec.json.encode({**first, **obj})
     return found
+
+
+def _batches(indexes: Sequence[int], values: Sequence[bytes]) -> Iterator[list[int]]:
+    """Yield the indexes of values that are converted together."""
+    batch: list[int] = []
+    size = 0
+    for index in indexes:
+        if batch and size + len(values[index]) > AT_ONCE:
+            yield batch
+            batch, size = [], 0
+        batch.append(index)
+        size += len(values[index])
+    if batch:
+        yield batch
 
 
 async def served_value(call: Call, value: bytes) -> bytes:

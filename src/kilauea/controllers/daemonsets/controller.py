@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
+from zlib import crc32
 
 from kilauea.api.kinds import DAEMON_SETS, NODES, PODS, REVISIONS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Single, Together, View, key_of
@@ -24,14 +25,21 @@ from kilauea.controllers.objects import (
 from kilauea.controllers.pods import claim, creation, free_names, is_finished, seconds_until_available
 from kilauea.controllers.revisions import REVISION_LABEL, History, forgotten, history
 
-ALL = Key("", "all daemon sets")
-"""The key for what concerns all of them: nodes."""
+PARTS = 32
+"""Parts of all daemon sets, so that hundreds of them are not looked at in one go."""
+ALL = tuple(Key("", f"daemon sets of part {number}") for number in range(PARTS))
+"""The keys for what concerns all of them: nodes."""
+PART = "kilauea.dev/part"
 NODES_SECONDS = 1.0
 """Seconds for which changes of nodes are collected before daemon sets are reconciled."""
 
 
 def _all(node: Obj) -> Iterable[Key]:
-    return (ALL,)
+    return ALL
+
+
+def _part(daemon_set: Obj) -> str:
+    return ALL[crc32(uid_of(daemon_set).encode()) % PARTS].name
 
 
 class DaemonSetController:
@@ -39,7 +47,7 @@ class DaemonSetController:
 
     name = "daemonset-controller"
     interests = (
-        Interest(DAEMON_SETS, own_key),
+        Interest(DAEMON_SETS, own_key, indexes={PART: _part}),
         dependents(PODS, DAEMON_SETS),
         dependents(REVISIONS, DAEMON_SETS, delay=0.0),
         Interest(NODES, _all, delay=NODES_SECONDS),
@@ -47,8 +55,8 @@ class DaemonSetController:
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make pods where they are missing, delete those that do not belong, replace old ones, count."""
-        if key == ALL:
-            outcomes = [Reconciliation(view, each, now).outcome() for each in view.list(DAEMON_SETS)]
+        if key in ALL:
+            outcomes = [Reconciliation(view, each, now).outcome() for each in view.indexed(DAEMON_SETS, PART, key.name)]
             waits = [each.again for each in outcomes if each.again is not None]
             return Outcome([each for outcome in outcomes for each in outcome.operations], min(waits, default=None))
         daemon_set = view.get(DAEMON_SETS, key)

@@ -32,6 +32,9 @@ class Scaling:
         self._work, self._members, self._view, self._plugins = work, members, view, plugins
         self.faults: list[tuple[str, str]] = []
         self.is_cut = False
+        self._tasks: dict[str, Task] | None = None
+        self._ready: dict[str, bool] = {}
+        """The tasks that others depend on, and whether they are ready: thousands may depend on the same ones."""
 
     def operations(self) -> list[Operation]:
         """Deletions, then creations."""
@@ -102,7 +105,14 @@ class Scaling:
         return not task.needs or (all(ready) if task.needs_all else any(ready))
 
     def _is_ready(self, name: str) -> bool:
-        task = next((task for task in self._work.tasks if task.name == name), None)
+        if name not in self._ready:
+            self._ready[name] = self._find_ready(name)
+        return self._ready[name]
+
+    def _find_ready(self, name: str) -> bool:
+        if self._tasks is None:
+            self._tasks = {task.name: task for task in reversed(self._work.tasks)}  # of those of a name, the first
+        task = self._tasks.get(name)
         if task is None:
             self.faults.append((FAILED_CREATE, f"Error creating pods: there is no task {name} to depend on"))
             return False

@@ -427,7 +427,9 @@ class Executor:
         self._feed.assumed.failures[operation.pod] = Failures(operation.uid, failures)
         if operation.kind == "bind":
             self._metrics.failed()
-        log.warning("%s of pod %s (%s): %s", operation.kind, operation.pod, operation.node, error)
+        # A pod may be deleted meanwhile, which is not a fault: a namespace that goes has thousands of them.
+        level = logging.DEBUG if error.code == 404 else logging.WARNING
+        log.log(level, "%s of pod %s (%s): %s", operation.kind, operation.pod, operation.node, error)
         again = failures <= TRIES and (error.code < 400 or error.code == 429 or error.code >= 500)
         self._later(self._recover(operation, error, failures, again=again))
 

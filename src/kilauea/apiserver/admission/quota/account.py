@@ -10,7 +10,7 @@ from typing import Any
 
 from kilauea.apiserver.admission.amounts import ZERO, Amount, Amounts, add, parse_all, texts
 from kilauea.apiserver.admission.quota.scopes import is_about, requirements_of
-from kilauea.apiserver.admission.quota.usage import Kind, counts_under, usage_of
+from kilauea.apiserver.admission.quota.usage import Kind, names_for, usage_of
 
 Object = dict[str, Any]
 
@@ -45,6 +45,7 @@ class Account:
         counted_at: revision at which `used` was counted; later writes are added.
         counted: False while that goes on.
         shown: the status as it is stored.
+        is_stale: whether the status that is stored may say something else.
         showing: held by who writes it.
     """
 
@@ -57,6 +58,7 @@ class Account:
         self.counted_at = counted_at
         self.counted = False
         self.shown = shown
+        self.is_stale = True
         self.showing = asyncio.Lock()
         self._requirements = requirements_of(spec)
         self._names: dict[Kind, frozenset[str]] = {}
@@ -65,7 +67,7 @@ class Account:
         """The names of the quota under which objects of a kind count."""
         found = self._names.get(kind)
         if found is None:
-            found = self._names[kind] = frozenset(name for name in self.hard if counts_under(kind, name))
+            found = self._names[kind] = names_for(kind, self.hard)
         return found
 
     def concerns(self, kind: Kind, obj: Object) -> bool:
@@ -76,7 +78,8 @@ class Account:
         """The part of an object's usage that counts in this quota."""
         if obj is None or not self.concerns(kind, obj):
             return {}
-        return {name: usage[name] for name in self.names(kind) if name in usage}
+        names = self.names(kind)
+        return {name: amount for name, amount in usage.items() if name in names}
 
     def difference(self, change: Change) -> dict[str, Amount]:
         """Usage that a write adds, negative where it frees; without zeros."""
@@ -87,17 +90,16 @@ class Account:
         found = {name: now.get(name, ZERO).minus(before.get(name, ZERO)) for name in {**now, **before}}
         return {name: amount for name, amount in found.items() if amount.nanos}
 
-    def taken(self) -> dict[str, Amount]:
-        """Usage now and of writes in progress."""
-        return add(self.used, self.held)
+    def taken(self, name: str) -> Amount:
+        """Usage under a name, now and of writes in progress."""
+        return self.used.get(name, ZERO).plus(self.held.get(name, ZERO))
 
     def exceeded_by(self, wanted: Amounts) -> list[str]:
         """The names under which a quota does not allow so much more."""
-        taken = self.taken()
         return sorted(
             name
             for name, amount in wanted.items()
-            if amount.nanos > 0 and taken.get(name, ZERO).plus(amount).nanos > self.hard[name].nanos
+            if amount.nanos > 0 and self.taken(name).plus(amount).nanos > self.hard[name].nanos
         )
 
     def hold(self, change: Change) -> None:
@@ -111,8 +113,10 @@ class Account:
 
     def book(self, change: Change, revision: int) -> None:
         """Count a write that is durable, unless it was counted with the rest."""
-        if revision > self.counted_at:
-            self.used = add(self.used, self.difference(change))
+        difference = self.difference(change) if revision > self.counted_at else {}
+        if difference:
+            self.used = add(self.used, difference)
+            self.is_stale = True
 
     def status(self) -> dict[str, Any]:
         """The status that tells of this."""

@@ -14,14 +14,18 @@ from kilauea.apiserver.admission.quota.account import Account, Change
 from kilauea.apiserver.admission.quota.usage import UNCOUNTED, usage_of
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.patch import fields, track_update
+from kilauea.apiserver.rest.call import LARGE
+from kilauea.apiserver.schema import Schema
 from kilauea.apiserver.storage import Conflict, Missing, StorageError, Stored
 
 ROOT = "/core/resourcequotas/"
 MANAGER = "kube-apiserver"
 """In whose name the status is written."""
 TRIES = 100
-AT_A_TIME = 500
-"""Objects that are counted before other requests have their turn."""
+AT_A_TIME = 512 * 1024
+"""Bytes of objects that are counted before other requests have their turn."""
+LEAST = 1024
+"""Bytes as which an object counts there besides its own."""
 _decode = msgspec.json.decode
 _KEPT = fields("spec", "metadata")
 
@@ -76,47 +80,61 @@ class NamespaceAccounts:
             if names and kind not in UNCOUNTED:
                 known |= dict.fromkeys(names, ZERO)
                 pages.append((kind, store.list(resource.prefix(self.namespace)).items))
+        spent = 0
         for kind, items in pages:
-            for number, stored in enumerate(items, 1):
+            for stored in items:
                 obj = _decode(stored.value)
-                known = add(known, account.share(kind, obj, usage_of(kind, obj)))
-                if number % AT_A_TIME == 0:
+                for name, amount in account.share(kind, obj, usage_of(kind, obj)).items():
+                    known[name] = known.get(name, ZERO).plus(amount)
+                spent += LEAST + stored.length
+                if spent > AT_A_TIME:
+                    spent = 0
                     yield
         account.used = add(known, account.used)
-        account.counted = True
+        account.counted = account.is_stale = True
 
     async def show(self) -> None:
         """Write the status of all quotas that have changed; returns when it is durable."""
         for account in list(self.accounts.values()):
-            if account.counted and account.shown != account.status():
+            if account.counted and account.is_stale:
                 async with account.showing:  # a caller that had to wait may find the work done
                     await self._show(account)
 
     async def _show(self, account: Account) -> None:
         store, key = self._backend.store, f"{ROOT}{self.namespace}/{account.name}"
         for _ in range(TRIES):
+            account.is_stale = False
             stored, state = store.get(key), account.status()
             if account.shown == state or stored is None or self.accounts.get(account.name) is not account:
                 return
             try:
-                await store.write(key, stored.revision, partial(_encode, self._told(stored, state)))
+                await store.write(key, stored.revision, partial(_encode, await self._told(stored, state)))
             except Conflict:
                 continue
             except (Missing, StorageError):
+                account.is_stale = True
                 return  # gone; or not writable now, and the account stays right all the same
             account.shown = state
 
-    def _told(self, stored: Stored, state: dict[str, Any]) -> dict[str, Any]:
-        """The quota with its status."""
-        old: dict[str, Any] = _decode(stored.value)
-        quota: dict[str, Any] = _decode(stored.value)
-        quota["status"] = state
-        resource = self._backend.registry.find("", "v1", "resourcequotas")
-        if resource is not None:
-            quota["metadata"]["managedFields"] = track_update(
-                old, quota, MANAGER, resource.schema, "v1", self._backend.timestamp(), subresource="status", reset=_KEPT
-            )
-        return quota
+    async def _told(self, stored: Stored, state: dict[str, Any]) -> dict[str, Any]:
+        """The quota with its status; that of one with thousands of names is made beside the event loop."""
+        backend = self._backend
+        resource, writes = backend.registry.find("", "v1", "resourcequotas"), backend.large_writes
+        schema = None if resource is None else resource.schema
+        tell = partial(_told, stored.value, state, schema, backend.timestamp())
+        return tell() if writes is None or stored.length <= LARGE else await writes.run(tell)
+
+
+def _told(value: bytes, state: dict[str, Any], schema: Schema | None, timestamp: str) -> dict[str, Any]:
+    """A quota with a status, which this server manages."""
+    old: dict[str, Any] = _decode(value)
+    quota: dict[str, Any] = _decode(value)
+    quota["status"] = state
+    if schema is not None:
+        quota["metadata"]["managedFields"] = track_update(
+            old, quota, MANAGER, schema, "v1", timestamp, subresource="status", reset=_KEPT
+        )
+    return quota
 
 
 def _encode(quota: dict[str, Any], revision: int) -> bytes:

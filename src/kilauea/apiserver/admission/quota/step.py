@@ -131,7 +131,7 @@ class _Charge:
         if account is None or account.spec != (quota.get("spec") or {}):
             await books.reopen(quota)
         else:
-            account.shown = quota.get("status") or {}
+            account.shown, account.is_stale = quota.get("status") or {}, True
 
     def _drop_empty_accounts(self) -> None:
         if self._books.is_empty() and self._everything.get(self._books.namespace) is self._books:
@@ -196,5 +196,6 @@ def _check_declared(account: Account, attributes: Attributes, kind: Kind, obj: d
 
 
 def _words(account: Account, wanted: Amounts, exceeded: list[str]) -> str:
-    requested, used, limited = (listed(each, exceeded) for each in (wanted, account.taken(), account.hard))
+    taken = {name: account.taken(name) for name in exceeded}
+    requested, used, limited = (listed(each, exceeded) for each in (wanted, taken, account.hard))
     return f"exceeded quota: {account.name}, requested: {requested}, used: {used}, limited: {limited}"

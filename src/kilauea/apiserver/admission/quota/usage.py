@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Collection
 from typing import Any
 
 from kilauea.api.names import qualified_name_problems
@@ -28,7 +28,10 @@ _POD_NAMES = frozenset({"pods", *_COMPUTE, *(f"{side}.{name}" for side in ("requ
 _SERVICE_NAMES = frozenset({"services", "services.nodeports", "services.loadbalancers"})
 _CLAIM_NAMES = ("persistentvolumeclaims", "requests.storage")
 _OF_CLASS = ".storageclass.storage.k8s.io/"
+_NAMES_OF_CLASSES = tuple(_OF_CLASS + each for each in _CLAIM_NAMES)
 _OLD_NAMES = {("", plural): plural for plural in ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")}
+_MANY_NAMES = frozenset({PODS, CLAIMS, RESOURCE_CLAIMS})
+"""Kinds whose objects count under names with a part that users choose."""
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 _DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 _MOST_DEVICES = 32
@@ -41,20 +44,23 @@ def count_name(kind: Kind) -> str:
     return f"count/{plural}.{group}" if group else f"count/{plural}"
 
 
-@lru_cache(maxsize=16384)
-def counts_under(kind: Kind, name: str) -> bool:
-    """Return True if objects of a kind count under a name of a quota."""
-    if name == count_name(kind):
-        return True
+def names_for(kind: Kind, names: Collection[str]) -> frozenset[str]:
+    """Return those of the names of a quota under which objects of a kind count.
+
+    There may be thousands of names, and of kinds; objects of most kinds count under one or two names at most.
+    """
+    possible = {count_name(kind), *(_SERVICE_NAMES if kind == SERVICES else (_OLD_NAMES.get(kind, ""),))}
+    found = frozenset(name for name in possible if name in names)
+    return found.union(name for name in names if matches(kind, name)) if kind in _MANY_NAMES else found
+
+
+def matches(kind: Kind, name: str) -> bool:
+    """Return True if objects of one of the kinds with many names count under a name of a quota."""
     if kind == PODS:
         return name in _POD_NAMES or name.startswith(("hugepages-", "requests.hugepages-")) or _is_extended(name)
-    if kind == SERVICES:
-        return name in _SERVICE_NAMES
     if kind == CLAIMS:
-        return name in _CLAIM_NAMES or name.endswith(tuple(_OF_CLASS + each for each in _CLAIM_NAMES))
-    if kind == RESOURCE_CLAIMS:
-        return name.endswith(_DEVICES_OF_CLASS)
-    return _OLD_NAMES.get(kind) == name
+        return name.endswith(_NAMES_OF_CLASSES) or name in _CLAIM_NAMES
+    return name.endswith(_DEVICES_OF_CLASS)
 
 
 def _is_extended(name: str) -> bool:

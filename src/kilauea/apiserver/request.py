@@ -51,7 +51,8 @@ class ApiRequest:
     A body that has not come as a whole yet is read by `incoming`, once the caller is known to be allowed what is asked.
     A large one has been parsed before: `parsed`. `suffixes` are those that were generated for its name: a request that
     is done again (`deferred.py`) tries the same names. `info` is the meaning of the path, once the server has read it,
-    and `flow` the priority level that serves it (none for masters, whom nothing holds up).
+    and `flow` the priority level that serves it (none for masters, whom nothing holds up). `is_ours` is true of
+    requests of this process, whose bodies were encoded here, so that no key is in one twice.
     """
 
     method: str
@@ -65,6 +66,7 @@ class ApiRequest:
     info: RequestInfo | None = None
     flow: Flow | None = None
     incoming: Callable[[], Awaitable[bytes]] | None = None
+    is_ours: bool = False
 
     def first(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""

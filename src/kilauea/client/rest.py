@@ -8,6 +8,7 @@ async for batch in client.watch(PODS, listed.version):
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
@@ -63,6 +64,7 @@ class _Frame(msgspec.Struct):
 
 
 _encode = msgspec.json.Encoder().encode
+_is_plain = re.compile(r"[a-z0-9.-]*").fullmatch
 _head_of = msgspec.json.Decoder(_Head).decode
 _page_of = msgspec.json.Decoder(_Page).decode
 _frames_of = msgspec.json.Decoder(_Frame).decode_lines
@@ -284,13 +286,18 @@ def version_of(content: bytes) -> str:
 def collection_path(resource: Resource, namespace: str = "") -> str:
     """Return the path of the objects of a kind, in a namespace or in all."""
     base = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
-    within = f"/namespaces/{quote(namespace, safe='')}" if namespace and resource.namespaced else ""
+    within = f"/namespaces/{_quoted(namespace)}" if namespace and resource.namespaced else ""
     return f"{base}{within}/{resource.plural}"
+
+
+def _quoted(name: str) -> str:
+    """A name as it stands in a path; nearly all names stand there as they are."""
+    return name if _is_plain(name) else quote(name, safe="")
 
 
 def _object_path(resource: Resource, key: Key, subresource: str = "") -> str:
     """The path of an object, or a subresource of it."""
-    path = f"{collection_path(resource, key.namespace)}/{quote(key.name, safe='')}"
+    path = f"{collection_path(resource, key.namespace)}/{_quoted(key.name)}"
     return f"{path}/{subresource}" if subresource else path
 
 

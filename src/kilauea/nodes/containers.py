@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from kilauea.api.ports import Obj
+from kilauea.api.remembered import remembered
 from kilauea.api.restarts import REMOVED, RESTART_ALL, RESTARTING_ALL, action_after, is_restarted
 from kilauea.api.times import SECOND
 from kilauea.nodes.program import Program
@@ -255,8 +256,8 @@ class Run:
         It is made of the pod's uid and of what many pods have in common, so that an API server that compresses
         objects has nothing new to keep for it.
         """
-        run = sha256(f"{self.container['name']}/{restarts}".encode()).hexdigest()
-        return f"{_SCHEME}{self.pod_uid.replace('-', '')[:32]}{run[:32]}"
+        run = _digest(f"{self.container['name']}/{restarts}")
+        return f"{_SCHEME}{self.pod_uid.replace('-', '')[:32]}{run}"
 
     def _wait_for_restart(self) -> None:
         ended = self.state["terminated"]
@@ -267,3 +268,9 @@ class Run:
 
     def _set(self, state: dict[str, Any], **others: Any) -> None:
         self.entry = {**self.entry, "state": state, **others}
+
+
+@remembered(1024)
+def _digest(run: str) -> str:
+    """Half of the digest of a text."""
+    return sha256(run.encode()).hexdigest()[:32]

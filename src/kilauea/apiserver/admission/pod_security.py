@@ -110,6 +110,8 @@ class PodSecurity(AdmissionStep):
         if plural == "namespaces":
             _check_namespace(attributes)
             return
+        if plural == "pods" and attributes.subresource in ("status", "binding"):
+            return
         stored = attributes.backend.store.get(f"/core/namespaces/{attributes.namespace}")
         policy = _policy_stored(stored.value) if stored is not None else _NONE
         if policy == _NONE:
@@ -117,7 +119,7 @@ class PodSecurity(AdmissionStep):
         if plural != "pods":
             if not attributes.subresource:
                 _warn_of_template(attributes, policy)
-        elif attributes.subresource not in ("status", "binding") and _is_of_weight(attributes):
+        elif _is_of_weight(attributes):
             _check_pod(attributes, policy)
 
 

@@ -70,7 +70,7 @@ def compare(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> Change:
 def _compare_fields(shape: Shape, old: dict[str, Any], new: dict[str, Any], change: Change) -> None:
     for key, after in new.items():
         before = old.get(key, ABSENT)
-        if before is after:
+        if before is after or (after.__class__ is str and before == after):
             continue
         step, below = shape.field(key)
         if before is ABSENT:

@@ -164,6 +164,11 @@ class Shape:
             raise ValueError("not supported: associative list with lists as elements")
         return value_step(item)
 
+    @property
+    def steps_known(self) -> int:
+        """The number of steps to items with one key that are remembered."""
+        return len(self._steps)
+
     def _step_of(self, name: str) -> str:
         """The step to an item with one key, which is text; names come again and again."""
         step = self._steps.get(name)

@@ -45,9 +45,12 @@ def whole(shape: Shape, value: Any) -> FieldSet:
         return in_order({SELF: LEAF, **{f"f:{key}": whole(ANY, each) for key, each in value.items()}})
     if isinstance(value, list) and sort is not Sort.ANY:
         below, nodes = shape.items, {}
+        known = shape.steps_known
         for item in value:
             step = shape.item_step(item)
             nodes[step] = LEAF if step in nodes else whole(below, item)  # one that is there twice is owned as a whole
+        if shape.steps_known != known:  # of new items, such as addresses of pods, most never come again
+            return in_order({SELF: LEAF, **nodes})
         return node_of_items(shape, nodes, itself=True)
     return LEAF
 

@@ -212,6 +212,8 @@ def _check_custom_kind(call: Call, obj: Object) -> None:
 def _has_repeated_keys(call: Call, obj: Object) -> bool:
     """Return True if a key may be in the body twice."""
     body, form = call.request.body, media_type(call.request.headers.get("content-type", "")) or JSON
+    if call.request.is_ours:
+        return False
     if call.request.parsed is not None:
         return bool(call.request.parsed.repeated)
     if form == JSON:

@@ -233,9 +233,11 @@ def invalid(call: Call, name: str, causes: list[Cause]) -> ApiFault:
     return status.invalid(call.resource.kind, group, name, causes)
 
 
-def check_metadata(call: Call, obj: Object) -> list[Cause]:
-    """Return the errors in the metadata of an object."""
+def check_metadata(call: Call, obj: Object, old: Object | None = None) -> list[Cause]:
+    """Return the errors in the metadata of an object; what is as it was in `old` was checked then."""
     metadata = obj["metadata"]
+    if old is not None and _checked_of(metadata) == _checked_of(old["metadata"]):
+        return []
     causes: list[Cause] = []
     name = metadata.get("name", "")
     if metadata.get("generateName"):
@@ -251,6 +253,14 @@ def check_metadata(call: Call, obj: Object) -> list[Cause]:
     if metadata.get("finalizers"):
         causes += _check_finalizers(call, metadata["finalizers"])
     return causes
+
+
+def _checked_of(metadata: Object) -> tuple[Any, ...]:
+    """The parts of metadata that can have errors."""
+    get = metadata.get
+    return (
+        get("name"), get("generateName"), get("labels"), get("annotations"), get("ownerReferences"), get("finalizers")
+    )  # fmt: skip
 
 
 def _check_prefix(call: Call, prefix: str) -> list[Cause]:

@@ -135,7 +135,9 @@ def parse_patch(call: Call) -> Any:
 def _check_repeated(call: Call, document: Any) -> None:
     """Warn of keys that are there twice in a patch, or refuse it, as asked."""
     mode, parsed = call.field_validation(), call.request.parsed
-    if mode == "Ignore" or (parsed is None and not may_repeat_keys(call.request.body, document)):
+    if mode == "Ignore" or call.request.is_ours:
+        return
+    if parsed is None and not may_repeat_keys(call.request.body, document):
         return
     found = parse_json(call.request.body).repeated if parsed is None else parsed.repeated
     if mode == "Warn":

@@ -198,7 +198,7 @@ def _check(call: Call, obj: Object, old: Object) -> None:
         strategy.prepare_update(obj, old)
     else:
         strategy.prepare_part(obj, old, part)
-    causes = check_metadata(call, obj) + check_changed_metadata(obj, old)
+    causes = check_metadata(call, obj, old) + check_changed_metadata(obj, old)
     if part == "status":
         causes += strategy.validate_status(obj, old)
     else:

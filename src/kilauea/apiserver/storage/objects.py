@@ -21,8 +21,11 @@ class Objects:
 
     def get(self, key: str) -> Stored | None:
         """The object of a key."""
-        ordered = self._resources.get(resource_of(key))
-        return None if ordered is None else ordered.get(key)
+        ordered = self._resources.get(key[: key.find("/", key.find("/", 1) + 1) + 1])
+        if ordered is None:
+            resource_of(key)  # refuses what is not a key
+            return None
+        return ordered.get(key)
 
     def apply(self, event: Event) -> None:
         """Make the write of an event."""

@@ -24,10 +24,11 @@ class Ordered:
 
     def get(self, key: str) -> Stored | None:
         """The object of a key."""
-        chunk, place = self._find(key)
-        if chunk == len(self._keys):
+        chunk = bisect_right(self._firsts, key) - 1
+        if chunk < 0:
             return None
         keys = self._keys[chunk]
+        place = bisect_left(keys, key)
         return self._objects[chunk][place] if place < len(keys) and keys[place] == key else None
 
     def put(self, stored: Stored) -> None:

@@ -51,7 +51,9 @@ class DirectTransport:
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Ask."""
-        return _complete(await self.answer(make_request(method, target, headers, body)))
+        asked = make_request(method, target, headers, body)
+        asked.is_ours = True
+        return _complete(await self.answer(asked))
 
     async def answer(self, request: ApiRequest) -> ApiResponse:
         """The answer to a request as the server makes it."""

@@ -186,6 +186,7 @@ def busybox_image(program: str) -> Path:
 def cluster(work: Path, options: Sequence[str] = UP) -> Iterator[Path]:
     """A cluster for the length of a block; yields its kubeconfig."""
     kubeconfig = work / "kubeconfig"
+    kubeconfig.unlink(missing_ok=True)  # that of an earlier run in the same folder
     command = [
         sys.executable,
         "-m",

@@ -306,6 +306,19 @@ def test_a_deleted_pod_goes_at_once() -> None:
     assert last.grace == 0
 
 
+def test_who_watches_sees_how_the_containers_of_a_deleted_pod_ended() -> None:
+    w = world(pod())
+    w.run()
+    w.begin_delete("p")
+    w.run()
+    end, last = w.written[-2:]
+    assert isinstance(end, Patch)
+    assert isinstance(last, Delete)
+    status = end.patch["status"]
+    assert status["phase"] in ("Succeeded", "Failed")
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
+
+
 @pytest.mark.parametrize(("needs", "grace", "goes_after"), [("5s", 30, 5), ("2m", 30, 30)])
 def test_a_deleted_pod_takes_its_time_within_its_grace_period(needs: str, grace: int, goes_after: int) -> None:
     w = world(pod(notes_={"stop_time": needs}))

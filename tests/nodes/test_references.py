@@ -241,6 +241,26 @@ def test_a_pod_that_runs_does_not_miss_what_is_deleted() -> None:
     assert (w.phases["p"], w.records) == (["Pending", "Running"], [])
 
 
+@pytest.mark.parametrize(
+    ("value", "path", "message"),
+    [
+        ("/tmp", "$(WHERE)", "error SubPath `/tmp` must not be an absolute path"),
+        ("", "$(WHERE)/a", "error SubPath `/a` must not be an absolute path"),
+        ("..", "a/$(WHERE)", "unable to provision SubPath `a/..`: must not contain '..'"),
+    ],
+)
+def test_a_container_waits_while_an_expression_leads_out_of_its_volume(value: str, path: str, message: str) -> None:
+    where = {"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['where']"}}}
+    mount = {"name": "v", "mountPath": "/data", "subPathExpr": path}
+    w = world(containers=[container(env=[where], volumeMounts=[mount])], volumes=[{"name": "v", "emptyDir": {}}])
+    w.change(PODS, "p", {"metadata": {"annotations": {"where": value}}}, "default")
+    w.run(SEEN)
+    assert waiting(w) == {"reason": "CreateContainerConfigError", "message": message}
+    w.change(PODS, "p", {"metadata": {"annotations": {"where": "inside"}}}, "default")
+    w.run(60)
+    assert w.pod()["status"]["phase"] == "Running"
+
+
 def test_a_pod_that_waits_can_be_deleted() -> None:
     w = world(volumes=[{"name": "v", "configMap": {"name": "a"}}])
     w.run(SEEN)

@@ -106,6 +106,28 @@ def test_variables_of_the_container_are_known() -> None:
     assert read_script(("sleep",), ("$(SECONDS_LONG)",), environment).run_time == 7 * SECOND
 
 
+def test_two_dollars_stand_for_one() -> None:
+    assert printed(read_script(("echo", "$$(NAME)"), (), (("NAME", "x"),))) == ("$(NAME)",)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("env", ["A=1", "key-1=two", "lines"]),
+        ("printenv", ["A=1", "key-1=two", "lines"]),
+        ("A=2; B=3; env", ["A=2", "key-1=two", "lines"]),
+        ("B=3; export B; env", ["A=1", "B=3", "key-1=two", "lines"]),
+        ("export B=3; printenv B A", ["3", "1"]),
+        ("printenv MISSING || echo none", ["none"]),
+        ("printenv A && echo some", ["1", "some"]),
+        ("env C=1 python train.py", []),
+    ],
+)
+def test_programs_print_the_variables_that_they_have(text: str, lines: list[str]) -> None:
+    environment = (("key-1", "two\nlines"), ("A", "1"))
+    assert printed(read_script(("sh", "-c", text), (), environment)) == tuple(lines)
+
+
 @pytest.mark.parametrize(
     "text",
     [

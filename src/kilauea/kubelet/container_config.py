@@ -10,19 +10,26 @@ from pathlib import Path
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import parse_milli, parse_units
 from kilauea.kubelet.container_runtime import Container, Limits, Mount
-from kilauea.kubelet.environment import DEFAULTS, ConfigError, Lookup, PodFacts, command_of, container_environment
 from kilauea.kubelet.gpus import NoDevice
 from kilauea.kubelet.host import Host, Image
 from kilauea.kubelet.members import Member
 from kilauea.kubelet.names import container_id, container_log, pod_logs
 from kilauea.kubelet.volumes.manager import COVER_SIZE, Prepared
+from kilauea.nodes.environment import (
+    DEFAULTS,
+    ConfigError,
+    Lookup,
+    PodFacts,
+    command_of,
+    container_environment,
+    hostname_of,
+)
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TERMINATION_LOG = "/dev/termination-log"
 LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
 """Bytes of a termination message, and bytes and lines of one that is taken from the log: the limits of kubelets."""
 _HOSTS = "/etc/hosts"
-_DOMAIN = "cluster.local"
 _UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")
 _NEED_ROOT = ("fsGroup", "supplementalGroups")
 _UNENFORCED_OF_POD = ("dnsConfig", "hostIPC", "hostPID", "runtimeClassName", "shareProcessNamespace")
@@ -38,19 +45,6 @@ def facts_of(pod: Obj, host: Host) -> PodFacts:
     """Return the facts about a pod for which its containers and volumes may ask."""
     allocatable = (host.node(pod).get("status") or {}).get("allocatable")
     return PodFacts(pod, (host.node_address(pod),), (host.pod_address(pod),), allocatable)
-
-
-def hostname_of(pod: Obj, machine: str) -> str:
-    """Return the host name that the containers of a pod see."""
-    spec = pod["spec"]
-    if spec.get("hostnameOverride"):
-        return str(spec["hostnameOverride"])
-    if spec.get("hostNetwork"):
-        return machine
-    name = str(spec.get("hostname") or pod["metadata"]["name"])[:63].rstrip("-.")
-    if spec.get("setHostnameAsFQDN") and spec.get("subdomain"):
-        return f"{name}.{spec['subdomain']}.{pod['metadata'].get('namespace', '')}.svc.{_DOMAIN}"
-    return name
 
 
 def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Prepared], host: Host) -> Container:

@@ -222,8 +222,8 @@ def _end(pod: Obj, node: Obj, now: int) -> Outcome:
     if active(pod) and now < end:
         return Outcome(again=(end - now) / SECOND)
     operations: list[Operation] = []
-    if metadata.get("finalizers") and active(pod):
-        # The end is written for readers of the status, unless the pod is gone with the next write.
+    if active(pod):
+        # Kubelets write the end before they remove a pod, so that those who watch see how its containers ended.
         status = killed(pod, node, now, KILLED if needed == grace * SECOND and needed else STOPPED)
         operations += [_patch(pod, status)] if status else []
     if grace or not metadata.get("finalizers"):

@@ -1,7 +1,7 @@
 """Reads commands and small shell scripts as people write them in examples, to tell how long they take and how they end.
 
 Nothing is executed. Known are `sleep`, `exit`, `true`, `false`, `echo`, `printf`, `seq`, `expr`, `test`, variables,
-arithmetic, `for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other commands take no time.
+arithmetic, `env`, `for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other commands take no time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kilauea.api.numbers import whole_number
 from kilauea.api.remembered import remembered_parts
 from kilauea.api.times import SECOND
+from kilauea.nodes.environment import expand as with_references
 from kilauea.nodes.shell_syntax import For, Group, If, NotUnderstood, Simple, Statement, Step, While, parse
 from kilauea.nodes.shell_words import MOST_WORDS, calculate, expand
 
@@ -20,7 +21,6 @@ _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,6})?|\.[0-9]{1,6})([smhd]?)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL | re.ASCII)
-_REFERENCE = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)", re.ASCII)
 _LEADS = frozenset({"exec", "time", "command"})
 """Words that may stand before a command."""
 _QUICK = frozenset({"set", "cd", "export", "trap", "wait", "true", ":", "local", "readonly", "unset", "shift"})
@@ -73,7 +73,7 @@ def read_script(command: tuple[str, ...], args: tuple[str, ...], environment: En
     if sum(map(len, command + args)) > LONGEST_SCRIPT:
         return Script(False, 0, 0)
     known = dict(environment)
-    words = [_REFERENCE.sub(lambda found: known.get(found[1], found[0]), word) for word in command + args]
+    words = [with_references(word, known) for word in command + args]
     try:
         if words and _base(words[0]) in _SHELLS:
             steps = parse(inline_script(words))
@@ -139,6 +139,7 @@ class _Run:
 
     def __init__(self, environment: Environment, most: int, stops_at_endless: bool = False) -> None:
         self.variables = {"?": "0", **dict(environment)}
+        self._exported = {name for name, _ in environment if name != "?"}
         self.taken = self.status = 0
         self.timed = self.unknown = False
         self.followed = 0
@@ -246,7 +247,10 @@ class _Run:
         if name in ("break", "continue"):
             raise _Break(name == "break")
         status, self.status = self.status, 0
-        if name in ("echo", "printf", "seq"):
+        if name in ("env", "printenv"):
+            for text in self._environment(name, rest):
+                yield self.taken, text
+        elif name in ("echo", "printf", "seq"):
             for text in _printed(name, rest):
                 yield self.taken, text
         elif name == "sleep":
@@ -263,11 +267,28 @@ class _Run:
         elif _serves(name, rest):
             raise _Endless
         elif name == "export":
-            self._expanded([word for word in rest if _ASSIGNMENT.fullmatch(word)][:1])
+            self._export(rest)
         elif name == "false":
             self.status = 1
         elif name not in _QUICK:
             self.unknown = True
+
+    def _environment(self, name: str, words: Sequence[str]) -> list[str]:
+        """The lines that `env` prints, or `printenv NAME`; `env` with words begins another program."""
+        if name == "env" and words:
+            self.unknown = True
+            return []
+        known = {each: self.variables[each] for each in sorted(self._exported) if each in self.variables}
+        if not words:
+            return [line for each, value in known.items() for line in f"{each}={value}".split("\n")]
+        self.status = int(not all(each in known for each in words))
+        return [line for each in words if each in known for line in known[each].split("\n")]
+
+    def _export(self, words: Sequence[str]) -> None:
+        """Let programs have variables, and set the first of those that are given a value."""
+        assigned = [word for word in words if _ASSIGNMENT.fullmatch(word)]
+        self._expanded(assigned[:1])
+        self._exported.update(word.partition("=")[0] for word in words)
 
     def _test(self, name: str, words: list[str], before: int) -> int:
         """The status of a comparison; files do not exist."""

@@ -292,6 +292,27 @@ def test_a_pod_fails_at_its_deadline() -> None:
     assert ended(w.pod())["exitCode"] == 137
 
 
+# --- termination messages
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "message"),
+    [
+        ("echo -n OK > /dev/termination-log", {}, "OK"),
+        ("echo -n OK > /dev/mine", {"terminationMessagePath": "/dev/mine"}, "OK"),
+        ("echo DONE; exit 1", {"terminationMessagePolicy": "FallbackToLogsOnError"}, "DONE"),
+        ("echo DONE; exit 0", {"terminationMessagePolicy": "FallbackToLogsOnError"}, None),
+        ("echo DONE; exit 1", {}, None),
+    ],
+)
+def test_the_status_has_the_message_that_a_container_left(
+    command: str, said: dict[str, str], message: str | None
+) -> None:
+    w = world(pod(restart="Never", containers=[{"name": "c", "image": "i", "command": ["sh", "-c", command], **said}]))
+    w.run(1)
+    assert w.pod()["status"]["containerStatuses"][0]["state"]["terminated"].get("message") == message
+
+
 # --- deletion
 
 

@@ -24,11 +24,10 @@ from kilauea.nodes.environment import (
     container_environment,
     hostname_of,
 )
+from kilauea.nodes.script import FALLBACK_LINES, LONGEST_FALLBACK, LONGEST_MESSAGE
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TERMINATION_LOG = "/dev/termination-log"
-LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
-"""Bytes of a termination message, and bytes and lines of one that is taken from the log: the limits of kubelets."""
 _HOSTS = "/etc/hosts"
 _UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")
 _NEED_ROOT = ("fsGroup", "supplementalGroups")

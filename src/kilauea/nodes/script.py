@@ -33,6 +33,9 @@ LONGEST_SCRIPT = 64 * 1024
 MOST_FOLLOWED = 20_000
 """Statements that are followed for the output of a script without an end."""
 
+LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
+"""Bytes of a termination message, and bytes and lines of one that is taken from the log: the limits of kubelets."""
+
 Line = tuple[int, str]
 """A line of output, and when it comes, in microseconds after the start."""
 Environment = tuple[tuple[str, str], ...]
@@ -65,6 +68,30 @@ class Script:
             yield from run.follow(self.steps)
         except (_Stop, NotUnderstood):
             return
+
+    def message(self, path: str, until: int, fallback: bool) -> str:
+        """The termination message that it has left.
+
+        Args:
+            path: of the file with the message.
+            until: microseconds after the start at which it was ended.
+            fallback: whether the end of its log is the message where the file has none.
+        """
+        run, lines = _Run(self.environment, MOST_FOLLOWED), []
+        try:
+            for moment, text in run.follow(self.steps):
+                if moment > until:
+                    break
+                lines.append(text)
+        except (_Stop, NotUnderstood):
+            pass
+        written = ""
+        for moment, file, text, appends in run.written:
+            if moment <= until and file == path:
+                written = written + text if appends else text
+        if written or not fallback:
+            return written.encode()[:LONGEST_MESSAGE].decode(errors="ignore")
+        return "\n".join(lines[-FALLBACK_LINES:]).encode()[-LONGEST_FALLBACK:].decode(errors="ignore")
 
 
 @remembered_parts(4096)
@@ -141,6 +168,8 @@ class _Run:
         self.variables = {"?": "0", **dict(environment)}
         self._exported = {name for name, _ in environment if name != "?"}
         self.taken = self.status = 0
+        self.written: list[tuple[int, str, str, bool]] = []
+        """What goes to files: when, where, what, and whether the file keeps what it had."""
         self.timed = self.unknown = False
         self.followed = 0
         self._left = most
@@ -165,7 +194,15 @@ class _Run:
 
     def _statement(self, statement: Statement) -> Iterator[Line]:
         if isinstance(statement, Simple):
-            yield from self._command(self._expanded(statement.words))
+            words = self._expanded(statement.words)
+            if not statement.target:
+                yield from self._command(words)
+                return
+            text = "\n".join(line for _, line in self._command(words))
+            if text and _ends_line(words):
+                text += "\n"
+            path = "".join(expand(statement.target, self.variables, self._output))
+            self.written.append((self.taken, path, text, statement.appends))
         elif isinstance(statement, Group):
             yield from self.follow(statement.body)
         elif isinstance(statement, If):
@@ -336,6 +373,13 @@ def _printed(name: str, words: list[str]) -> list[str]:
     while words and words[0] in ("-n", "-e", "-ne", "-en"):
         words = words[1:]
     return " ".join(words).split("\n")
+
+
+def _ends_line(words: Sequence[str]) -> bool:
+    """Return True if the output of a command ends with a line break."""
+    if _base(words[0]) == "printf":
+        return words[1:2] != [] and words[1].endswith("\\n")
+    return not (_base(words[0]) == "echo" and words[1:2] in (["-n"], ["-ne"], ["-en"]))
 
 
 def _serves(name: str, words: Sequence[str]) -> bool:

@@ -242,6 +242,30 @@ def test_a_pod_that_runs_does_not_miss_what_is_deleted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("of_pod", "own", "refused"),
+    [
+        ({"runAsNonRoot": True}, {"runAsUser": 0}, True),
+        ({"runAsUser": 0}, {"runAsNonRoot": True}, True),
+        ({"runAsNonRoot": True, "runAsUser": 0}, {"runAsUser": 1000}, False),
+        ({"runAsUser": 0}, {}, False),
+        ({"runAsNonRoot": True}, {}, False),  # nodes that pull no images do not know their users
+    ],
+)
+def test_a_container_that_must_not_be_root_does_not_start_as_root(
+    of_pod: dict[str, Any], own: dict[str, Any], refused: bool
+) -> None:
+    w = world(containers=[container(securityContext=own)], securityContext=of_pod)
+    w.run(SEEN)
+    if not refused:
+        assert w.pod()["status"]["phase"] == "Running"
+        return
+    named = f'(pod: "p_default({w.pod()["metadata"]["uid"]})", container: c)'
+    message = f"container's runAsUser breaks non-root policy {named}"
+    assert waiting(w) == {"reason": "CreateContainerConfigError", "message": message}
+    assert w.records == [f"Warning Failed: Error: {message}"]
+
+
+@pytest.mark.parametrize(
     ("value", "path", "message"),
     [
         ("/tmp", "$(WHERE)", "error SubPath `/tmp` must not be an absolute path"),

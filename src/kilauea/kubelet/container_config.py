@@ -24,6 +24,7 @@ from kilauea.nodes.environment import (
     container_environment,
     hostname_of,
 )
+from kilauea.nodes.running_users import container_name, root_refusal, security_context
 from kilauea.nodes.script import FALLBACK_LINES, LONGEST_FALLBACK, LONGEST_MESSAGE
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -141,14 +142,11 @@ def security_of(pod: Obj, container: Obj, image: Image) -> Obj:
     Raises:
         ConfigError: it must not run as the user that it would run as.
     """
-    found = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
-    metadata = pod["metadata"]
-    name = f"{metadata['name']}_{metadata.get('namespace', '')}({metadata['uid']})"
-    about = f'(pod: "{name}", container: {container["name"]})'
+    found, about = security_context(pod, container), container_name(pod, container)
     user, own = found.get("runAsUser"), os.getuid()
+    if message := root_refusal(pod, container):
+        raise ConfigError(message)
     if found.get("runAsNonRoot"):
-        if user == 0:
-            raise ConfigError(f"container's runAsUser breaks non-root policy {about}")
         theirs = image.user or "0" if image.name else str(own)
         if user is None and not theirs.isdigit():
             words = f"image has non-numeric user ({theirs}), cannot verify user is non-root"

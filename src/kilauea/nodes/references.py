@@ -1,4 +1,4 @@
-"""Objects that a pod names and cannot start without: ConfigMaps, Secrets, volume claims, its service account.
+"""What keeps a pod from starting: missing ConfigMaps, Secrets, claims or accounts, and a user that it must not have.
 
 The messages are those of kubelets. A volume that cannot be mounted keeps all containers from being created
 (`FailedMount`), a variable without its source, or a path out of a volume that it gives, only its own container
@@ -14,6 +14,7 @@ from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from kilauea.api.ports import Key, Obj, Resource
 from kilauea.api.times import SECOND
 from kilauea.nodes.environment import ConfigError, PodFacts, container_environment, expand
+from kilauea.nodes.running_users import root_refusal
 from kilauea.nodes.timestamps import moment_of
 
 Lookup = Callable[[Resource, Key], Obj | None]
@@ -39,7 +40,7 @@ class Unmet(NamedTuple):
 
     Attributes:
         volumes: a message for each volume that cannot be mounted.
-        containers: a message for each container that lacks the source of a variable, by name.
+        containers: a message for each container that lacks the source of a variable or cannot be created, by name.
     """
 
     volumes: Sequence[str]
@@ -59,11 +60,11 @@ def unmet_of(pod: Obj, lookup: Lookup) -> Unmet | None:
         if message:
             volumes.append(message)
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        # An expression of a path needs variables, too.
-        if container.get("env") or container.get("envFrom"):
+        message = root_refusal(pod, container)
+        if not message and (container.get("env") or container.get("envFrom")):
             message = next(_about_variables(pod, container, lookup), "") or _about_paths(pod, container, lookup)
-            if message:
-                containers[container["name"]] = message
+        if message:
+            containers[container["name"]] = message
     return Unmet(volumes, containers) if volumes or containers else None
 
 

@@ -292,6 +292,27 @@ def test_a_pod_fails_at_its_deadline() -> None:
     assert ended(w.pod())["exitCode"] == 137
 
 
+@pytest.mark.parametrize(
+    ("command", "phase", "code"),
+    [("false", "Failed", 1), ("true", "Succeeded", 0), ("sleep 60", "Failed", 143), ("python train.py", "Failed", 143)],
+)
+def test_a_container_whose_time_is_over_ends_with_its_own_code_when_it_is_deleted(
+    command: str, phase: str, code: int
+) -> None:
+    pods = Pods(run_time=60 * SECOND)
+    w = World(pods)
+    w.put(NODES, node())
+    w.put(PODS, pod(restart="Never", command=command))
+    first = next(each for each in pods.reconcile(Key("default", "p"), w, w.now).operations if isinstance(each, Patch))
+    w.change(PODS, "p", first.patch, "default")
+    assert w.pod()["status"]["phase"] == "Running"  # the node has not come to its end
+    w.begin_delete("p")
+    end = pods.reconcile(Key("default", "p"), w, w.now + 9 * SECOND).operations[0]
+    assert isinstance(end, Patch)
+    ended = end.patch["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (end.patch["status"]["phase"], ended["exitCode"]) == (phase, code)
+
+
 # --- termination messages
 
 

@@ -213,7 +213,7 @@ class Run:
         """Let happen what is due; returns whether anything did."""
         due = self.due()
         if due is not None and due <= now:
-            if self.running and not self._is_over(now):
+            if self.running and not self.is_over(now):
                 self._set({**self.state}, ready=True, started=True)
             elif self.running:
                 self.end(now, self.program.exit_code, self.program.reason)
@@ -258,7 +258,7 @@ class Run:
         is_started = ready or not self.container.get("startupProbe")
         self._set({"running": {"startedAt": second_text(now)}}, ready=ready, started=is_started, **others)
 
-    def _is_over(self, now: int) -> bool:
+    def is_over(self, now: int) -> bool:
         """True if the time that it runs is over."""
         started, length = moment_of(self.state["running"].get("startedAt")), self.program.run_time
         return started is not None and length is not None and started + length <= now

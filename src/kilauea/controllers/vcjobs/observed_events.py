@@ -82,7 +82,7 @@ def _of_pods(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedEve
 
 def _of_pod(task: Task, member: Member) -> Iterator[ObservedEvent]:
     state = member.state
-    # Nodes report that a pod has failed after they have stopped it because it was deleted. As in Volcano, that is none.
+    # Nodes report that a pod has failed after they have stopped it because it was deleted. Volcano does not count that.
     if state.going:
         yield ObservedEvent(POD_EVICTED, task, (member.name,))
     elif state.phase == "Failed":

@@ -169,7 +169,7 @@ class _Run:
         self._exported = {name for name, _ in environment if name != "?"}
         self.taken = self.status = 0
         self.written: list[tuple[int, str, str, bool]] = []
-        """What goes to files: when, where, what, and whether the file keeps what it had."""
+        """Output that goes to files: when, where, the text, and whether the file keeps what it had."""
         self.timed = self.unknown = False
         self.followed = 0
         self._left = most

@@ -232,6 +232,18 @@ def test_a_pod_whose_group_never_comes_is_recorded_all_the_same() -> None:
     assert told == [0, 0, 0, 1, 0]
 
 
+@pytest.mark.parametrize(("failed_before", "state"), [(False, "Deleted"), (True, "Failed")])
+def test_a_pod_that_its_node_has_stopped_to_remove_it_has_not_failed(failed_before: bool, state: str) -> None:
+    recording = Recording()
+    first = pod(0, 4, 4, 8, 3) if failed_before else pod(0, 4, 4)
+    told = recording.take(seen(job()), seen(group("Running")), seen(first), (), T0 + 8 * SECOND)
+    stopped = pod(0, 4, 4, 9, 143)
+    stopped["metadata"]["deletionTimestamp"] = at(39)
+    told += recording.take(NO_CHANGES, NO_CHANGES, seen(stopped), (), T0 + 9 * SECOND)
+    told += recording.take(NO_CHANGES, NO_CHANGES, seen(stopped, kind="DELETED"), (), T0 + 9 * SECOND)
+    assert pods(told)[-1].state == state
+
+
 def test_pods_that_are_seen_after_their_group_was_deleted_belong_to_it_all_the_same() -> None:
     recording = Recording()
     group_alone, member = group("Running"), pod(bound=4, started=4, ended=5)

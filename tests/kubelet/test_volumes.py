@@ -15,13 +15,13 @@ import pytest
 from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, VOLUMES
 from kilauea.api.ports import Key, Obj, Resource
 from kilauea.kubelet.container_runtime import ContainerError, Mount
-from kilauea.kubelet.environment import ConfigError, PodFacts
 from kilauea.kubelet.host import Image
 from kilauea.kubelet.image_volumes import image_volumes
 from kilauea.kubelet.processes.supervisor import linux
 from kilauea.kubelet.volumes import VolumeError, Volumes
 from kilauea.kubelet.volumes.manager import memory_size
 from kilauea.kubelet.volumes.tokens import Tokens
+from kilauea.nodes.environment import ConfigError, PodFacts
 from support.kubelets import until_removed
 from support.virtual_time import START
 

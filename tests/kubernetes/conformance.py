@@ -3,7 +3,7 @@
     python tests/kubernetes/conformance.py                      # all sigs below
     python tests/kubernetes/conformance.py --others             # specs that are not for conformance, of more sigs
     python tests/kubernetes/conformance.py --others --list      # prints what becomes of each, without running any
-    python tests/kubernetes/conformance.py --api                # specs of more sigs, about the API alone
+    python tests/kubernetes/conformance.py --api                # specs of more sigs that need no container
     python tests/kubernetes/conformance.py --processes          # specs that need containers: pods are processes
     python tests/kubernetes/conformance.py --others --processes # those of them that need containers
     python tests/kubernetes/conformance.py --sig sig-auth
@@ -14,8 +14,8 @@ that are not for conformance. Of both, those in `conformance_in_processes.yaml` 
 where pods are processes of this machine, with the program `agnhost` in place of the suite's image. They run one after
 another, because pods share the ports of the machine.
 
-Most specs of the sigs for nodes, networks and storage look into containers. `api_specs.yaml` names those that do not,
-and pass, whether they are for conformance or not.
+Most specs of the sigs for nodes, networks and storage look into containers. `api_specs.yaml` names those that pass
+without: about the API, and about what simulated pods do and print, whether they are for conformance or not.
 
 `make test-conformance` builds the suite first (`real_binaries.py`). Each process of the suite has a cluster of its own,
 so serial specs need no special care.
@@ -110,7 +110,7 @@ def other_specs(suite: Path) -> list[Spec]:
 
 
 def api_specs() -> list[Spec]:
-    """Specs about the API alone, of sigs whose other specs look into containers."""
+    """Specs that need no container, of sigs whose other specs look into them."""
     return sorted(Spec(sig, name) for sig, names in yaml.safe_load(API_SPECS.read_text()).items() for name in names)
 
 
@@ -186,6 +186,7 @@ def busybox_image(program: str) -> Path:
 def cluster(work: Path, options: Sequence[str] = UP) -> Iterator[Path]:
     """A cluster for the length of a block; yields its kubeconfig."""
     kubeconfig = work / "kubeconfig"
+    kubeconfig.unlink(missing_ok=True)  # that of an earlier run in the same folder
     command = [
         sys.executable,
         "-m",
@@ -292,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sig", action="append", choices=ALL_SIGS, help="only specs of this sig; repeatable")
     parser.add_argument("--focus", default="", help="only specs whose name matches this pattern")
     parser.add_argument("--others", action="store_true", help="the specs that are not for conformance")
-    parser.add_argument("--api", action="store_true", help="specs of more sigs, about the API alone")
+    parser.add_argument("--api", action="store_true", help="specs of more sigs that need no container")
     parser.add_argument("--processes", action="store_true", help="specs that need containers, with pods as processes")
     parser.add_argument("--list", action="store_true", help="print which are run and which are left out, and run none")
     parser.add_argument("--jobs", type=int, default=4, help="processes of the suite, each with its cluster")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kilauea.api.kinds import NODES, PODS
+from kilauea.api.kinds import CONFIG_MAPS, NODES, PODS, SECRETS, SERVICES
 from kilauea.api.times import SECOND
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.pods import Pods
@@ -122,3 +122,51 @@ def test_pods_that_are_always_restarted_or_have_no_command_run_on() -> None:
         w = world(given, 10_000)
         assert w.pod()["status"]["phase"] == "Running"
         assert len(read(w)) == 1
+
+
+def test_a_command_prints_what_objects_of_the_cluster_give_it() -> None:
+    env = [
+        {"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "key"}}},
+        {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+        {"name": "ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "BOTH", "value": "$(KEY)-$(CPUS)"},
+    ]
+    source = {"prefix": "p_", "secretRef": {"name": "settings"}}
+    limits = {"limits": {"cpu": "2"}}
+    main = {"name": "c", "image": "busybox", "env": env, "envFrom": [source], "resources": limits}
+    w = World(Pods())
+    w.put(NODES, node())
+    w.put(
+        CONFIG_MAPS,
+        {"kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"key": "value"}},
+    )
+    w.put(
+        SECRETS, {"kind": "Secret", "metadata": {"name": "settings", "namespace": "default"}, "data": {"s": "aGlkZGVu"}}
+    )
+    put_service(w, "older", "2025-12-31T00:00:00Z")
+    put_service(w, "younger", "2026-06-01T00:00:00Z")
+    put_service(w, "headless", "2025-12-31T00:00:00Z", "None")
+    w.put(PODS, pod(restart="Never", containers=[{**main, "command": ["sh", "-c", "env"]}]))
+    w.run(1)
+    lines = read(w)
+    assert lines[-1] == "ended with exit code 0 (Completed)"
+    address = w.pod()["status"]["podIP"]
+    wanted = {"KEY=value", "CPUS=2", f"ADDRESS={address}", "BOTH=value-2", "p_s=hidden", "HOSTNAME=p", "HOME=/root"}
+    assert wanted <= set(lines)
+    assert "OLDER_SERVICE_HOST=10.0.0.9" in lines
+    assert not any(line.startswith(("YOUNGER", "HEADLESS")) for line in lines)
+
+
+def put_service(w: World, name: str, created: str, address: str = "10.0.0.9") -> None:
+    metadata = {"name": name, "namespace": "default", "creationTimestamp": created}
+    w.put(SERVICES, {"kind": "Service", "metadata": metadata, "spec": {"clusterIP": address, "ports": [{"port": 80}]}})
+
+
+def test_a_command_prints_what_its_pod_says_where_a_source_is_gone() -> None:
+    gone = {"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "gone", "key": "key"}}}
+    main = {"name": "c", "image": "busybox", "env": [{"name": "A", "value": "1"}, gone]}
+    w = World(Pods(waits_for_objects=False))
+    w.put(NODES, node())
+    w.put(PODS, pod(restart="Never", containers=[{**main, "command": ["sh", "-c", "echo $A$KEY"]}]))
+    w.run(1)
+    assert read(w)[1] == "1"

@@ -292,6 +292,48 @@ def test_a_pod_fails_at_its_deadline() -> None:
     assert ended(w.pod())["exitCode"] == 137
 
 
+@pytest.mark.parametrize(
+    ("command", "phase", "code"),
+    [("false", "Failed", 1), ("true", "Succeeded", 0), ("sleep 60", "Failed", 143), ("python train.py", "Failed", 143)],
+)
+def test_a_container_whose_time_is_over_ends_with_its_own_code_when_it_is_deleted(
+    command: str, phase: str, code: int
+) -> None:
+    pods = Pods(run_time=60 * SECOND)
+    w = World(pods)
+    w.put(NODES, node())
+    w.put(PODS, pod(restart="Never", command=command))
+    first = next(each for each in pods.reconcile(Key("default", "p"), w, w.now).operations if isinstance(each, Patch))
+    w.change(PODS, "p", first.patch, "default")
+    assert w.pod()["status"]["phase"] == "Running"  # the node has not come to its end
+    w.begin_delete("p")
+    end = pods.reconcile(Key("default", "p"), w, w.now + 9 * SECOND).operations[0]
+    assert isinstance(end, Patch)
+    ended = end.patch["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (end.patch["status"]["phase"], ended["exitCode"]) == (phase, code)
+
+
+# --- termination messages
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "message"),
+    [
+        ("echo -n OK > /dev/termination-log", {}, "OK"),
+        ("echo -n OK > /dev/mine", {"terminationMessagePath": "/dev/mine"}, "OK"),
+        ("echo DONE; exit 1", {"terminationMessagePolicy": "FallbackToLogsOnError"}, "DONE"),
+        ("echo DONE; exit 0", {"terminationMessagePolicy": "FallbackToLogsOnError"}, None),
+        ("echo DONE; exit 1", {}, None),
+    ],
+)
+def test_the_status_has_the_message_that_a_container_left(
+    command: str, said: dict[str, str], message: str | None
+) -> None:
+    w = world(pod(restart="Never", containers=[{"name": "c", "image": "i", "command": ["sh", "-c", command], **said}]))
+    w.run(1)
+    assert w.pod()["status"]["containerStatuses"][0]["state"]["terminated"].get("message") == message
+
+
 # --- deletion
 
 
@@ -304,6 +346,19 @@ def test_a_deleted_pod_goes_at_once() -> None:
     last = w.written[-1]
     assert isinstance(last, Delete)
     assert last.grace == 0
+
+
+def test_who_watches_sees_how_the_containers_of_a_deleted_pod_ended() -> None:
+    w = world(pod())
+    w.run()
+    w.begin_delete("p")
+    w.run()
+    end, last = w.written[-2:]
+    assert isinstance(end, Patch)
+    assert isinstance(last, Delete)
+    status = end.patch["status"]
+    assert status["phase"] in ("Succeeded", "Failed")
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
 
 
 @pytest.mark.parametrize(("needs", "grace", "goes_after"), [("5s", 30, 5), ("2m", 30, 30)])

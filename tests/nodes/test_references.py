@@ -241,6 +241,50 @@ def test_a_pod_that_runs_does_not_miss_what_is_deleted() -> None:
     assert (w.phases["p"], w.records) == (["Pending", "Running"], [])
 
 
+@pytest.mark.parametrize(
+    ("of_pod", "own", "refused"),
+    [
+        ({"runAsNonRoot": True}, {"runAsUser": 0}, True),
+        ({"runAsUser": 0}, {"runAsNonRoot": True}, True),
+        ({"runAsNonRoot": True, "runAsUser": 0}, {"runAsUser": 1000}, False),
+        ({"runAsUser": 0}, {}, False),
+        ({"runAsNonRoot": True}, {}, False),  # nodes that pull no images do not know their users
+    ],
+)
+def test_a_container_that_must_not_be_root_does_not_start_as_root(
+    of_pod: dict[str, Any], own: dict[str, Any], refused: bool
+) -> None:
+    w = world(containers=[container(securityContext=own)], securityContext=of_pod)
+    w.run(SEEN)
+    if not refused:
+        assert w.pod()["status"]["phase"] == "Running"
+        return
+    named = f'(pod: "p_default({w.pod()["metadata"]["uid"]})", container: c)'
+    message = f"container's runAsUser breaks non-root policy {named}"
+    assert waiting(w) == {"reason": "CreateContainerConfigError", "message": message}
+    assert w.records == [f"Warning Failed: Error: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "message"),
+    [
+        ("/tmp", "$(WHERE)", "error SubPath `/tmp` must not be an absolute path"),
+        ("", "$(WHERE)/a", "error SubPath `/a` must not be an absolute path"),
+        ("..", "a/$(WHERE)", "unable to provision SubPath `a/..`: must not contain '..'"),
+    ],
+)
+def test_a_container_waits_while_an_expression_leads_out_of_its_volume(value: str, path: str, message: str) -> None:
+    where = {"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['where']"}}}
+    mount = {"name": "v", "mountPath": "/data", "subPathExpr": path}
+    w = world(containers=[container(env=[where], volumeMounts=[mount])], volumes=[{"name": "v", "emptyDir": {}}])
+    w.change(PODS, "p", {"metadata": {"annotations": {"where": value}}}, "default")
+    w.run(SEEN)
+    assert waiting(w) == {"reason": "CreateContainerConfigError", "message": message}
+    w.change(PODS, "p", {"metadata": {"annotations": {"where": "inside"}}}, "default")
+    w.run(60)
+    assert w.pod()["status"]["phase"] == "Running"
+
+
 def test_a_pod_that_waits_can_be_deleted() -> None:
     w = world(volumes=[{"name": "v", "configMap": {"name": "a"}}])
     w.run(SEEN)

@@ -28,7 +28,8 @@ def printed(script: Script) -> tuple[str, ...]:
         ("while true; do sleep 1; if [ $? -eq 0 ]; then break; fi; done", 1, 0, ()),
         ("(sleep 1; false) || { echo failed; exit 5; }", 1, 5, ("failed",)),
         ("seq 3; printf '%s is %d\\n' a 7", 0, 0, ("1", "2", "3", "a is 7")),
-        ("echo now 2>&1 > /dev/null; sleep 2", 2, 0, ("now",)),
+        ("echo now 2>&1 > /dev/null; sleep 2", 2, 0, ()),
+        ("echo now > /dev/stderr; echo then >&2; sleep 2 2> /tmp/errors", 2, 0, ("now", "then")),
         ("echo $(date); sleep 1", 1, 0, ("$(date)",)),
         ("sleep 5", 5, 0, ()),
         ("sleep 1m", 60, 0, ()),
@@ -106,6 +107,28 @@ def test_variables_of_the_container_are_known() -> None:
     assert read_script(("sleep",), ("$(SECONDS_LONG)",), environment).run_time == 7 * SECOND
 
 
+def test_two_dollars_stand_for_one() -> None:
+    assert printed(read_script(("echo", "$$(NAME)"), (), (("NAME", "x"),))) == ("$(NAME)",)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("env", ["A=1", "key-1=two", "lines"]),
+        ("printenv", ["A=1", "key-1=two", "lines"]),
+        ("A=2; B=3; env", ["A=2", "key-1=two", "lines"]),
+        ("B=3; export B; env", ["A=1", "B=3", "key-1=two", "lines"]),
+        ("export B=3; printenv B A", ["3", "1"]),
+        ("printenv MISSING || echo none", ["none"]),
+        ("printenv A && echo some", ["1", "some"]),
+        ("env C=1 python train.py", []),
+    ],
+)
+def test_programs_print_the_variables_that_they_have(text: str, lines: list[str]) -> None:
+    environment = (("key-1", "two\nlines"), ("A", "1"))
+    assert printed(read_script(("sh", "-c", text), (), environment)) == tuple(lines)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -136,3 +159,35 @@ def test_scripts_that_would_take_a_machine_for_ever_are_given_up() -> None:
     for text in (nested, growing, "break", "((" * 3000, "$(" * 3000):
         for _ in itertools.islice(read_script(("sh", "-c", text), ()).output, 10):
             pass
+
+
+@pytest.mark.parametrize(
+    ("text", "until", "fallback", "message"),
+    [
+        ("echo -n OK > /dev/termination-log", 0, False, "OK"),
+        (
+            "echo started >/dev/termination-log; sleep 2; echo over >> '/dev/termination-log'",
+            2,
+            False,
+            "started\nover\n",
+        ),
+        ("echo started > /dev/termination-log; sleep 2; echo over > /dev/termination-log", 2, False, "over\n"),
+        ("echo started > /dev/termination-log; sleep 2; echo over > /dev/termination-log", 1, False, "started\n"),
+        ('MESSAGE=/dev/termination-log; printf "%s left" 3 1> "$MESSAGE"', 0, False, "3 left"),
+        ("echo -n OK > /tmp/other", 0, False, ""),
+        ("echo DONE", 0, False, ""),
+        ("echo one; echo DONE; false", 0, True, "one\nDONE"),
+        ("echo one; sleep 5; echo two; false", 2, True, "one"),
+        ("echo DONE; echo -n OK > /dev/termination-log; false", 0, True, "OK"),
+        ("while true; do echo x; sleep 1; done", 2, True, "x\nx\nx"),
+    ],
+)
+def test_a_script_leaves_a_termination_message(text: str, until: int, fallback: bool, message: str) -> None:
+    script = read_script(("sh", "-c", text), ())
+    assert script.message("/dev/termination-log", until * SECOND, fallback) == message
+
+
+def test_termination_messages_are_as_long_as_those_of_kubelets() -> None:
+    script = read_script(("sh", "-c", "for i in $(seq 5000); do echo $i >> /m; done; seq 5000"), ())
+    assert script.message("/m", 0, False) == "".join(f"{i}\n" for i in range(1, 5001))[:4096]
+    assert script.message("/n", 0, True) == "\n".join(map(str, range(4921, 5001)))

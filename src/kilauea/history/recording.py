@@ -505,6 +505,8 @@ class Recording:
         if state in (SUCCEEDED, FAILED):
             ended = runs.ended or now
             reason = status.reason or runs.reason
+            if state == FAILED and meta.deletion_timestamp and old is not None and old.state != FAILED:
+                state, reason = DELETED, status.reason or ""  # its node has stopped it for that
         elif gone:
             ended, reason = runs.ended or now, status.reason or ""
             state = DELETED

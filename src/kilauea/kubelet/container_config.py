@@ -10,19 +10,26 @@ from pathlib import Path
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import parse_milli, parse_units
 from kilauea.kubelet.container_runtime import Container, Limits, Mount
-from kilauea.kubelet.environment import DEFAULTS, ConfigError, Lookup, PodFacts, command_of, container_environment
 from kilauea.kubelet.gpus import NoDevice
 from kilauea.kubelet.host import Host, Image
 from kilauea.kubelet.members import Member
 from kilauea.kubelet.names import container_id, container_log, pod_logs
 from kilauea.kubelet.volumes.manager import COVER_SIZE, Prepared
+from kilauea.nodes.environment import (
+    DEFAULTS,
+    ConfigError,
+    Lookup,
+    PodFacts,
+    command_of,
+    container_environment,
+    hostname_of,
+)
+from kilauea.nodes.running_users import container_name, root_refusal, security_context
+from kilauea.nodes.script import FALLBACK_LINES, LONGEST_FALLBACK, LONGEST_MESSAGE
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TERMINATION_LOG = "/dev/termination-log"
-LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
-"""Bytes of a termination message, and bytes and lines of one that is taken from the log: the limits of kubelets."""
 _HOSTS = "/etc/hosts"
-_DOMAIN = "cluster.local"
 _UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")
 _NEED_ROOT = ("fsGroup", "supplementalGroups")
 _UNENFORCED_OF_POD = ("dnsConfig", "hostIPC", "hostPID", "runtimeClassName", "shareProcessNamespace")
@@ -38,19 +45,6 @@ def facts_of(pod: Obj, host: Host) -> PodFacts:
     """Return the facts about a pod for which its containers and volumes may ask."""
     allocatable = (host.node(pod).get("status") or {}).get("allocatable")
     return PodFacts(pod, (host.node_address(pod),), (host.pod_address(pod),), allocatable)
-
-
-def hostname_of(pod: Obj, machine: str) -> str:
-    """Return the host name that the containers of a pod see."""
-    spec = pod["spec"]
-    if spec.get("hostnameOverride"):
-        return str(spec["hostnameOverride"])
-    if spec.get("hostNetwork"):
-        return machine
-    name = str(spec.get("hostname") or pod["metadata"]["name"])[:63].rstrip("-.")
-    if spec.get("setHostnameAsFQDN") and spec.get("subdomain"):
-        return f"{name}.{spec['subdomain']}.{pod['metadata'].get('namespace', '')}.svc.{_DOMAIN}"
-    return name
 
 
 def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Prepared], host: Host) -> Container:
@@ -148,14 +142,11 @@ def security_of(pod: Obj, container: Obj, image: Image) -> Obj:
     Raises:
         ConfigError: it must not run as the user that it would run as.
     """
-    found = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
-    metadata = pod["metadata"]
-    name = f"{metadata['name']}_{metadata.get('namespace', '')}({metadata['uid']})"
-    about = f'(pod: "{name}", container: {container["name"]})'
+    found, about = security_context(pod, container), container_name(pod, container)
     user, own = found.get("runAsUser"), os.getuid()
+    if message := root_refusal(pod, container):
+        raise ConfigError(message)
     if found.get("runAsNonRoot"):
-        if user == 0:
-            raise ConfigError(f"container's runAsUser breaks non-root policy {about}")
         theirs = image.user or "0" if image.name else str(own)
         if user is None and not theirs.isdigit():
             words = f"image has non-numeric user ({theirs}), cannot verify user is non-root"

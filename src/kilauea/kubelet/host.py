@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 from kilauea.api.kinds import NODES, SERVICES
 from kilauea.api.ports import Api, Clock, Key, Obj, Record, View
 from kilauea.kubelet.container_runtime import ContainerError, ContainerRuntime, ContainerState
-from kilauea.kubelet.environment import service_variables
 from kilauea.kubelet.gpus import Gpus
 from kilauea.kubelet.termination_logs import TerminationLogs
 from kilauea.kubelet.volumes import Volumes
+from kilauea.nodes.environment import cluster_ip, service_variables
 
 COMPONENT = "kubelet"
 _OWN_NAMESPACE, _OWN_NAME = "default", "kubernetes"
@@ -81,12 +81,6 @@ class Network(Protocol):
     def release(self, uid: str) -> None:
         """Take the address of a pod back."""
         ...
-
-
-def cluster_ip(service: Obj) -> str:
-    """The cluster's address of a service; empty if it has none."""
-    address = (service.get("spec") or {}).get("clusterIP") or ""
-    return "" if address == "None" else str(address)
 
 
 @dataclass

@@ -8,11 +8,11 @@ from pathlib import Path
 from kilauea.api.ports import Obj
 from kilauea.kubelet.container_config import configured
 from kilauea.kubelet.container_runtime import ContainerError
-from kilauea.kubelet.environment import CONFIG_ERROR, ConfigError
 from kilauea.kubelet.host import Host, Image
 from kilauea.kubelet.members import Member
 from kilauea.kubelet.names import container_id
 from kilauea.kubelet.volumes.manager import Prepared
+from kilauea.nodes.environment import CONFIG_ERROR, ConfigError
 
 _NOT_RUN = ("RunContainerError", "ContainerCannotRun", "StartError")
 """Reasons of the runtime for which a container counts as one that has run and failed."""

@@ -22,6 +22,7 @@ NO_IMAGE = "ImagePullBackOff"
 NO_CONFIG = "CreateContainerConfigError"
 _PULLING = "Back-off pulling image"
 _SCHEME = "simulated://"
+_MESSAGE_PATH, _FALLBACK = "/dev/termination-log", "FallbackToLogsOnError"
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300
 """Seconds before the second restart, and the most that doubling makes of it; the first restart comes at once."""
 Role = Literal["main", "init", "sidecar"]
@@ -213,7 +214,7 @@ class Run:
         """Let happen what is due; returns whether anything did."""
         due = self.due()
         if due is not None and due <= now:
-            if self.running and not self._is_over(now):
+            if self.running and not self.is_over(now):
                 self._set({**self.state}, ready=True, started=True)
             elif self.running:
                 self.end(now, self.program.exit_code, self.program.reason)
@@ -232,7 +233,20 @@ class Run:
         ended = {"exitCode": code, "reason": reason, "startedAt": started or text, "finishedAt": text}
         if "containerID" in self.entry:
             ended["containerID"] = self.entry["containerID"]
+        if message := self._message(now, code):
+            ended["message"] = message
         self._set({"terminated": ended}, ready=self.role == "init" and code == 0, started=False)
+
+    def _message(self, now: int, code: int) -> str:
+        """The termination message of a run that ends; empty if it has left none."""
+        path = self.container.get("terminationMessagePath") or _MESSAGE_PATH
+        fallback = bool(code) and self.container.get("terminationMessagePolicy") == _FALLBACK
+        words = (*(self.container.get("command") or ()), *(self.container.get("args") or ()))
+        started = moment_of((self.state.get("running") or {}).get("startedAt"))
+        # Most write none, and to follow a long script for each of a thousand pods that are deleted would take long.
+        if started is None or not (fallback or any(path in word for word in words)):
+            return ""
+        return self.program.script.message(path, now - started, fallback)
 
     def _restart(self, now: int) -> None:
         last = {"terminated": self._ended() or self.state.get("terminated")}
@@ -245,7 +259,7 @@ class Run:
         is_started = ready or not self.container.get("startupProbe")
         self._set({"running": {"startedAt": second_text(now)}}, ready=ready, started=is_started, **others)
 
-    def _is_over(self, now: int) -> bool:
+    def is_over(self, now: int) -> bool:
         """True if the time that it runs is over."""
         started, length = moment_of(self.state["running"].get("startedAt")), self.program.run_time
         return started is not None and length is not None and started + length <= now

@@ -19,6 +19,7 @@ from kilauea.nodes.pod_status import (
     FAILED,
     PENDING,
     RUNNING,
+    SUCCEEDED,
     addresses,
     conditions_of,
     is_told_ready,
@@ -117,12 +118,22 @@ def bound_at(pod: Obj) -> int | None:
     return moment_of(found.get("lastTransitionTime")) if found and found.get("status") == "True" else None
 
 
-def killed(pod: Obj, node: Obj, now: int, code: int) -> Mapping[str, Any]:
-    """The last status of a pod whose containers are ended because it is deleted; empty if it is not one of ours."""
-    life = _Life.of(pod)
+def killed(pod: Obj, node: Obj, now: int, code: int, run_time: int = JOB_RUN_TIME) -> Mapping[str, Any]:
+    """The last status of a pod whose containers are ended because it is deleted; empty if it is not one of ours.
+
+    Args:
+        pod: the pod.
+        node: its node.
+        now: microseconds since 1970.
+        code: with which containers end whose time is not over.
+        run_time: microseconds that commands of unknown run time take; 0 for ever.
+    """
+    life = _Life.of(pod, run_time)
     if life is None:
         return {}
     life.kill(now, code)
+    if all(run.state.get("terminated", {}).get("exitCode") == 0 for run in life.mains):
+        life.phase = SUCCEEDED
     return life.status(now, node)
 
 
@@ -294,9 +305,11 @@ class _Life:
         self._why = {"reason": DEADLINE, "message": _DEADLINE_WORDS}
 
     def kill(self, now: int, code: int) -> None:
-        """End all that runs; the pod has failed."""
+        """End all that runs, each with its own code if its time was over; the pod has failed."""
         for run in self._all():
-            if run.running:
+            if run.running and run.is_over(now):
+                run.end(now, run.program.exit_code, run.program.reason)
+            elif run.running:
                 run.end(now, code, "Error")
         self.phase = FAILED
 

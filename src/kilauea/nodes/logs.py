@@ -9,14 +9,27 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from kilauea.api.container_logs import LogEntry, LogReader, log_time, no_previous_run, waits_to_start
-from kilauea.api.kinds import PODS
-from kilauea.api.ports import Key, Obj, View
+from kilauea.api.kinds import NODES, PODS, SERVICES
+from kilauea.api.ports import Key, Obj, View, key_of
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import RUN_TIME
 from kilauea.nodes.containers import Run
+from kilauea.nodes.environment import (
+    DEFAULTS,
+    ConfigError,
+    PodFacts,
+    cluster_ip,
+    container_environment,
+    hostname_of,
+    service_variables,
+)
 from kilauea.nodes.lifecycle import extra_runs, runs_of
 from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.script import Line, read_script
 from kilauea.nodes.timestamps import moment_of
+
+_SERVER = Key("default", "kubernetes")
+"""The service of the API server, of which all containers are told."""
 
 
 class LogLine(NamedTuple):
@@ -83,7 +96,7 @@ class PodLogs:
         shown = state.get("running") or state.get("terminated") or {}
         run_id = shown.get("containerID") or run.entry.get("containerID", "")
         waits = "" if has_run or last else (run.state.get("waiting") or {}).get("reason", "")
-        lines = tuple(_lines(found, run, state, now))
+        lines = tuple(_lines(found, run, state, now, self._view))
         return ContainerLog(lines, shown.get("startedAt", ""), run.running and not previous, waits, run_id)
 
 
@@ -119,7 +132,7 @@ def _run_of(pod: Obj, container: str, run_time: int) -> Run | None:
     return next((run for run in runs if run.container["name"] == container), None)
 
 
-def _lines(pod: Obj, run: Run, state: Obj, now: int) -> Iterator[LogLine]:
+def _lines(pod: Obj, run: Run, state: Obj, now: int, view: View) -> Iterator[LogLine]:
     ended = state.get("terminated")
     started = moment_of((ended or state.get("running") or {}).get("startedAt"))
     if started is None:
@@ -133,10 +146,45 @@ def _lines(pod: Obj, run: Run, state: Obj, now: int) -> Iterator[LogLine]:
         )
     end = moment_of(ended.get("finishedAt")) if ended else None
     until = now if end is None else end
-    for offset, text in run.program.output:
+    for offset, text in _output(pod, run, view, started):
         if started + offset > until:
             break
         yield LogLine(started + offset, text)
     if ended:
         message = f"ended with exit code {ended.get('exitCode', 0)} ({ended.get('reason', '')})"
         yield LogLine(until, message)
+
+
+def _output(pod: Obj, run: Run, view: View, started: int) -> Iterator[Line]:
+    """The lines that the command of a container prints, with the variables that it had at its start.
+
+    They are those of its ConfigMaps and Secrets as they are now: a kubelet has read them at the start.
+    """
+    command, args = tuple(run.container.get("command") or ()), tuple(run.container.get("args") or ())
+    if not any("$" in word or "env" in word for word in command + args):
+        return run.program.output
+    try:
+        variables = container_environment(
+            run.container, _facts(pod, view), view.get, _service_variables(pod, view, started)
+        )
+    except ConfigError:
+        return run.program.output
+    own = {**DEFAULTS, "HOSTNAME": hostname_of(pod, pod["spec"].get("nodeName", ""))}
+    return read_script(command, args, tuple({**own, **variables}.items())).output
+
+
+def _facts(pod: Obj, view: View) -> PodFacts:
+    status = pod.get("status") or {}
+    node = view.get(NODES, Key("", pod["spec"].get("nodeName", ""))) or {}
+    host_ips, pod_ips = ([each["ip"] for each in status.get(field) or ()] for field in ("hostIPs", "podIPs"))
+    return PodFacts(pod, host_ips, pod_ips, (node.get("status") or {}).get("allocatable"))
+
+
+def _service_variables(pod: Obj, view: View, started: int) -> dict[str, str]:
+    """The variables of the services that were there when a container started, and always those of the API server."""
+    linked = pod["spec"].get("enableServiceLinks", True)
+    there = {key_of(each): each for each in view.list(SERVICES, pod["metadata"]["namespace"]) if linked}
+    if server := view.get(SERVICES, _SERVER):
+        there[_SERVER] = server
+    older = (each for each in there.values() if (moment_of(each["metadata"].get("creationTimestamp")) or 0) <= started)
+    return service_variables(older, cluster_ip)

@@ -96,7 +96,7 @@ class Pods:
         if node_state(node) == SILENT:
             return Outcome(again=NODE_AWAY)
         if "deletionTimestamp" in pod["metadata"]:
-            return _end(pod, node, now)
+            return _end(pod, node, now, self._run_time)
         if not active(pod):
             return Outcome()
         if not started(pod) and not is_ready(node):
@@ -213,7 +213,7 @@ def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:
     return Patch(PODS, key_of(pod), {"status": status}, subresource="status", version=version)
 
 
-def _end(pod: Obj, node: Obj, now: int) -> Outcome:
+def _end(pod: Obj, node: Obj, now: int, run_time: int) -> Outcome:
     """The writes that remain for a pod that is being deleted."""
     metadata = pod["metadata"]
     grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
@@ -222,9 +222,10 @@ def _end(pod: Obj, node: Obj, now: int) -> Outcome:
     if active(pod) and now < end:
         return Outcome(again=(end - now) / SECOND)
     operations: list[Operation] = []
-    if metadata.get("finalizers") and active(pod):
-        # The end is written for readers of the status, unless the pod is gone with the next write.
-        status = killed(pod, node, now, KILLED if needed == grace * SECOND and needed else STOPPED)
+    if active(pod):
+        # Kubelets write the end before they remove a pod, so that those who watch see how its containers ended.
+        code = KILLED if needed == grace * SECOND and needed else STOPPED
+        status = killed(pod, node, now, code, run_time)
         operations += [_patch(pod, status)] if status else []
     if grace or not metadata.get("finalizers"):
         operations.append(Delete(PODS, key_of(pod), metadata["uid"], grace=0))

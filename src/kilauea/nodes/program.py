@@ -25,6 +25,7 @@ from kilauea.nodes.annotations import (
     read_duration,
     read_exit_code,
 )
+from kilauea.nodes.environment import expand
 from kilauea.nodes.script import Environment, Line, Script, read_script
 
 JOB_RUN_TIME = 5 * SECOND
@@ -80,19 +81,21 @@ def program_of(pod: Obj, container: Obj, init: bool = False, default: int = JOB_
 
 
 def _environment(pod: Obj, container: Obj) -> Environment:
-    """The variables of a container; those whose value no simulated node knows are empty."""
-    return tuple((each["name"], _value(pod, each)) for each in container.get("env") or ())
+    """The variables of a container that its pod alone tells; the others are empty."""
+    found: dict[str, str] = {}
+    for each in container.get("env") or ():
+        source = each.get("valueFrom")
+        found[each["name"]] = _field(pod, source) if source else expand(str(each.get("value") or ""), found)
+    return tuple(found.items())
 
 
-def _value(pod: Obj, variable: Obj) -> str:
-    """The value of a variable: its own, or that of a field of the pod that never changes."""
-    path = ((variable.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "")
+def _field(pod: Obj, source: Obj) -> str:
+    """The value of a field of the pod that never changes; empty for other sources."""
+    path = (source.get("fieldRef") or {}).get("fieldPath", "")
     if found := _KEYED_FIELD.fullmatch(path):
         return str((pod["metadata"].get(found[1]) or {}).get(found[2], ""))
     part, _, name = path.partition(".")
-    if path in _PLAIN_FIELDS:
-        return str(pod[part].get(name, ""))
-    return str(variable.get("value") or "")
+    return str(pod[part].get(name, "")) if path in _PLAIN_FIELDS else ""
 
 
 @remembered_parts(4096)

@@ -1,7 +1,8 @@
-"""Objects that a pod names and cannot start without: ConfigMaps, Secrets, volume claims, its service account.
+"""Reasons why a pod does not start: missing ConfigMaps, Secrets, claims or accounts, and a user that it must not have.
 
 The messages are those of kubelets. A volume that cannot be mounted keeps all containers from being created
-(`FailedMount`), a variable without its source only its own container (`CreateContainerConfigError`).
+(`FailedMount`), a variable without its source, or a path out of a volume that it gives, only its own container
+(`CreateContainerConfigError`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import NamedTuple
 from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from kilauea.api.ports import Key, Obj, Resource
 from kilauea.api.times import SECOND
+from kilauea.nodes.environment import ConfigError, PodFacts, container_environment, expand
+from kilauea.nodes.running_users import root_refusal
 from kilauea.nodes.timestamps import moment_of
 
 Lookup = Callable[[Resource, Key], Obj | None]
@@ -37,7 +40,7 @@ class Unmet(NamedTuple):
 
     Attributes:
         volumes: a message for each volume that cannot be mounted.
-        containers: a message for each container that lacks the source of a variable, by name.
+        containers: a message for each container that lacks the source of a variable or cannot be created, by name.
     """
 
     volumes: Sequence[str]
@@ -57,10 +60,11 @@ def unmet_of(pod: Obj, lookup: Lookup) -> Unmet | None:
         if message:
             volumes.append(message)
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        if container.get("env") or container.get("envFrom"):
-            message = next(_about_variables(pod, container, lookup), "")
-            if message:
-                containers[container["name"]] = message
+        message = root_refusal(pod, container)
+        if not message and (container.get("env") or container.get("envFrom")):
+            message = next(_about_variables(pod, container, lookup), "") or _about_paths(pod, container, lookup)
+        if message:
+            containers[container["name"]] = message
     return Unmet(volumes, containers) if volumes or containers else None
 
 
@@ -148,6 +152,23 @@ def _about_variables(pod: Obj, container: Obj, lookup: Lookup) -> Iterator[str]:
                 yield _not_found(resource, reference)
             elif reference["key"] not in (found.get("data") or {}):
                 yield f"couldn't find key {reference['key']} in {resource.kind} {namespace}/{_name_in(reference)}"
+
+
+def _about_paths(pod: Obj, container: Obj, lookup: Lookup) -> str:
+    """The message about the first mount whose `subPathExpr` leads out of its volume; empty if none does."""
+    texts = [each["subPathExpr"] for each in container.get("volumeMounts") or () if each.get("subPathExpr")]
+    if not texts:
+        return ""
+    try:
+        variables = container_environment(container, PodFacts(pod), lookup, {})
+    except ConfigError as error:
+        return str(error)
+    for path in (expand(each, variables) for each in texts):
+        if path.startswith("/"):
+            return f"error SubPath `{path}` must not be an absolute path"
+        if ".." in path.split("/"):
+            return f"unable to provision SubPath `{path}`: must not contain '..'"
+    return ""
 
 
 def _name_in(reference: Obj) -> str:

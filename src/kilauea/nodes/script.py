@@ -1,7 +1,7 @@
 """Reads commands and small shell scripts as people write them in examples, to tell how long they take and how they end.
 
 Nothing is executed. Known are `sleep`, `exit`, `true`, `false`, `echo`, `printf`, `seq`, `expr`, `test`, variables,
-arithmetic, `for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other commands take no time.
+arithmetic, `env`, `for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other commands take no time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kilauea.api.numbers import whole_number
 from kilauea.api.remembered import remembered_parts
 from kilauea.api.times import SECOND
+from kilauea.nodes.environment import expand as with_references
 from kilauea.nodes.shell_syntax import For, Group, If, NotUnderstood, Simple, Statement, Step, While, parse
 from kilauea.nodes.shell_words import MOST_WORDS, calculate, expand
 
@@ -20,7 +21,6 @@ _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,6})?|\.[0-9]{1,6})([smhd]?)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL | re.ASCII)
-_REFERENCE = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)", re.ASCII)
 _LEADS = frozenset({"exec", "time", "command"})
 """Words that may stand before a command."""
 _QUICK = frozenset({"set", "cd", "export", "trap", "wait", "true", ":", "local", "readonly", "unset", "shift"})
@@ -32,6 +32,9 @@ LONGEST_SCRIPT = 64 * 1024
 """Characters of a command beyond which it is not read: that would hold up other pods."""
 MOST_FOLLOWED = 20_000
 """Statements that are followed for the output of a script without an end."""
+
+LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
+"""Bytes of a termination message, and bytes and lines of one that is taken from the log: the limits of kubelets."""
 
 Line = tuple[int, str]
 """A line of output, and when it comes, in microseconds after the start."""
@@ -66,6 +69,30 @@ class Script:
         except (_Stop, NotUnderstood):
             return
 
+    def message(self, path: str, until: int, fallback: bool) -> str:
+        """The termination message that it has left.
+
+        Args:
+            path: of the file with the message.
+            until: microseconds after the start at which it was ended.
+            fallback: whether the end of its log is the message where the file has none.
+        """
+        run, lines = _Run(self.environment, MOST_FOLLOWED), []
+        try:
+            for moment, text in run.follow(self.steps):
+                if moment > until:
+                    break
+                lines.append(text)
+        except (_Stop, NotUnderstood):
+            pass
+        written = ""
+        for moment, file, text, appends in run.written:
+            if moment <= until and file == path:
+                written = written + text if appends else text
+        if written or not fallback:
+            return written.encode()[:LONGEST_MESSAGE].decode(errors="ignore")
+        return "\n".join(lines[-FALLBACK_LINES:]).encode()[-LONGEST_FALLBACK:].decode(errors="ignore")
+
 
 @remembered_parts(4096)
 def read_script(command: tuple[str, ...], args: tuple[str, ...], environment: Environment = ()) -> Script:
@@ -73,7 +100,7 @@ def read_script(command: tuple[str, ...], args: tuple[str, ...], environment: En
     if sum(map(len, command + args)) > LONGEST_SCRIPT:
         return Script(False, 0, 0)
     known = dict(environment)
-    words = [_REFERENCE.sub(lambda found: known.get(found[1], found[0]), word) for word in command + args]
+    words = [with_references(word, known) for word in command + args]
     try:
         if words and _base(words[0]) in _SHELLS:
             steps = parse(inline_script(words))
@@ -139,7 +166,10 @@ class _Run:
 
     def __init__(self, environment: Environment, most: int, stops_at_endless: bool = False) -> None:
         self.variables = {"?": "0", **dict(environment)}
+        self._exported = {name for name, _ in environment if name != "?"}
         self.taken = self.status = 0
+        self.written: list[tuple[int, str, str, bool]] = []
+        """Output that goes to files: when, where, the text, and whether the file keeps what it had."""
         self.timed = self.unknown = False
         self.followed = 0
         self._left = most
@@ -164,7 +194,15 @@ class _Run:
 
     def _statement(self, statement: Statement) -> Iterator[Line]:
         if isinstance(statement, Simple):
-            yield from self._command(self._expanded(statement.words))
+            words = self._expanded(statement.words)
+            if not statement.target:
+                yield from self._command(words)
+                return
+            text = "\n".join(line for _, line in self._command(words))
+            if text and _ends_line(words):
+                text += "\n"
+            path = "".join(expand(statement.target, self.variables, self._output))
+            self.written.append((self.taken, path, text, statement.appends))
         elif isinstance(statement, Group):
             yield from self.follow(statement.body)
         elif isinstance(statement, If):
@@ -246,7 +284,10 @@ class _Run:
         if name in ("break", "continue"):
             raise _Break(name == "break")
         status, self.status = self.status, 0
-        if name in ("echo", "printf", "seq"):
+        if name in ("env", "printenv"):
+            for text in self._environment(name, rest):
+                yield self.taken, text
+        elif name in ("echo", "printf", "seq"):
             for text in _printed(name, rest):
                 yield self.taken, text
         elif name == "sleep":
@@ -263,11 +304,28 @@ class _Run:
         elif _serves(name, rest):
             raise _Endless
         elif name == "export":
-            self._expanded([word for word in rest if _ASSIGNMENT.fullmatch(word)][:1])
+            self._export(rest)
         elif name == "false":
             self.status = 1
         elif name not in _QUICK:
             self.unknown = True
+
+    def _environment(self, name: str, words: Sequence[str]) -> list[str]:
+        """The lines that `env` prints, or `printenv NAME`; `env` with words begins another program."""
+        if name == "env" and words:
+            self.unknown = True
+            return []
+        known = {each: self.variables[each] for each in sorted(self._exported) if each in self.variables}
+        if not words:
+            return [line for each, value in known.items() for line in f"{each}={value}".split("\n")]
+        self.status = int(not all(each in known for each in words))
+        return [line for each in words if each in known for line in known[each].split("\n")]
+
+    def _export(self, words: Sequence[str]) -> None:
+        """Let programs have variables, and set the first of those that are given a value."""
+        assigned = [word for word in words if _ASSIGNMENT.fullmatch(word)]
+        self._expanded(assigned[:1])
+        self._exported.update(word.partition("=")[0] for word in words)
 
     def _test(self, name: str, words: list[str], before: int) -> int:
         """The status of a comparison; files do not exist."""
@@ -315,6 +373,13 @@ def _printed(name: str, words: list[str]) -> list[str]:
     while words and words[0] in ("-n", "-e", "-ne", "-en"):
         words = words[1:]
     return " ".join(words).split("\n")
+
+
+def _ends_line(words: Sequence[str]) -> bool:
+    """Return True if the output of a command ends with a line break."""
+    if _base(words[0]) == "printf":
+        return words[1:2] != [] and words[1].endswith("\\n")
+    return not (_base(words[0]) == "echo" and words[1:2] in (["-n"], ["-ne"], ["-en"]))
 
 
 def _serves(name: str, words: Sequence[str]) -> bool:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 OPERATORS = re.compile(r"&&|\|\||;;|[;&|\n()]")
 _REDIRECTION = re.compile(r"[0-9]*(?:>>?|<<?<?)(?:&[0-9-])?")
+_OF_OUTPUT = frozenset({">", ">>", "1>", "1>>"})
+_LOG = frozenset({"/dev/stdout", "/dev/stderr", "/proc/1/fd/1", "/proc/1/fd/2", "/proc/self/fd/1", "/proc/self/fd/2"})
+"""Files that are the log."""
 _LOOP_HEAD = re.compile(r"\(\(([^;]*);([^;]*);(.*)\)\)", re.DOTALL)
 _CLOSERS = {"(": ")", "{": "}", "`": "`", '"': '"', "'": "'"}
 
@@ -18,9 +21,17 @@ class NotUnderstood(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """A command and its arguments, as they are written."""
+    """A command and its arguments, as they are written.
+
+    Attributes:
+        words: the command first.
+        target: the file to which its output goes; empty for the log.
+        appends: whether the file keeps what it had.
+    """
 
     words: tuple[str, ...]
+    target: str = ""
+    appends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +232,17 @@ class _Parser:
 
     def _simple(self) -> Simple:
         words: list[str] = []
+        target, appends = "", False
         while self._next() and not OPERATORS.fullmatch(self._next()):
             word = self._take()
             if redirection := _REDIRECTION.match(word):
-                if redirection.end() == len(word) and "&" not in word:
-                    self._take()
+                path = word[redirection.end() :]
+                if not path and "&" not in word:
+                    path = self._take()
+                if redirection[0] in _OF_OUTPUT and path not in _LOG:
+                    target, appends = path, redirection[0].endswith(">>")
             else:
                 words.append(word)
         if self._next() == "(":
             raise NotUnderstood("a function")
-        return Simple(tuple(words))
+        return Simple(tuple(words), target, appends)

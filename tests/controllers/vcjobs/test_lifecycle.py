@@ -246,6 +246,15 @@ def test_a_pod_that_is_taken_away_is_replaced_if_no_policy_says_otherwise() -> N
     assert (world.phase, world.pods(), world.retries) == ("Running", ["m-a-0", "m-a-1"], 0)
 
 
+def test_a_pod_that_its_node_has_stopped_to_remove_it_has_not_failed() -> None:
+    world = running(task("a", 2), policies=[policy("AbortJob", "PodFailed")])
+    world.evict("m-a-0")
+    world.say("m-a-0", "Failed")
+    world.settle()
+    world.start()
+    assert (world.phase, world.pods(), world.retries) == ("Running", ["m-a-0", "m-a-1"], 0)
+
+
 def test_a_vanished_pod_is_acted_on_once() -> None:
     world = running(task("a", 2), policies=[policy("RestartPod", "PodEvicted")])
     world.vanish("m-a-0")

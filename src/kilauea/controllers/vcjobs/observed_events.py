@@ -82,10 +82,11 @@ def _of_pods(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedEve
 
 def _of_pod(task: Task, member: Member) -> Iterator[ObservedEvent]:
     state = member.state
-    if state.phase == "Failed":
-        yield ObservedEvent(POD_FAILED, task, (member.name,), state.exit_code)
+    # Nodes report that a pod has failed after they have stopped it because it was deleted. Volcano does not count that.
     if state.going:
         yield ObservedEvent(POD_EVICTED, task, (member.name,))
+    elif state.phase == "Failed":
+        yield ObservedEvent(POD_FAILED, task, (member.name,), state.exit_code)
     elif state.phase == "Pending":
         yield ObservedEvent(POD_PENDING, task, (member.name,), since=member.created)
 

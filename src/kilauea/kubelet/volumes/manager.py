@@ -12,7 +12,6 @@ from kilauea.api.kinds import CONFIG_MAPS, SECRETS
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import parse_size
 from kilauea.kubelet.container_runtime import Mount
-from kilauea.kubelet.environment import ConfigError, PodFacts, expand
 from kilauea.kubelet.removal import remove_later
 from kilauea.kubelet.volumes.atomic import write_files
 from kilauea.kubelet.volumes.claims import claimed_path
@@ -30,6 +29,7 @@ from kilauea.kubelet.volumes.sources import (
     projected_files,
 )
 from kilauea.kubelet.volumes.tokens import Tokens
+from kilauea.nodes.environment import ConfigError, PodFacts, expand
 from kilauea.nodes.requests import amounts_of, requests_of
 
 SHARED_MEMORY = Path("/dev/shm")

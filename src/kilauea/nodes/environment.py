@@ -16,12 +16,13 @@ from typing import Any
 from kilauea.api.kinds import CONFIG_MAPS, SECRETS
 from kilauea.api.ports import Key, Obj, Resource
 from kilauea.api.quantity import QuantityError, parse_milli, parse_units
-from kilauea.kubelet.env_files import EnvFileError, value_in
+from kilauea.nodes.env_files import EnvFileError, value_in
 
 CONFIG_ERROR = "CreateContainerConfigError"
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_DOMAIN = "cluster.local"
 DEFAULTS = {"PATH": _PATH, "HOME": "/root"}
 """Variables that containers have unless something sets them."""
 
@@ -41,7 +42,7 @@ class PodFacts:
         pod: as the API has it.
         host_ips: addresses of its node.
         pod_ips: its addresses.
-        allocatable: of its node, which stands in for limits that a container does not have.
+        allocatable: of its node, which stands in for limits that neither a container nor its pod has.
         volumes: folders of its volumes, by name.
     """
 
@@ -94,7 +95,8 @@ class PodFacts:
         resources = about.get("resources") or {}
         given = (resources.get(kind) or {}).get(resource)
         if given is None and kind == "limits":
-            given = (self.allocatable or {}).get(resource)
+            of_pod = (spec.get("resources") or {}).get("limits") or {}
+            given = of_pod.get(resource) or (self.allocatable or {}).get(resource)
         try:
             return str(_divided(resource, given or "0", reference.get("divisor") or "1"))
         except QuantityError as error:
@@ -224,6 +226,25 @@ def command_of(container: Obj, variables: Mapping[str, str]) -> tuple[list[str],
     """The command and the arguments of a container, with references replaced."""
     command = [expand(each, variables) for each in container.get("command") or ()]
     return command, [expand(each, variables) for each in container.get("args") or ()]
+
+
+def hostname_of(pod: Obj, machine: str) -> str:
+    """Return the host name that the containers of a pod see."""
+    spec = pod["spec"]
+    if spec.get("hostnameOverride"):
+        return str(spec["hostnameOverride"])
+    if spec.get("hostNetwork"):
+        return machine
+    name = str(spec.get("hostname") or pod["metadata"]["name"])[:63].rstrip("-.")
+    if spec.get("setHostnameAsFQDN") and spec.get("subdomain"):
+        return f"{name}.{spec['subdomain']}.{pod['metadata'].get('namespace', '')}.svc.{_DOMAIN}"
+    return name
+
+
+def cluster_ip(service: Obj) -> str:
+    """The cluster's address of a service; empty if it has none."""
+    address = (service.get("spec") or {}).get("clusterIP") or ""
+    return "" if address == "None" else str(address)
 
 
 def service_variables(services: Iterable[Obj], address: Callable[[Obj], str]) -> dict[str, str]:

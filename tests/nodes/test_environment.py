@@ -9,7 +9,7 @@ import pytest
 
 from kilauea.api.kinds import CONFIG_MAPS, SECRETS
 from kilauea.api.ports import Key, Obj, Resource
-from kilauea.kubelet.environment import (
+from kilauea.nodes.environment import (
     ConfigError,
     PodFacts,
     command_of,
@@ -124,6 +124,15 @@ def test_amounts_of_resources(reference: Obj, value: str) -> None:
         {**POD["spec"]["containers"][0], "env": [{"name": "A", "valueFrom": source}]}, FACTS, lookup, {}
     )
     assert found["A"] == value
+
+
+def test_limits_of_a_pod_stand_in_for_those_of_a_container() -> None:
+    spec = {**POD["spec"], "resources": {"limits": {"cpu": "3", "memory": "1Gi"}}}
+    facts = PodFacts({**POD, "spec": spec}, allocatable={"cpu": "4"})
+    main, beside = POD["spec"]["containers"]
+    assert facts.resource({"resource": "limits.cpu"}, main) == "3"
+    assert facts.resource({"resource": "limits.memory"}, main) == "67108864"
+    assert facts.resource({"resource": "limits.cpu"}, beside) == "2"
 
 
 @pytest.mark.parametrize(

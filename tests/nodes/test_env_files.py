@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kilauea.kubelet.env_files import LARGEST, EnvFileError, value_in
-from kilauea.kubelet.environment import ConfigError, PodFacts, container_environment
+from kilauea.nodes.env_files import LARGEST, EnvFileError, value_in
+from kilauea.nodes.environment import ConfigError, PodFacts, container_environment
 
 POD: dict[str, Any] = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": []}}
 TEXT = """

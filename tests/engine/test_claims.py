@@ -230,6 +230,14 @@ def test_where_no_plugin_says_what_queues_deserve_one_takes_only_what_leaves_it_
     assert told == ([] if lost else ["queue b would come after a queue that it takes from"])
 
 
+def test_what_queues_deserve_decides_also_where_no_plugin_votes_on_who_may_reclaim() -> None:
+    queues = [queue("a", deserved={"cpu": "2", "memory": "8Gi"}), queue("b", deserved={"cpu": "6", "memory": "24Gi"})]
+    held = [running("r", 3, "n1", queue="a"), running("t", 5, "n1", queue="b"), starving("s", 1, queue="b")]
+    without = conf("allocate, reclaim", ["gang"], ["predicates", plugin("capacity", enablePreemptive=False)])
+    plan = plan_of(queues, node("n1", cpu=8, memory="32Gi"), held, conf=without)
+    assert len(plan.evictions) == 1
+
+
 def test_a_queue_that_may_not_be_reclaimed_keeps_everything() -> None:
     queues = [queue("a", deserved={"cpu": "2"}, reclaimable=False), queue("b", deserved={"cpu": "2"})]
     plan = plan_of(queues, node("n1"), running("r", 4, "n1", queue="a"), starving("s", 2, queue="b"), conf=RECLAIM)

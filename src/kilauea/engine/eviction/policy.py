@@ -180,9 +180,11 @@ class BetweenQueues(Policy):
         # two of them, each with a vote of the plugins for it, would take the same room from each other for ever.
         if self.session.points.tiers_of("preemptive"):
             return False
-        turn, jobs, queues = self._turn(preemptor), self.session.state.jobs, self.session.queues
-        owners = {jobs[unit[0].group].queue for unit in units}
-        return any(turn > self._turn(queues[owner]) for owner in sorted(owners))
+        jobs, queues = self.session.state.jobs, self.session.queues
+        owners = [queues[name] for name in sorted({jobs[unit[0].group].queue for unit in units})]
+        if any(queue.figures.deserved for queue in (preemptor, *owners)):
+            return False
+        return any(self._turn(preemptor) > self._turn(owner) for owner in owners)
 
     def _turn(self, queue: Queue) -> tuple[object, ...]:
         """The place of a queue among others: as plugins say, then by what it holds of the cluster for its weight."""

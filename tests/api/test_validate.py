@@ -315,7 +315,7 @@ CASES = [
         "spec.subGroupPolicy[0].minSubGroups",
         outside(-1, 0),
     ),
-    case("a queue without weight", make(Queue, spec={"weight": 0}), "spec.weight", outside(0, 1)),
+    case("a queue of too much weight", make(Queue, spec={"weight": 65536}), "spec.weight", outside(65536, 0, 65535)),
     case(
         "a negative capability", make(Queue, spec={"capability": {"cpu": "-1"}}), "spec.capability[cpu]", negative("-1")
     ),
@@ -435,6 +435,7 @@ SOUND_POD: dict[str, Any] = {
         make(
             ResourceQuota, spec={"hard": {"requests.storage": "100Ti", "count/jobs.batch": "5", "limits.memory": "9Ti"}}
         ),
+        make(Queue, spec={"weight": 0}),
         make(PodDisruptionBudget, spec={"minAvailable": "50%", "selector": {"matchLabels": {"a": ""}}}),
         make(Workload, spec={"selector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}}),
     ],
@@ -447,7 +448,7 @@ def test_sound_objects_pass(obj: Object) -> None:
 def test_all_that_is_wrong_is_reported_at_once_with_the_object_and_the_source() -> None:
     broken = make(Queue, spec={"weight": -1, "deserved": {"cpu": "x", "memory": "-1"}})
     assert [str(error) for error in check(broken, source="q.yaml", index=3)] == [
-        "q.yaml: Queue x: spec.weight: -1 is out of range: use 1 to 2147483647",
+        "q.yaml: Queue x: spec.weight: -1 is out of range: use 0 to 65535",
         f"q.yaml: Queue x: spec.deserved[cpu]: {no_quantity('x')}",
         'q.yaml: Queue x: spec.deserved[memory]: "-1" is negative: use 0 or more',
     ]

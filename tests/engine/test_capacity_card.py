@@ -574,7 +574,7 @@ def test_names_that_are_another_resource_are_named() -> None:
         ),
         (
             {"podOwnerReferenceToServiceType": {1: "training"}},
-            "podOwnerReferenceToServiceType.1 takes text, not 'training'; its default is kept",
+            "podOwnerReferenceToServiceType takes names as keys, not 1; write it in quotes",
         ),
         (
             {"allowServiceTypeByPodOwnerReferences": True},

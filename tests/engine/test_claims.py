@@ -201,6 +201,43 @@ def test_a_queue_takes_back_what_is_short_if_it_deserves_that(by: str, short: st
     assert (len(plan.evictions), len(nominations(plan))) == (lost, lost)
 
 
+@pytest.mark.parametrize("by", ["reclaim", "gangreclaim"])
+@pytest.mark.parametrize(
+    ("holds", "weight", "lost"),
+    [
+        pytest.param((3, 0), 1, 1, id="less than the other"),
+        pytest.param((3, 1), 1, 1, id="as much as the other will"),
+        pytest.param((2, 2), 1, 0, id="more than the other will"),
+        pytest.param((2, 2), 3, 1, id="less for its weight"),
+    ],
+)
+@pytest.mark.parametrize("fair", [[], [plugin("drf", enableHierarchy=True)]], ids=["no queue plugin", "hdrf"])
+def test_where_no_plugin_says_what_queues_deserve_one_takes_only_what_leaves_it_before_the_other(
+    fair: list[Data], holds: tuple[int, int], weight: int, lost: int, by: str
+) -> None:
+    """Else each of two queues could take the same room back from the other, in turn and for ever."""
+    queues = [queue("a"), queue("b", weight)]
+    queues[1].metadata.annotations = {
+        "volcano.sh/hierarchy": "root/b",
+        "volcano.sh/hierarchy-weights": f"1/{weight}",
+    }
+    held = running("r", holds[0], "n1", queue="a")
+    own = [running("t", holds[1], "n1", queue="b") if holds[1] else [], starving("s", 1, queue="b")]
+    chosen = conf(f"allocate, {by}", ["priority", "gang", "conformance"], [*fair, "predicates", "nodeorder"])
+    plan = plan_of(queues, node("n1", cpu=sum(holds)), held, own, conf=chosen)
+    assert (len(plan.evictions), len(nominations(plan))) == (lost, lost)
+    told = [p.message for p in plan.pending if p.code == "QueueMayNotReclaim"]
+    assert told == ([] if lost else ["queue b would come after a queue that it takes from"])
+
+
+def test_what_queues_deserve_decides_also_where_no_plugin_votes_on_who_may_reclaim() -> None:
+    queues = [queue("a", deserved={"cpu": "2", "memory": "8Gi"}), queue("b", deserved={"cpu": "6", "memory": "24Gi"})]
+    held = [running("r", 3, "n1", queue="a"), running("t", 5, "n1", queue="b"), starving("s", 1, queue="b")]
+    without = conf("allocate, reclaim", ["gang"], ["predicates", plugin("capacity", enablePreemptive=False)])
+    plan = plan_of(queues, node("n1", cpu=8, memory="32Gi"), held, conf=without)
+    assert len(plan.evictions) == 1
+
+
 def test_a_queue_that_may_not_be_reclaimed_keeps_everything() -> None:
     queues = [queue("a", deserved={"cpu": "2"}, reclaimable=False), queue("b", deserved={"cpu": "2"})]
     plan = plan_of(queues, node("n1"), running("r", 4, "n1", queue="a"), starving("s", 2, queue="b"), conf=RECLAIM)

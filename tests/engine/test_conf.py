@@ -86,6 +86,20 @@ def test_an_unknown_argument_is_a_warning_with_the_nearest_name() -> None:
     assert [("binpack.weigth" in text, "binpack.weight" in text) for text in warnings] == [(True, True)]
 
 
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("binpack", "binpack.resources.example.com/fpga"),
+        ("network-topology-aware", "hypernode.binpack.resources.example.com/fpga"),
+    ],
+)
+def test_a_negative_weight_of_a_resource_is_a_warning(name: str, key: str) -> None:
+    listed = key.removesuffix(".example.com/fpga")
+    chosen = conf("allocate", [(name, {listed: "example.com/fpga", key: -2})])
+    findings = cycle(ClusterState(), parsed(chosen)[0], NOW).findings
+    assert [str(f) for f in findings] == [f"plugin {name}: {key} cannot be less than 0, but is -2; its default is kept"]
+
+
 def test_all_errors_are_told_at_once() -> None:
     with pytest.raises(ConfError) as caught:
         parse_conf(conf("alocate", ["gnag"]), ["gang"], ["allocate"])

@@ -646,6 +646,7 @@ def test_a_bind_names_the_locks_of_the_cards_that_it_gives() -> None:
     [
         pytest.param({"deviceshare.VGPUEnable": "maybe"}, "deviceshare.VGPUEnable takes true or false", id="no bool"),
         pytest.param({"deviceshare.SchedulePolicy": "binpak"}, "did you mean 'binpack'?", id="a policy misspelt"),
+        pytest.param({"deviceshare.SchedulePolicy": "x"}, "takes binpack or spread, not 'x'", id="an unknown policy"),
         pytest.param({"deviceshare.ScheduleWeight": -1}, "cannot be less than 0", id="a negative weight"),
         pytest.param({"deviceshare.VgpuEnable": True}, "did you mean 'deviceshare.VGPUEnable'?", id="a key misspelt"),
     ],

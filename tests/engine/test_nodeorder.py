@@ -409,6 +409,11 @@ def packing(arguments: Data, **offers: Any) -> float:
         pytest.param({f"binpack.resources.{GPU}": 9}, 37.5, id="one that is not listed does not count"),
         pytest.param({"binpack.memory": 0}, 50, id="a resource with weight zero does not count"),
         pytest.param({"binpack.cpu": -4}, 37.5, id="a negative weight counts as one"),
+        pytest.param(
+            {"binpack.resources": GPU, f"binpack.resources.{GPU}": -4},
+            100 * (4 / 8 + 8 / 32 + 4 / 8) / 3,
+            id="also of a listed resource",
+        ),
         pytest.param({"binpack.resources": "cpu", "binpack.resources.cpu": 9}, 37.5, id="cpu has its own argument"),
         pytest.param({"binpack.weight": 3}, 112.5, id="the weight of the whole"),
         pytest.param({"binpack.weight": -1}, -37.5, id="a negative one turns it around"),

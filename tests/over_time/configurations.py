@@ -51,6 +51,8 @@ CONFIGURATIONS: dict[str, Data] = {
         ["priority", LENIENT_GANG, plugin("conformance", enableReclaimable=False)],
         ["predicates", CARDS, "nodeorder"],
     ),
+    "hierarchical-drf": conf(FIVE, JOBS, [plugin("drf", enableHierarchy=True), *NODES]),
+    "no-queue-plugin": conf(FIVE, JOBS, NODES),
     "shuffle": conf("enqueue, allocate, backfill, shuffle", JOBS, ["predicates", "proportion", "nodeorder"]),
     "tdm": conf("enqueue, allocate, preempt, shuffle", JOBS, ["predicates", "proportion", "nodeorder", NIGHT]),
 }

@@ -14,7 +14,19 @@ from functools import partial
 from typing import Any
 
 from kilauea.api.kinds import PODS
-from kilauea.api.ports import ApiError, Controller, Interest, Key, Obj, Operation, Record, Resource, Together, key_of
+from kilauea.api.ports import (
+    CREATION_REFUSED,
+    ApiError,
+    Controller,
+    Interest,
+    Key,
+    Obj,
+    Operation,
+    Record,
+    Resource,
+    Together,
+    key_of,
+)
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
@@ -84,7 +96,7 @@ class Cluster:
             if error.reason == "Conflict":
                 self._due[controller, key] = 0
             elif outcome.refused is not None and error.reason == "Forbidden":
-                self.carry_out(controller.name, outcome.refused(error.message))
+                self.carry_out(controller.name, outcome.refused(CREATION_REFUSED.reason, error.message))
                 self._due[controller, key] = self.api.now + SECOND
             else:
                 raise

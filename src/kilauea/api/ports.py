@@ -445,14 +445,14 @@ class Outcome:
         again: seconds after which to ask about the key even if nothing happens.
         foreseen: whether this takes into account what the operation makes of the key's object, so that to see that is
             no reason to ask; what others do is. Only where there is one, and it is a `Patch` with a version.
-        refused: given the message with which the server refuses to create something, returns what to write about it.
-            These operations are best effort: the key is asked about again in any case.
+        refused: given the reason of the event about a creation that the server refuses, and the server's message,
+            returns what to write about it. These operations are best effort: the key is asked about again in any case.
     """
 
     operations: Sequence[Operation] = ()
     again: float | None = None
     foreseen: bool = False
-    refused: Callable[[str], Sequence[Operation]] | None = None
+    refused: Callable[[str, str], Sequence[Operation]] | None = None
 
 
 def no_keys(obj: Obj) -> Iterable[Key]:

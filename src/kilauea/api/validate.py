@@ -291,7 +291,7 @@ def _queue(out: list[Problem], queue: scheduling.Queue) -> None:
     spec = queue.spec
     if spec is None:
         return
-    _range(out, "spec.weight", spec.weight, 1)
+    _range(out, "spec.weight", spec.weight, 0, 65535)  # 0 stands for the default, as at admission
     _range(out, "spec.priority", spec.priority, -INT32 - 1)
     _amounts(out, "spec.capability", spec.capability)
     _amounts(out, "spec.deserved", spec.deserved)

@@ -155,12 +155,14 @@ def _conditions(replica_set: Obj, *more: Obj) -> dict[str, Any]:
     return {"conditions": [*kept, *more] or None}
 
 
-def _refused(resource: Resource, replica_set: Obj, status: dict[str, Any], now: int, message: str) -> list[Patch]:
+def _refused(
+    resource: Resource, replica_set: Obj, status: dict[str, Any], now: int, reason: str, message: str
+) -> list[Patch]:
     """The status while the server refuses a pod; the first message stays until pods can be made."""
     failure = condition_of(replica_set, REPLICA_FAILURE) or {
         "type": REPLICA_FAILURE,
         "status": "True",
-        "reason": "FailedCreate",
+        "reason": reason,
         "message": message,
         "lastTransitionTime": format_time(now - now % SECOND),
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from kilauea.api.kinds import POD_GROUPS, QUEUES, VC_JOBS
 from kilauea.api.ports import Create, Key, Operation, Together
 from support.jobs_at_work import JobWorld, job, task
@@ -11,11 +13,11 @@ from support.jobs_at_work import JobWorld, job, task
 QUOTA = 'pods "m-a-1" is forbidden: exceeded quota: rq, requested: cpu=1, used: cpu=1, limited: cpu=1'
 
 
-def refused(world: JobWorld, message: str) -> None:
+def refused(world: JobWorld, message: str, reason: str = "FailedCreate") -> None:
     """The server refuses what the controller wants to create next."""
     outcome = world.controller.reconcile(world.key, world, world.now)
     assert outcome.refused is not None
-    for operation in outcome.refused(message):
+    for operation in outcome.refused(reason, message):
         world.carry_out(operation)
 
 
@@ -71,13 +73,24 @@ def test_a_refusal_is_told_in_the_words_for_what_is_refused() -> None:
     }
 
 
+@pytest.mark.parametrize("reason", ["PVCError", "PluginError", "PodGroupError"])
+def test_the_reason_of_the_job_is_that_of_the_event_about_what_is_refused(reason: str) -> None:
+    world = admitted()
+    refused(world, QUOTA, reason)
+    assert (world.status["state"]["reason"], world.status["state"]["message"]) == (reason, QUOTA)
+    assert condition(world) == ("True", reason, QUOTA)
+    world.settle()
+    assert "reason" not in world.status["state"]
+    assert condition(world) == ("False", reason, QUOTA)
+
+
 def test_the_same_refusal_is_written_once() -> None:
     world = admitted()
     refused(world, QUOTA)
     outcome = world.controller.reconcile(world.key, world, world.now)
     assert outcome.refused is not None
-    assert outcome.refused(QUOTA) == []
-    assert outcome.refused("another reason") != []
+    assert outcome.refused("FailedCreate", QUOTA) == []
+    assert outcome.refused("FailedCreate", "another message") != []
 
 
 def test_the_reason_goes_once_all_pods_are_there() -> None:

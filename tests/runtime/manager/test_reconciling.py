@@ -586,15 +586,18 @@ def test_a_controller_says_what_it_writes_when_a_creation_is_refused() -> None:
     with virtual_api(1) as world:
 
         async def test() -> None:
-            def said(message: str) -> list[Any]:
-                return [Create(MAPS, {"metadata": {"namespace": "default", "name": "why"}, "data": {"why": message}})]
+            def said(reason: str, message: str) -> list[Any]:
+                data = {"reason": reason, "why": message}
+                return [Create(MAPS, {"metadata": {"namespace": "default", "name": "why"}, "data": data})]
 
-            bad = Create(SECRETS, {"metadata": {"namespace": "default", "name": "No Name"}})
+            wording = Wording("PVCError", "Failed to create PVC, err: ")
+            bad = Create(SECRETS, {"metadata": {"namespace": "default", "name": "No Name"}}, wording=wording)
             drive(world, Calls(lambda key, view, now: Outcome([bad], refused=said)))
             await make(world, "a")
             await asyncio.sleep(0.01)
             why = await world.client.get(MAPS, Key("default", "why"))
             assert why["data"]["why"].startswith('Secret "No Name" is invalid: metadata.name')
+            assert why["data"]["reason"] == "PVCError"
 
         world.run(test())
 

@@ -18,13 +18,13 @@ from kilauea.controllers.vcjobs.work import Work
 PODS_NOT_CREATED = "PodsNotCreated"
 """Type of the condition of a pod group, and code of the reason in `kilauea explain`."""
 FAILED_CREATE = "FailedCreate"
-QUEUE_ERROR, PLUGIN_ERROR, CLAIM_ERROR = "QueueError", "PluginError", "PVCError"
+QUEUE_ERROR, PLUGIN_ERROR, CLAIM_ERROR, GROUP_ERROR = "QueueError", "PluginError", "PVCError", "PodGroupError"
 POD_REFUSED = Wording(FAILED_CREATE, "Error creating pods: ")
-GROUP_REFUSED = Wording("PodGroupError", "Failed to create PodGroup, err: ")
+GROUP_REFUSED = Wording(GROUP_ERROR, "Failed to create PodGroup, err: ")
 CLAIM_REFUSED = Wording(CLAIM_ERROR, "Failed to create PVC, err: ")
 PLUGIN_REFUSED = Wording(PLUGIN_ERROR, "Execute plugin when job add failed, err: ")
 """Events about what a job needs and the server refuses to create."""
-FAULTS = frozenset({FAILED_CREATE, QUEUE_ERROR, PLUGIN_ERROR, CLAIM_ERROR})
+FAULTS = frozenset({FAILED_CREATE, QUEUE_ERROR, PLUGIN_ERROR, CLAIM_ERROR, GROUP_ERROR})
 """Reasons in the status of a job that has no pods, or too few, because they cannot be created."""
 
 
@@ -33,15 +33,15 @@ def is_refused(work: Work) -> bool:
     return (work.status.get("state") or {}).get("reason") in FAULTS
 
 
-def refusal(work: Work, group: Obj | None, now: int, message: str) -> list[Operation]:
-    """Write to the job and its group that the server refuses to create what the job needs."""
-    said = {"reason": FAILED_CREATE, "message": message}
+def refusal(work: Work, group: Obj | None, now: int, reason: str, message: str) -> list[Operation]:
+    """Write to the job and its group that the server refuses what the job needs, with the reason of the event."""
+    said = {"reason": reason, "message": message}
     state = work.status.get("state") or {}
     operations: list[Operation] = []
     if any(state.get(name) != text for name, text in said.items()):
         patch = {"metadata": {"uid": work.uid}, "status": {"state": said}}
         operations.append(Patch(VC_JOBS, work.key, patch, subresource="status"))
-    return [*operations, *group_refusal(group, now, FAILED_CREATE, message)]
+    return [*operations, *group_refusal(group, now, reason, message)]
 
 
 def group_refusal(group: Obj | None, now: int, reason: str, message: str) -> list[Patch]:

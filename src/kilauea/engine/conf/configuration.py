@@ -543,7 +543,11 @@ def _read_family(
             out[str(name)], found = _read_nested(wanted, shown, entry, where)
             findings += [dataclasses.replace(f, path=(*path, *f.path[1:])) for f in found]
             continue
-        read = _typed(entry, wanted) if isinstance(name, str) else None
+        if not isinstance(name, str):
+            message = f"{key} takes names as keys, not {name!r}; write it in quotes"
+            findings.append(Finding(where, message, False, "wrong-type", path))
+            continue
+        read = _typed(entry, wanted)
         if read is None:
             message = f"{shown} takes {_TYPE_NAMES[wanted]}, not {entry!r}; its default is kept"
             findings.append(Finding(where, message, False, "wrong-type", path))
@@ -565,7 +569,8 @@ def _problem(key: str, value: object, read: object, known: dataclasses.Field[Any
         return f"{key} takes {_TYPE_NAMES[_type_of(known)]}, not {value!r}; {default!r} is kept"
     choices = known.metadata["choices"]
     if choices and read not in choices:
-        return f"{key} takes {' or '.join(choices)}, not {value!r}{nearest(str(value), choices)}; {default!r} is kept"
+        words = " or ".join(filter(None, choices))
+        return f"{key} takes {words}, not {value!r}{nearest(str(value), choices)}; {default!r} is kept"
     outside = _outside(read, known)
     return f"{key} cannot be {outside}, but is {value!r}; {default!r} is kept" if outside else ""
 

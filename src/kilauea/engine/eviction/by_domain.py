@@ -201,7 +201,9 @@ class DomainSearch:
                 plan.put_back_what_is_not_needed()
                 self._split_gangs()
                 self._move_where_less_is_needed(domain)
-                return self._keep(domain)
+                if plan.is_in_turn():
+                    return self._keep(domain)
+                break
         plan.restart(())
         return False
 

@@ -159,8 +159,9 @@ class NodeSearch:
         plan = self._plan
         if (plan.units or plan.waits_for_room()) and self._session.points.job_pipelined(self._job):
             plan.put_back_what_is_not_needed()
-            plan.commit()
-            return True
+            if plan.is_in_turn():
+                plan.commit()
+                return True
         plan.undo()
         return False
 

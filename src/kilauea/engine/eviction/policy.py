@@ -20,6 +20,7 @@ from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import dominant_share
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import SpareReason
 from kilauea.engine.session import Session
@@ -92,6 +93,10 @@ class Policy(ABC):
     def overshoot(self, preemptor: Queue, unit: Sequence[Task]) -> float:
         """Return how far a unit takes its queues below what they deserve."""
         return 0.0
+
+    def out_of_turn(self, preemptor: Queue, units: Iterable[Sequence[Task]]) -> bool:
+        """Return True if a queue, with the room that these units made for it, comes after a queue that lost one."""
+        return False
 
 
 class BetweenJobs(Policy):
@@ -169,6 +174,22 @@ class BetweenQueues(Policy):
 
     def overshoot(self, preemptor: Queue, unit: Sequence[Task]) -> float:
         return self.floor.overshoot(preemptor, unit)
+
+    def out_of_turn(self, preemptor: Queue, units: Iterable[Sequence[Task]]) -> bool:
+        # Where plugins say what queues deserve, that has bounded what moves. Elsewhere the order of the queues has to:
+        # two of them, each with a vote of the plugins for it, would take the same room from each other for ever.
+        if self.session.points.tiers_of("preemptive"):
+            return False
+        jobs, queues = self.session.state.jobs, self.session.queues
+        owners = [queues[name] for name in sorted({jobs[unit[0].group].queue for unit in units})]
+        if any(queue.figures.deserved for queue in (preemptor, *owners)):
+            return False
+        return any(self._turn(preemptor) > self._turn(owner) for owner in owners)
+
+    def _turn(self, queue: Queue) -> tuple[object, ...]:
+        """The place of a queue among others: as plugins say, then by what it holds of the cluster for its weight."""
+        *keys, _, _ = self.session.points.queue_key(queue)
+        return (*keys, dominant_share(queue.allocated, self.session.total) / queue.weight)
 
 
 class LesserGangs(Policy):

@@ -56,7 +56,7 @@ class BinpackArguments:
     cpu: int = argument("binpack.cpu", 1, "Weight of cpu.", minimum=0)
     memory: int = argument("binpack.memory", 1, "Weight of memory.", minimum=0)
     resources: str = argument("binpack.resources", "", "Further resources, separated by commas.")
-    resource_weights: dict[str, int] = argument("binpack.resources.", NO_WEIGHTS, "Weight of one of them.")
+    resource_weights: dict[str, int] = argument("binpack.resources.", NO_WEIGHTS, "Weight of one of them.", minimum=0)
 
 
 class Counted(NamedTuple):
@@ -83,8 +83,7 @@ class Binpack(Plugin):
     def on_session_open(self, session: Session) -> None:
         given: BinpackArguments = self.arguments
         listed = [name.strip() for name in given.resources.split(",") if name.strip()]
-        weights = {name: given.resource_weights.get(name, 1) for name in listed}
-        self._weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
+        self._weights = {name: given.resource_weights.get(name, 1) for name in listed}
         self._weights |= {CPU: given.cpu, MEMORY: given.memory}
         self._rows = session.axis.rows
         self._plans: dict[TaskShape, Counted] = {}

@@ -73,7 +73,9 @@ class TopologyArguments:
     cpu: int = argument("hypernode.binpack.cpu", 1, "Weight of cpu.", minimum=0)
     memory: int = argument("hypernode.binpack.memory", 1, "Weight of memory.", minimum=0)
     resources: str = argument("hypernode.binpack.resources", "", "Further resources, separated by commas.")
-    resource_weights: dict[str, int] = argument("hypernode.binpack.resources.", NO_WEIGHTS, "Weight of one of them.")
+    resource_weights: dict[str, int] = argument(
+        "hypernode.binpack.resources.", NO_WEIGHTS, "Weight of one of them.", minimum=0
+    )
     normal_pods: bool = argument("hypernode.binpack.normal-pod.enable", True, "Score nodes for pods without a wish.")
     fading: float = argument("hypernode.binpack.normal-pod.fading", 0.8, "How much less each tier counts.", minimum=0)
     evict_domains: int = argument("hypernode.gradient.evict.max-hypernodes", 8, "Domains to make room in.", minimum=1)
@@ -137,8 +139,7 @@ class NetworkTopologyAware(Plugin):
     def _settle_weights(self) -> None:
         given: TopologyArguments = self.arguments
         listed = [name.strip() for name in given.resources.split(",") if name.strip()]
-        weights = {name: given.resource_weights.get(name, 1) for name in listed}
-        self._weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
+        self._weights = {name: given.resource_weights.get(name, 1) for name in listed}
         self._weights |= {CPU: given.cpu, MEMORY: given.memory}
 
     # --- how full domains are

@@ -25,6 +25,7 @@ from typing import Any
 from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import (
     ALL_KINDS,
+    CREATION_REFUSED,
     Api,
     ApiError,
     Clock,
@@ -80,6 +81,9 @@ log = logging.getLogger(__name__)
 
 class CreationRefused(ApiError):
     """The server refuses to create an object."""
+
+    wording = CREATION_REFUSED
+    """The words in which that is told."""
 
 
 class ByController:
@@ -321,7 +325,7 @@ class Driver:
             await self._chain(worker.controller.name, outcome.operations, traces)
         except CreationRefused as refusal:
             if outcome.refused is not None:
-                await self._say_refused(worker, key, outcome.refused(refusal.message), traces)
+                await self._say_refused(worker, key, outcome.refused(refusal.wording.reason, refusal.message), traces)
             raise
         worker.failures.pop(key, None)
         moment = (worker, key, False)
@@ -416,6 +420,7 @@ class Driver:
                 self._record(name, event)
             if isinstance(operation, Create) and error.code and error.code not in PASSING:
                 refusal = CreationRefused(error.code, error.reason, error.message, error.details, error.retry_after)
+                refusal.wording = operation.wording
                 refusal.add_note(told(operation))
                 raise refusal from error
             raise

@@ -56,7 +56,7 @@ DEFINED_KINDS = Interest(
     fields=FIELDS,
     aggregates={NAME: Aggregation(_all, DefinedKinds)},
 )
-"""What a controller asks for that calls `stored_kinds`."""
+"""The interest of a controller that calls `stored_kinds`."""
 
 
 def stored_kinds(view: View) -> Sequence[Resource]:

@@ -36,7 +36,7 @@ PART = 64 * 1024
 """Bytes of JSON that are written as YAML in one go."""
 LONG_SELECTOR = 16 * 1024
 """Characters of selectors from which on they are read beside the loop."""
-TURN = 0.01
+TURN = 0.02
 """Seconds of CPU time for which objects are tested against a selector before others have their turn.
 
 On a busy machine such a turn takes longer, and not more of them.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -236,16 +235,15 @@ def test_a_slow_webhook_times_out_and_stops_no_other_request(hooked: Api, server
     server.responders["slow"] = sleeping
     register(hooked, VALIDATING, hook(server, "slow", timeoutSeconds=1))
 
-    async def both() -> tuple[Any, float]:
+    async def both() -> tuple[Any, bool]:
         body = json.dumps(map_of("a")).encode()
         slow = asyncio.ensure_future(hooked.server.handle(make_request("POST", MAPS, {}, body, ADMIN)))
         await asyncio.sleep(0.05)
-        started = time.monotonic()
         await hooked.server.handle(make_request("GET", PODS, {}, b"", ADMIN))
-        return slow, time.monotonic() - started if not slow.done() else 99
+        return slow, slow.done()
 
-    slow, seconds = hooked.run(both())
-    assert seconds < 0.5
+    slow, is_done = hooked.run(both())
+    assert not is_done
     message = json.loads(hooked.run(_result(slow)).body)["message"]
     assert message == (
         'Internal error occurred: failed calling webhook "slow.example.com": failed to call webhook: '

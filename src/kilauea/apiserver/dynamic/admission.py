@@ -11,7 +11,7 @@ from kilauea.apiserver.dynamic.mutations import change_by_policies
 from kilauea.apiserver.dynamic.policies import Policy, check_by_policies, policies_of
 from kilauea.apiserver.dynamic.policy_status import update_policy_status
 from kilauea.apiserver.dynamic.remote import Remote
-from kilauea.apiserver.dynamic.versions import subject_of
+from kilauea.apiserver.dynamic.versions import asking_about
 from kilauea.apiserver.dynamic.webhooks import Dispatcher, Settle, Webhook, webhooks_of
 from kilauea.apiserver.storage import Store, Stored
 
@@ -60,21 +60,20 @@ class DynamicAdmission:
             attributes: the write; its object is changed in place.
             settle: brings the object in order after a change, as the built-in steps do.
         """
-        subject_of(attributes).forget()
-        hooks = list(self._mutating)
-        policies = list(self._changing)
-        await change_by_policies(policies, attributes, settle)
-        changed, again = await self._dispatcher.mutate(hooks, attributes, settle, set())
-        if changed:
-            await change_by_policies([each for each in policies if each.is_reinvocable], attributes, settle)
-        if again:
-            await self._dispatcher.mutate(hooks, attributes, settle, again)
+        hooks, policies = list(self._mutating), list(self._changing)
+        with asking_about(attributes):
+            await change_by_policies(policies, attributes, settle)
+            changed, again = await self._dispatcher.mutate(hooks, attributes, settle, set())
+            if changed:
+                await change_by_policies([each for each in policies if each.is_reinvocable], attributes, settle)
+            if again:
+                await self._dispatcher.mutate(hooks, attributes, settle, again)
 
     async def validate(self, attributes: Attributes) -> None:
         """Have the final object agreed to; raises an `ApiFault` to refuse."""
-        subject_of(attributes).forget()
-        await check_by_policies(self._checking, attributes)
-        await self._dispatcher.validate(list(self._validating), attributes)
+        with asking_about(attributes):
+            await check_by_policies(self._checking, attributes)
+            await self._dispatcher.validate(list(self._validating), attributes)
 
     def _read(self) -> None:
         """Read the configurations."""

@@ -6,7 +6,8 @@ All that is asked about one write shares this, however many webhooks and policie
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
@@ -96,6 +97,19 @@ class Subject:
             await self.spend(len(text) // BYTES_OF_COST)
             self._forms[key] = Form(found, msgspec.Raw(text))
         return self._forms[key]
+
+
+@contextmanager
+def asking_about(attributes: Attributes) -> Iterator[None]:
+    """Ask about a write as it is now, and keep nothing of what that has made.
+
+    The subject and the write refer to each other, so its objects would stay until the garbage collector comes.
+    """
+    attributes.subject = None
+    try:
+        yield
+    finally:
+        attributes.subject = None
 
 
 def subject_of(attributes: Attributes) -> Subject:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from kilauea.apiserver.admission import Attributes
 from kilauea.apiserver.dynamic import admission, policies, remote, versions, webhooks
 from kilauea.apiserver.dynamic.remote import CallError, Target
 from kilauea.apiserver.dynamic.reviews import LARGEST_PART, read_verdict
@@ -258,3 +260,16 @@ def test_of_thousands_of_endpoint_slices_few_are_read_to_find_those_of_a_service
     reads[0] = 0
     target = remote.target_of(client, api.backend.store)
     assert (target.host, target.port, reads[0]) == ("10.0.0.1", 8443, 2)
+
+
+@pytest.mark.parametrize("mutating", [False, True])
+def test_nothing_of_a_write_stays_once_webhooks_have_agreed(api: Api, mutating: bool) -> None:
+    register(api, 1, mutating=mutating)
+    api.create_map("first")
+    gc.collect()
+    gc.disable()  # it would find what refers to itself
+    try:
+        api.create_map("a", text="x" * 100_000)
+        assert [each.name for each in gc.get_objects() if isinstance(each, Attributes)] == []
+    finally:
+        gc.enable()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import itertools
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -219,3 +220,31 @@ def test_what_took_too_long_is_counted_as_such(
     samples = [each for metric in api.server.metrics.registry.collect() for each in metric.samples]
     counts = {each.labels["code"]: each.value for each in samples if each.name == "apiserver_request_total"}
     assert counts["504"] == 1
+
+
+@pytest.mark.parametrize(("seconds", "most_turns", "least_turns"), [(0.0, 4, 0), (1.0, 100, 10)])
+def test_others_have_their_turn_for_the_time_that_a_large_answer_takes_not_for_its_parts(
+    api: Api, credentials: Credentials, monkeypatch: pytest.MonkeyPatch,
+    seconds: float, most_turns: int, least_turns: int,
+) -> None:  # fmt: skip
+    for number in range(40):
+        api.create_map(f"m{number}", text="x" * 50_000)
+    times, turns, sleep = itertools.count(), [0], asyncio.sleep
+
+    async def counted(delay: float) -> None:
+        turns[0] += delay == 0
+        await sleep(delay)
+
+    async def story(line: Line) -> None:
+        reader, writer = await line.open()
+        monkeypatch.setattr(transport, "thread_time", lambda: next(times) * seconds)
+        monkeypatch.setattr(asyncio, "sleep", counted)
+        writer.write(line.head("GET", MAPS))
+        found = b""
+        while not found.endswith(b"0\r\n\r\n"):
+            found += await reader.read(1 << 20)
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        assert len(found) > 2_000_000
+
+    play(api, credentials, story)
+    assert least_turns <= turns[0] <= most_turns

@@ -10,6 +10,7 @@ import zlib
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
+from time import thread_time
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -47,6 +48,8 @@ COMPRESSED_FROM = 128 * 1024
 """Bytes of an answer from which it is compressed, if the client takes that."""
 PIECE = 256 * 1024
 """Bytes that a connection is given at once."""
+TURN = 0.01
+"""Seconds of CPU time for which parts of an answer are sent before others have their turn."""
 PATIENCE = 30.0
 """Seconds that a client may take nothing of an answer before it is dropped."""
 LINGER_SECONDS = 10.0
@@ -338,11 +341,14 @@ async def _large(request: web.BaseRequest, response: web.StreamResponse, answer:
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"
     await response.prepare(request)
+    end = thread_time() + TURN
     for chunk in chunks:
         data = await asyncio.to_thread(packer.compress, chunk) if packer is not None else chunk
         if data:
             await _write(request, response, data)
+        if thread_time() >= end:
             await asyncio.sleep(0)
+            end = thread_time() + TURN
     if packer is not None:
         await _write(request, response, packer.flush())
     await response.write_eof()

@@ -27,7 +27,7 @@ SWITCH_SECONDS = 0.001
 MOST, MOST_OF_USER = 12, 2
 """Large writes that are under way at a time: each holds its object many times over, also while it asks webhooks.
 
-So few of one user that slow webhooks of a few users keep no other out.
+One user has few of them, so that slow webhooks of some users do not keep out the others.
 """
 
 

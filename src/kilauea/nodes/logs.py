@@ -156,9 +156,9 @@ def _lines(pod: Obj, run: Run, state: Obj, now: int, view: View) -> Iterator[Log
 
 
 def _output(pod: Obj, run: Run, view: View, started: int) -> Iterator[Line]:
-    """The lines that the command of a container prints, with the variables that it had at its start.
+    """The lines that the command of a container prints, with its variables.
 
-    They are those of its ConfigMaps and Secrets as they are now: a kubelet has read them at the start.
+    ConfigMaps and Secrets are read as they are now; a kubelet reads them when the container starts.
     """
     command, args = tuple(run.container.get("command") or ()), tuple(run.container.get("args") or ())
     if not any("$" in word or "env" in word for word in command + args):

@@ -101,7 +101,7 @@ class Subject:
 
 @contextmanager
 def asking_about(attributes: Attributes) -> Iterator[None]:
-    """Ask about a write as it is now, and keep nothing of what that has made.
+    """Ask about a write as it is now, and keep nothing of what was made for that.
 
     The subject and the write refer to each other, so its objects would stay until the garbage collector comes.
     """

@@ -29,7 +29,8 @@ PARTS = 32
 """Parts of all daemon sets, so that hundreds of them are not looked at in one go."""
 ALL = tuple(Key("", f"daemon sets of part {number}") for number in range(PARTS))
 """The keys for what concerns all of them: nodes."""
-PART = "kilauea.dev/part"
+PART = "part of all daemon sets"
+"""Name of the index of daemon sets by their part."""
 NODES_SECONDS = 1.0
 """Seconds for which changes of nodes are collected before daemon sets are reconciled."""
 

@@ -111,7 +111,7 @@ class Scaling:
 
     def _find_ready(self, name: str) -> bool:
         if self._tasks is None:
-            self._tasks = {task.name: task for task in reversed(self._work.tasks)}  # of those of a name, the first
+            self._tasks = {task.name: task for task in reversed(self._work.tasks)}  # the first of several with one name
         task = self._tasks.get(name)
         if task is None:
             self.faults.append((FAILED_CREATE, f"Error creating pods: there is no task {name} to depend on"))

@@ -213,12 +213,12 @@ def test_a_process_without_processor_time_does_not_take_its_own_nodes_for_silent
 
 
 def test_silence_that_falls_into_a_gap_of_listening_is_no_silence(cluster_of: Callable[..., Cluster]) -> None:
-    listening = [0]
-    cluster = cluster_of(NodeLifecycleController(lambda now: listening[0]))
+    running_since = [0]
+    cluster = cluster_of(NodeLifecycleController(lambda now: running_since[0]))
     node(cluster)
     cluster.settle()
     cluster.api.now += 3_600_000_000
-    listening[0] = cluster.api.now
+    running_since[0] = cluster.api.now
     cluster.wait(49)
     assert taints(cluster) == []
     cluster.wait(2)

@@ -82,7 +82,7 @@ def volcano_controllers(
 
 
 def kubernetes_controllers(
-    listening: Callable[[int], int] = lambda now: 0,
+    running_since: Callable[[int], int] = lambda now: 0,
     speaks_for: Callable[[Obj], bool] = lambda node: False,
     authority: str = "",
     sign: Sign | None = None,
@@ -91,7 +91,7 @@ def kubernetes_controllers(
     """Return the controllers of Kubernetes' own controller manager that this one has.
 
     Args:
-        listening: returns since when they have listened without a gap, in microseconds since 1970, given the time;
+        running_since: returns since when they have run without a stall, in microseconds since 1970, given the time;
             nodes are not blamed for silence before.
         speaks_for: returns True for a node for which their own process speaks, so that it is never silent.
         authority: certificates that clients of the API are to trust, as PEM; empty if they are published elsewhere.
@@ -111,7 +111,7 @@ def kubernetes_controllers(
         JobController(),
         CronJobController(),
         DisruptionController(),
-        NodeLifecycleController(listening, speaks_for),
+        NodeLifecycleController(running_since, speaks_for),
         ClaimController(),
         VolumeController(),
         ConsumerController(),

@@ -77,7 +77,7 @@ class NodeLifecycleController:
     """Watches over nodes.
 
     Args:
-        listening: returns since when this process has listened without a gap, in microseconds since 1970, given the
+        running_since: returns since when this process has run without a stall, in microseconds since 1970, given the
             time; nodes are not blamed for silence before.
         speaks_for: returns True for a node for which this very process speaks: that it judges shows that it is alive,
             however late its heartbeats are.
@@ -91,9 +91,11 @@ class NodeLifecycleController:
     )
 
     def __init__(
-        self, listening: Callable[[int], int] = lambda now: 0, speaks_for: Callable[[Obj], bool] = lambda node: False
+        self,
+        running_since: Callable[[int], int] = lambda now: 0,
+        speaks_for: Callable[[Obj], bool] = lambda node: False,
     ) -> None:
-        self._listening = listening
+        self._running_since = running_since
         self._speaks_for = speaks_for
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -133,7 +135,7 @@ class NodeLifecycleController:
         """Seconds until a node counts as silent, 0 or less if it does; None if it cannot be silent."""
         if self._speaks_for(node):
             return None
-        return (last_heartbeat(node, lease, self._listening(now)) - now) / SECOND + GRACE_SECONDS
+        return (last_heartbeat(node, lease, self._running_since(now)) - now) / SECOND + GRACE_SECONDS
 
 
 def _without_any_node(view: View, now: int) -> Outcome:

@@ -59,9 +59,9 @@ from kilauea.runtime.history.recorder import Recorder as HistoryRecorder
 from kilauea.runtime.history.serving import ServedHistory, Submissions
 from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.inputs.template_rules import template_errors
-from kilauea.runtime.manager.attention import Attention
 from kilauea.runtime.manager.fabric import FabricDiscovery
 from kilauea.runtime.manager.reconciling import Driver
+from kilauea.runtime.manager.stalls import Stalls
 from kilauea.runtime.scheduler.conf_map import conf_in_cluster, default_text, text_of
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
@@ -187,12 +187,12 @@ async def _components(
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
-    machine, attention = None, Attention(clock)
+    machine, stalls = None, Stalls(clock)
     if up.pods is not None and ranges is not None:
         data = up.server.data_dir.resolve()
         machine = MachinePods(up.pods, ranges, client("kubelet"), cache, clock, recorder.record, data, address)
     kubernetes = kubernetes_controllers(
-        attention.since, partial(_is_ours, machine), authority, api.backend.sign, partial(discovered, api)
+        stalls.running_since, partial(_is_ours, machine), authority, api.backend.sign, partial(discovered, api)
     )
     simulated: list[Controller] = [AutoscalerController(), LoadBalancerController(), *_nodes(up, machine)]
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
@@ -204,7 +204,7 @@ async def _components(
     _join(up, api.backend, history)
     work: list[Coroutine[Any, Any, None]] = [
         cache.run(controllers, clock, rng),
-        *(each.run() for each in (driver, attention, fabric, recorder, history)),
+        *(each.run() for each in (driver, stalls, fabric, recorder, history)),
     ]
     if machine is not None:
         api.backend.logs, api.backend.connections = machine.logs(api.backend.logs), machine.connections()

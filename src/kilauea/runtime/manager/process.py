@@ -16,10 +16,10 @@ from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano
 from kilauea.controllers.sharding.configuration import SharingPlan
 from kilauea.controllers.sharding.controller import CONFIGURATION as SHARDING
 from kilauea.runtime.daemon import PAGES_OPTIONS, Daemon, DaemonOptions
-from kilauea.runtime.manager.attention import Attention
 from kilauea.runtime.manager.fabric import COMPONENT as FABRIC
 from kilauea.runtime.manager.fabric import FabricDiscovery
 from kilauea.runtime.manager.reconciling import Driver
+from kilauea.runtime.manager.stalls import Stalls
 from kilauea.runtime.settings import plain
 from kilauea.runtime.tasks import collect_seldom_after
 from kilauea.telemetry.controller_metrics import ControllerMetrics
@@ -53,12 +53,12 @@ class ManagerOptions:
     sharing: SharingPlan | None = None
 
 
-def selected_controllers(options: ManagerOptions, listening: Callable[[int], int]) -> list[Controller]:
+def selected_controllers(options: ManagerOptions, running_since: Callable[[int], int]) -> list[Controller]:
     """Return the selected controllers.
 
     Args:
         options: the selection.
-        listening: returns since when they have listened without a gap, in microseconds since 1970, given the time.
+        running_since: returns since when they have run without a stall, in microseconds since 1970, given the time.
 
     Raises:
         ValueError: a name is unknown.
@@ -70,7 +70,7 @@ def selected_controllers(options: ManagerOptions, listening: Callable[[int], int
         sharding=options.sharding,
         sharing=options.sharing,
     )
-    return [*chosen(volcano, options.volcano), *chosen(kubernetes_controllers(listening), options.kubernetes)]
+    return [*chosen(volcano, options.volcano), *chosen(kubernetes_controllers(running_since), options.kubernetes)]
 
 
 async def run_manager(options: ManagerOptions, stop: asyncio.Event) -> None:
@@ -83,10 +83,10 @@ async def run_manager(options: ManagerOptions, stop: asyncio.Event) -> None:
     """
     cache = Cache()
     async with Daemon(COMPONENT, options.daemon) as daemon:
-        attention = Attention(daemon.clock)
-        controllers = selected_controllers(options, attention.since)
+        stalls = Stalls(daemon.clock)
+        controllers = selected_controllers(options, stalls.running_since)
         driver = Driver(daemon.client, cache, daemon.clock, daemon.rng, daemon.recorder.record, controllers)
-        leading = [driver.run, attention.run]
+        leading = [driver.run, stalls.run]
         if any(each.name == FABRIC for each in controllers):
             record = daemon.recorder.record
             leading.append(FabricDiscovery(daemon.client, cache, daemon.clock, record, options.discovery).run)

@@ -1,0 +1,42 @@
+"""Stalls of this process: times when it did not run, and so received nothing. It was stopped, starved or asleep.
+
+Controllers ask since when it has run without a stall: only since then does the silence of a node mean something.
+"""
+
+from __future__ import annotations
+
+from kilauea.api.ports import Clock
+from kilauea.api.times import SECOND
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the time."""
+LONGEST_PAUSE = 5 * SECOND
+"""Microseconds between two looks beyond which the process stalled; a long cycle of the scheduler takes less."""
+
+
+class Stalls:
+    """Since when this process has run without a stall.
+
+    In a stall, the process did not run although it had something to do, or the time of day was set. What others sent
+    meanwhile may not have been received, or bear a time that does not compare with now.
+
+    Args:
+        clock: the time of day, and pauses.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since = self._looked = clock.now()
+
+    def running_since(self, now: int) -> int:
+        """The end of the last stall, or the start, as of a time; both in microseconds since 1970."""
+        if not -SECOND <= now - self._looked <= LONGEST_PAUSE:
+            self._since = now
+        self._looked = now
+        return self._since
+
+    async def run(self) -> None:
+        """Look at the time again and again, until cancelled."""
+        while True:
+            self.running_since(self._clock.now())
+            await self._clock.sleep(LOOK_SECONDS)

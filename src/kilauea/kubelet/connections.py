@@ -6,7 +6,6 @@ import asyncio
 import os
 import ssl
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cache
 
 from kilauea.api.container_streams import Process
@@ -14,9 +13,9 @@ from kilauea.api.ports import ApiError, Obj
 from kilauea.kubelet.container_runtime import ContainerError, ContainerRuntime, ContainerState
 from kilauea.kubelet.container_statuses import running_id
 from kilauea.kubelet.listeners import localhost_of
+from kilauea.tcp import TcpConnection
 
 CONNECT_SECONDS = 5.0
-LARGEST_READ = 64 * 1024
 ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -69,7 +68,7 @@ class ContainerConnections:
         except ContainerError as error:
             raise _failed(f"error attaching to container: {error.message}") from error
 
-    async def connect(self, pod: Obj, port: int, *, tls: bool = False) -> Connection:
+    async def connect(self, pod: Obj, port: int, *, tls: bool = False) -> TcpConnection:
         """Open a connection to a port of a pod; by TLS with any certificate if that is asked for."""
         address = _address(pod)
         try:
@@ -105,40 +104,7 @@ class ContainerConnections:
         return id
 
 
-class Connection:
-    """A connection to a port."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def read(self) -> bytes:
-        """Return what has arrived next, at most 64 KiB; nothing when no more comes."""
-        try:
-            return await self._reader.read(LARGEST_READ)
-        except ConnectionError:
-            return b""
-
-    async def write(self, data: bytes) -> None:
-        """Send some bytes; they are dropped once the other side has gone."""
-        with suppress(ConnectionError):
-            self._writer.write(data)
-            await self._writer.drain()
-
-    async def end_input(self) -> None:
-        """Say that no more is sent."""
-        if self._writer.can_write_eof():
-            with suppress(OSError):
-                self._writer.write_eof()
-
-    async def close(self) -> None:
-        """Disconnect."""
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
-
-
-async def _connected(address: str, port: int, tls: bool) -> Connection:
+async def _connected(address: str, port: int, tls: bool) -> TcpConnection:
     """Connect to a port. As where a kubelet is asked, the certificate may be of any name and authority.
 
     Raises:
@@ -146,7 +112,7 @@ async def _connected(address: str, port: int, tls: bool) -> Connection:
     """
     async with asyncio.timeout(CONNECT_SECONDS):
         secured = _any_certificate() if tls else None
-        return Connection(*await asyncio.open_connection(address, port, limit=LARGEST_READ, ssl=secured))
+        return await TcpConnection.connect(address, port, ssl=secured)
 
 
 @cache

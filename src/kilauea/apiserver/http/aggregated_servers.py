@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from kilauea.api.container_streams import Connection
 from kilauea.apiserver.dynamic.remote import CallError, Target
+from kilauea.tcp import TcpConnection
 
 CONNECT_SECONDS = 10.0
 GOODBYE_SECONDS = 0.5
 """Seconds in which a server has to agree to the end of TLS."""
-LARGEST_READ = 64 * 1024
 
 
 class AggregatedServers:
@@ -33,10 +32,9 @@ class AggregatedServers:
         """Open a connection; raises CallError."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                reader, writer = await asyncio.open_connection(
+                return await TcpConnection.connect(
                     target.host,
                     target.port,
-                    limit=LARGEST_READ,
                     ssl=self._context(target.authority, verify),
                     server_hostname=target.name,
                     ssl_shutdown_timeout=GOODBYE_SECONDS,
@@ -52,7 +50,6 @@ class AggregatedServers:
             number = error.errno if isinstance(error, OSError) else None
             words = (os.strerror(number) if number and number > 0 else str(error)).lower()
             raise CallError(f"dial tcp {target.host}:{target.port}: connect: {words}") from error
-        return _Connection(reader, writer)
 
     def _make_context(self, authority: str, verify: bool) -> ssl.SSLContext:
         """TLS that trusts an authority; raises CallError if that cannot be read."""
@@ -64,36 +61,3 @@ class AggregatedServers:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.load_cert_chain(*map(str, self._certificate))
         return context
-
-
-class _Connection:
-    """A connection to a server."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def read(self) -> bytes:
-        """Return what has arrived next, at most 64 KiB; nothing when no more comes."""
-        try:
-            return await self._reader.read(LARGEST_READ)
-        except OSError:
-            return b""
-
-    async def write(self, data: bytes) -> None:
-        """Send some bytes; they are dropped once the other side has gone."""
-        with suppress(OSError):
-            self._writer.write(data)
-            await self._writer.drain()
-
-    async def end_input(self) -> None:
-        """Say that no more is sent."""
-        if self._writer.can_write_eof():
-            with suppress(OSError):
-                self._writer.write_eof()
-
-    async def close(self) -> None:
-        """Disconnect."""
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()

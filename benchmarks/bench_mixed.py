@@ -10,7 +10,8 @@ second. Where the server has to wait for a processor, as other work keeps these 
 
 With `--speed 20` the cluster's clock runs twenty times as fast, by libfaketime (`apt-get install faketime`), so that a
 day of the cluster passes in 72 minutes; hours and pods an hour are those of the cluster. Its clients keep their own
-clock. The server's limits of time are shorter for them, too, so an attack that fails is shown, not judged.
+clock. For them, the server's limits of time are shorter too, and so are the turns of CPU time after which a long answer
+lets others go on. So attacks that fail and late answers are shown, not judged.
 """
 
 from __future__ import annotations
@@ -290,12 +291,12 @@ def slowdown(pid: int) -> float:
     return (ran + waited) / ran
 
 
-def late_answers(times: Times, slowed: float, *, judged: bool) -> list[str]:
-    """The slowest of the late answers; if they are not judged, or the machine is to blame, that is said instead."""
+def late_answers(times: Times, slowed: float, unjudged: str) -> list[str]:
+    """The slowest of the late answers; if something speaks against judging them, that is shown instead."""
     lines = [f"{what} took {seconds:.2f} s" for seconds, what in sorted(times.late, reverse=True)[:MOST_LATE]]
-    if not lines or (judged and slowed < BUSY):
+    if not lines or (not unjudged and slowed < BUSY):
         return lines
-    why = f"the machine is busy, and slows the server {slowed:.1f} times" if slowed >= BUSY else "the run is too short"
+    why = f"the machine is busy, and slows the server {slowed:.1f} times" if slowed >= BUSY else unjudged
     print(f"no verdict on {len(times.late)} late answers: {why}")
     print("\n".join(lines))
     return []
@@ -379,7 +380,9 @@ def play(kubeconfig: Path, pid: int, options: argparse.Namespace) -> list[str]:
     if options.hours <= SHORT:
         print(f"too short for a verdict on growth, as events live an hour: {', '.join(growth) or 'nothing grew'}")
         growth = []
-    return [*wrong, *late_answers(times, slowdown(pid), judged=not options.smoke), *growth]
+    faster = f"the cluster's clock is {options.speed} times as fast" if options.speed > 1 else ""
+    unjudged = "the run is too short" if options.smoke else faster
+    return [*wrong, *late_answers(times, slowdown(pid), unjudged), *growth]
 
 
 def clock(speed: int) -> dict[str, str]:

@@ -64,6 +64,7 @@ RULES = {
     "InsufficientMemoryQuota": "the allocated memory of a queue stays within its capability",
     "InsufficientScalarQuota": "the allocated cards of a queue stay within its card quota",
     "QueueMayNotReclaim": "a queue reclaims only up to what it deserves",
+    "QueueOutOfTurn": "where no plugin says what queues deserve, no queue reclaims what would put it after the other",
     "QueueOverused": "a queue that has its deserved share lets others go first",
     "ResourceClaimsNotReady": "the resource claims of a pod exist, and what they ask can be understood",
     "InsufficientDevices": "a pod needs a node whose cards have enough free memory, cores and slots for it",

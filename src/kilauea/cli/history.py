@@ -173,4 +173,6 @@ def _place(namespace: str) -> str:
 def _print_json(found: JobAnswer | Any) -> None:
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    from kilauea.cli.data_text import escaped_json
+
+    click.echo(escaped_json(msgspec.json.format(msgspec.json.encode(found), indent=2).decode()))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import yaml
 
 from kilauea.api.core import Node
 from kilauea.api.decode import encode_json
 from kilauea.api.printing import printable
 from kilauea.api.quantity import format_resources
+from kilauea.cli.data_text import escaped_json, yaml_text
 from kilauea.cli.group_names import owners_of, short
 from kilauea.cli.inputs import Failure
 from kilauea.cli.plan_output import cell, plural, queue_data
@@ -39,9 +39,9 @@ def render_place(what: Subject, result: Result, output: str) -> str:
         raise Failure(f"{what.kind} {what.name} does not exist{nearest(what.name, known)}")
     data = _queue_data(what.name, result) if what.kind == "queue" else _node_data(what.name, result)
     if output == "json":
-        return encode_json(data).decode() + "\n"
+        return escaped_json(encode_json(data).decode()) + "\n"
     if output == "yaml":
-        return yaml.safe_dump(data, sort_keys=True, allow_unicode=True)
+        return yaml_text(data, sort_keys=True)
     lines = _queue_lines(what.name, data, result) if what.kind == "queue" else _node_lines(what.name, data)
     return "\n".join(map(printable, lines)) + "\n"
 

@@ -20,6 +20,7 @@ from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import in_words
 from kilauea.engine.explain.group import binding_reasons, with_hints
 from kilauea.engine.model.resources import PODS, order_of
+from kilauea.engine.model.status import ENDED
 from kilauea.simulator.scenario import Result
 
 GROUPS_SHOWN = 20
@@ -87,7 +88,7 @@ def _node_data(name: str, result: Result) -> dict[str, Any]:
     obj = next(o for o in result.objects if isinstance(o, Node) and o.name == name)
     figures = {"allocatable": nodes.allocatable, "used": nodes.used, "free": nodes.idle}
     taints = [t for t in (obj.spec.taints if obj.spec else None) or () if t.effect in KEPT_AWAY]
-    pods = [task for task in state.tasks.values() if task.node == name]
+    pods = [task for task in state.tasks.values() if task.node == name and task.status not in ENDED]
     return {
         "node": name,
         "cordoned": bool(obj.spec and obj.spec.unschedulable),

@@ -87,6 +87,14 @@ def test_a_node_is_explained_by_what_keeps_pods_away(tmp_path: Path) -> None:
 COMPLETE = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
 
 
+def ended(how: str) -> list[Doc]:
+    """The pod of job j, without a pod group: the controller deletes that when the job has ended."""
+    (_, pod) = running("j-default-j", 1, "n0")
+    pod["metadata"]["name"] = "j-w-0"
+    pod["status"]["phase"] = how
+    return [pod]
+
+
 def phase(of: str) -> Doc:
     return {**job(), "status": {"state": {"phase": of}}}
 
@@ -96,6 +104,9 @@ def phase(of: str) -> Doc:
     [
         ("job j", [suspended()], 0, "job default/j is suspended, so it has no pods: `vcctl job resume` starts it"),
         ("job j", [phase("Completed")], 0, "job default/j has completed: none of its pods waits"),
+        ("job j", [phase("Failed"), *ended("Failed")], 0, "job default/j has failed: none of its pods waits"),
+        ("po/j-w-0", [phase("Failed"), *ended("Failed")], 0, "has ended: none of its pods runs or waits."),
+        ("po/j-w-0", [phase("Completed"), *ended("Succeeded")], 0, "has ended: none of its pods runs or waits."),
         (
             "job web",
             [batch_job(suspend=True)],

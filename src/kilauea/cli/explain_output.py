@@ -32,6 +32,7 @@ VERDICTS = {
     "starts in part": "has its minimum; pods beyond it wait.",
     "runs": "is running; no pod of it waits.",
     "waits": "waits.",
+    "ended": "has ended: none of its pods runs or waits.",
 }
 
 
@@ -122,7 +123,8 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
             b.node_class,
             f"{b.pods} pod{'s' * (b.pods > 1)}" if b.pods else "",
         ]
-        lines.append("  " + ", ".join(part for part in where if part))
+        if any(where):
+            lines.append("  " + ", ".join(part for part in where if part))
     if explanation.nodes:
         rows = [[str(n.count), n.reason, n.example] for n in explanation.nodes]
         lines += ["", *table(["NODES", "REASON", "FOR EXAMPLE"], rows)]

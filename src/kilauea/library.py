@@ -116,8 +116,8 @@ def explain(
         plugins_dirs: folders with plugins, as in `plan`.
 
     Returns:
-        The verdict (`starts`, `starts in part`, `runs` or `waits`), the blockers with the most binding one first, and
-        the change.
+        The verdict (`starts`, `starts in part`, `runs`, `waits` or `ended`), the blockers with the most binding one
+        first, and the change.
 
     Raises:
         InvalidInput: an argument cannot be used, or there is no such group.

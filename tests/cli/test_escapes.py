@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.api.printing import printable
+from kilauea.cli.data_text import escaped_json, json_text, yaml_text
 from kilauea.cli.main import main
 from kilauea.cli.table import table
 
@@ -58,6 +60,33 @@ def test_such_characters_are_spelled_out(text: str, shown: str) -> None:
 def test_any_text_becomes_one_line_that_can_be_printed(text: str) -> None:
     assert printable(text).isprintable()
     printable(text).encode()
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(st.dictionaries(TEXTS, TEXTS))
+def test_any_data_is_printed_harmlessly_and_reads_back_as_it_was(data: dict[str, str]) -> None:
+    in_json = [json_text(data), escaped_json(json.dumps(data, ensure_ascii=False))]
+    in_yaml = yaml_text(data, sort_keys=False)
+    assert all(printed.replace("\n", "").isprintable() for printed in [*in_json, in_yaml])
+    assert [*map(json.loads, in_json), yaml.safe_load(in_yaml)] == [data] * 3
+
+
+def test_data_that_prints_is_left_as_it_is() -> None:
+    data = {"city": "Zürich 東京", "lines": "one\ntwo\n"}
+    assert json_text(data) == json.dumps(data, indent=2, ensure_ascii=False)
+    assert yaml_text(data, sort_keys=False) == yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+@pytest.mark.parametrize("text", ["\x9b31mred", BACKWARDS])
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_documents_show_what_objects_refer_to_harmlessly(text: str, output: str, tmp_path: Path) -> None:
+    file = written(tmp_path, group("g", queue=text, minMember=1), pod("p", "g"))
+    for words in (["plan", "-f", file], ["plan", "-f", file, "--explain", "default/g"]):
+        printed = run(*words, "-o", output).stdout
+        assert printed.replace("\n", "").isprintable()
+        assert text in json.dumps(yaml.safe_load(printed), ensure_ascii=False)
 
 
 def test_columns_are_as_wide_as_what_is_shown() -> None:

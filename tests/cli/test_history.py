@@ -114,12 +114,12 @@ TIME                  WHAT        DETAILS
 2026-01-01 00:00:00   Submitted   by ada to queue research for 2 pods
 2026-01-01 00:00:02   Waiting     0/2 nodes have room
 2026-01-01 00:00:59   Admitted    the scheduler admitted it; its pods may start
-2026-01-01 00:01:00   Bound       2 pods got a node on node-0, node-1
+2026-01-01 00:01:00   Bound       2 pods were bound to node-0, node-1
 2026-01-01 00:01:01   Started     2 pods started on node-0, node-1
 2026-01-01 00:59:50   Evicted     2 pods were evicted on node-0, node-1 for Job prod/serve of queue prod, by the \
 action reclaim
 2026-01-01 01:00:00   Restarted   pods were evicted
-2026-01-01 01:01:40   Bound       2 pods got a node on node-0, node-1
+2026-01-01 01:01:40   Bound       2 pods were bound to node-0, node-1
 2026-01-01 01:01:41   Started     2 pods started on node-0, node-1
 2026-01-01 02:00:00   Succeeded   train-w-0 succeeded on node-0
 2026-01-01 02:00:00   Failed      train-w-1 failed on node-1: exit code 137, OOMKilled

@@ -74,15 +74,25 @@ def test_a_queue_is_explained_by_its_figures_and_what_waits_in_it(tmp_path: Path
 
 
 def test_a_node_is_explained_by_what_keeps_pods_away(tmp_path: Path) -> None:
-    text = run(
-        "explain node n0", [node("n0", cordoned=True, taint="dedicated=ml"), *running("u0", 3, "n0")], "", tmp_path
-    )
+    ended = running("u1", 2, "n0")
+    ended[-1]["status"]["phase"] = "Succeeded"
+    docs = [node("n0", cordoned=True, taint="dedicated=ml"), *running("u0", 3, "n0"), *ended]
+    text = run("explain node n0", docs, "", tmp_path)
+    assert text.startswith("Node n0 has 1 pod.")
     assert "It takes no new pods: it is cordoned (`kubectl uncordon n0`)." in text
     assert "It takes only pods that tolerate the taint dedicated=ml:NoSchedule." in text
     assert ["cpu", "8", "3", "5"] in [line.split() for line in text.splitlines()]
 
 
 COMPLETE = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+
+
+def ended(how: str) -> list[Doc]:
+    """The pod of job j, without a pod group: the controller deletes that when the job has ended."""
+    (_, pod) = running("j-default-j", 1, "n0")
+    pod["metadata"]["name"] = "j-w-0"
+    pod["status"]["phase"] = how
+    return [pod]
 
 
 def phase(of: str) -> Doc:
@@ -94,6 +104,9 @@ def phase(of: str) -> Doc:
     [
         ("job j", [suspended()], 0, "job default/j is suspended, so it has no pods: `vcctl job resume` starts it"),
         ("job j", [phase("Completed")], 0, "job default/j has completed: none of its pods waits"),
+        ("job j", [phase("Failed"), *ended("Failed")], 0, "job default/j has failed: none of its pods waits"),
+        ("po/j-w-0", [phase("Failed"), *ended("Failed")], 0, "has ended: none of its pods runs or waits."),
+        ("po/j-w-0", [phase("Completed"), *ended("Succeeded")], 0, "has ended: none of its pods runs or waits."),
         (
             "job web",
             [batch_job(suspend=True)],
@@ -105,7 +118,9 @@ def phase(of: str) -> Doc:
         ("cj/web", [cron_job(suspend=True)], 0, "cronjob default/web is suspended"),
         ("deploy/web", [elsewhere(web("Deployment"))], 0, 'waits for another scheduler: schedulerName is "bogus"'),
         ("job j", [job(queue="nope")], 1, 'queue.scheduling.volcano.sh "nope" not found'),
-        ("job k", [job()], 1, "job default/k does not exist; did you mean 'default/j'?"),
+        ("job jo", [job()], 1, "job default/jo does not exist; did you mean 'default/j'?"),
+        ("job j -n team", [job()], 1, "job team/j does not exist; did you mean 'default/j'?"),
+        ("job other", [job()], 1, "job default/other does not exist, or has no pods"),
         ("pod j-w-0", [job(schedulerName="bogus")], 0, 'schedulerName is "bogus", and this scheduler serves'),
         ("queue defualt", [job()], 1, "queue defualt does not exist; did you mean 'default'?"),
         ("node n9", [job()], 1, "node n9 does not exist"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -55,3 +56,13 @@ def test_a_misspelt_command_is_answered_with_the_one_that_is_near(typed: str, me
 def test_a_command_that_is_like_no_other_is_only_named() -> None:
     ended = CliRunner().invoke(main, ["xyzzy"])
     assert (ended.exit_code, ended.output.splitlines()[-1]) == (2, "Error: No such command 'xyzzy'.")
+
+
+@pytest.mark.parametrize("command", ["dashboard", "doctor", "explain job j", "queues", "run -- true", "squeue"])
+def test_a_kubeconfig_that_does_not_exist_is_a_wrong_usage(command: str, tmp_path: Path) -> None:
+    """Whichever command is told of it, the exit code is that of wrong usage."""
+    words, dashes, program = command.partition("--")
+    given = [*words.split(), "--kubeconfig", str(tmp_path / "none"), *([dashes] if dashes else []), *program.split()]
+    ended = CliRunner().invoke(main, given)
+    assert ended.exit_code == 2
+    assert "no such file: name a kubeconfig file with --kubeconfig" in ended.stderr

@@ -226,8 +226,8 @@ def test_where_no_plugin_says_what_queues_deserve_one_takes_only_what_leaves_it_
     chosen = conf(f"allocate, {by}", ["priority", "gang", "conformance"], [*fair, "predicates", "nodeorder"])
     plan = plan_of(queues, node("n1", cpu=sum(holds)), held, own, conf=chosen)
     assert (len(plan.evictions), len(nominations(plan))) == (lost, lost)
-    told = [p.message for p in plan.pending if p.code == "QueueMayNotReclaim"]
-    assert told == ([] if lost else ["queue b would come after a queue that it takes from"])
+    told = [p.message for p in plan.pending if p.code == "QueueOutOfTurn"]
+    assert told == ([] if lost else ["queue b would come after queue a if it took this room from it"])
 
 
 def test_what_queues_deserve_decides_also_where_no_plugin_votes_on_who_may_reclaim() -> None:

@@ -264,6 +264,19 @@ def test_a_queue_that_has_its_share_is_told_so_and_no_one_is_asked() -> None:
     assert "queue red" in attempt.refusal
 
 
+@pytest.mark.parametrize("by", ["reclaim", "gangreclaim"])
+def test_a_queue_that_would_come_after_the_other_is_told_so_and_of_no_share_or_limit(by: str) -> None:
+    """No plugin says what the queues deserve, and both hold as much as they would in turns."""
+    queues = [queue("red"), queue("blue")]
+    running = [held(cpu=1, pods=2), held("own", "red", cpu=1, pods=2)]
+    chosen = conf(f"allocate, {by}", ["priority", "gang"], ["predicates"])
+    found = explained([node("n", cpu=4), queues, running, claim(cpu=1)], chosen)
+    (blocker,), (attempt,) = found.blockers, found.attempts
+    assert blocker.code == "QueueOutOfTurn"
+    assert (attempt.action, attempt.pod, attempt.considered) == (by, "ns/g-0", 0)
+    assert attempt.refusal == blocker.message == "queue red would come after queue blue if it took this room from it"
+
+
 @pytest.mark.parametrize(("of_class", "code"), [("high", "PriorityNotLower"), ("low", "NotEnoughRoom")])
 def test_preempt_asks_the_pods_of_the_same_queue(of_class: str, code: str) -> None:
     classes = [priority_class("low", 1), priority_class("high", 9)]

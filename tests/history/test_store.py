@@ -235,6 +235,13 @@ def test_usage_by_user_is_that_of_the_users_jobs(tmp_path: Path) -> None:
     ]
 
 
+def test_a_pod_that_ends_in_the_second_of_its_bind_counts_as_a_pod(tmp_path: Path) -> None:
+    """Kubernetes tells times in whole seconds, and a short command takes less."""
+    history = History.open(tmp_path)
+    history.put([pod(1, SECOND, SECOND), pod(2, SECOND, 3 * SECOND)])
+    assert [(row.pods, row.time) for row in usage(history, "queue", 0, 5 * SECOND)] == [(2, 2 * SECOND)]
+
+
 @pytest.mark.parametrize(
     ("query", "problem"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import click
 
 from kilauea.api.printing import printable
 from kilauea.cli.color import echo
+from kilauea.cli.data_text import json_text
 from kilauea.cli.inputs import Usage
 from kilauea.cli.simulation.options import Options, read_inputs, simulation_options
 from kilauea.cli.simulation.progress import progress
@@ -81,7 +81,7 @@ def advise(
             "seeds": options.seeds,
             "proposals": [_data(*each, queue) for each in found],
         }
-        sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(data, indent=1) + "\n")
         return
     sys.stdout.write("\n".join(_lines(found, queue, base, options.seeds)) + "\n")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.cli.data_text import json_text
 from kilauea.cli.inputs import Usage
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def compare(reports: tuple[str, ...], output: str) -> None:
             )
     if output == "json":
         data = [comparison_data(first, other) for _, _, other in others]
-        sys.stdout.write(json.dumps({"version": 1, "comparisons": data}, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text({"version": 1, "comparisons": data}, indent=1) + "\n")
         return
     lines = []
     for _, _, other in others:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from kilauea.api.printing import printable
 from kilauea.cli.color import echo
+from kilauea.cli.data_text import json_text
 from kilauea.cli.inputs import Usage, plugins_option
 from kilauea.cli.table import table
 
@@ -66,7 +66,7 @@ def check(context: click.Context, file: str, folders: tuple[str, ...], output: s
     ok = all(finding["severity"] != ERROR for finding in findings)
     if output == "json":
         data = {"file": conf_file.name, "ok": ok, "findings": findings}
-        sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(data) + "\n")
     else:
         sys.stdout.write("\n".join(_table(conf_file.name, findings)) + "\n")
     if not ok:

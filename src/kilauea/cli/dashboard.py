@@ -44,6 +44,7 @@ def dashboard(kubeconfig: Path | None, address: str, namespace: str, history: Pa
     from kilauea.api.ports import ApiError
     from kilauea.cli.api_errors import unread_cluster
     from kilauea.cli.apiserver import parse_listen
+    from kilauea.cli.inputs import Usage
     from kilauea.cli.up import is_loopback
     from kilauea.client.access import AccessError
     from kilauea.runtime.daemon import StartError
@@ -73,5 +74,7 @@ def dashboard(kubeconfig: Path | None, address: str, namespace: str, history: Pa
         asyncio.run(main())
     except ApiError as error:
         raise click.ClickException(unread_cluster(error)) from None
-    except (AccessError, StartError) as error:
+    except AccessError as error:
+        raise Usage(str(error)) from None
+    except StartError as error:
         raise click.ClickException(str(error)) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import sys
 import textwrap
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilauea.api.printing import printable
+from kilauea.cli.data_text import json_text
 from kilauea.cli.inputs import Usage, plugins_option
 from kilauea.cli.options import access
 from kilauea.cli.table import table
@@ -49,7 +49,7 @@ def doctor(context: click.Context, kubeconfig: Path | None, folders: tuple[str, 
     checks, server = _examined(kubeconfig, folders)
     failed = any(check.status == "error" for check in checks)
     if output == "json":
-        sys.stdout.write(json.dumps(_as_data(server, checks), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(_as_data(server, checks)) + "\n")
     else:
         sys.stdout.write("\n".join(_lines(checks)) + "\n")
     context.exit(1 if failed else 0)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from kilauea.api.decode import encode_json
 from kilauea.api.printing import printable
 from kilauea.api.quantity import format_amount
+from kilauea.cli.data_text import escaped_json, yaml_text
 from kilauea.cli.expected_output import expected_data, expected_text
 from kilauea.cli.explain_queues import (
     ahead_data,
@@ -33,6 +32,7 @@ VERDICTS = {
     "starts in part": "has its minimum; pods beyond it wait.",
     "runs": "is running; no pod of it waits.",
     "waits": "waits.",
+    "ended": "has ended: none of its pods runs or waits.",
 }
 
 
@@ -55,9 +55,9 @@ def render_explanation(
         now: the time, in microseconds since 1970.
     """
     if output == "json":
-        return encode_json(as_data(explanation, seconds, start)).decode() + "\n"
+        return escaped_json(encode_json(as_data(explanation, seconds, start)).decode()) + "\n"
     if output == "yaml":
-        return yaml.safe_dump(as_data(explanation, seconds, start), sort_keys=True, allow_unicode=True)
+        return yaml_text(as_data(explanation, seconds, start), sort_keys=True)
     lines = _text(explanation, owners)
     if start is not None:
         lines += ["", f"Expected start: {expected_text(start, now, owners)}."]
@@ -123,7 +123,8 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
             b.node_class,
             f"{b.pods} pod{'s' * (b.pods > 1)}" if b.pods else "",
         ]
-        lines.append("  " + ", ".join(part for part in where if part))
+        if any(where):
+            lines.append("  " + ", ".join(part for part in where if part))
     if explanation.nodes:
         rows = [[str(n.count), n.reason, n.example] for n in explanation.nodes]
         lines += ["", *table(["NODES", "REASON", "FOR EXAMPLE"], rows)]

@@ -34,7 +34,7 @@ def history() -> None:
     """
 
 
-@history.command()
+@history.command(short_help="Show the life of a job.")
 @click.argument("name")
 @click.option("--uid", default="", metavar="UID", help="The job with this uid, if there were several of this name.")
 @source_options
@@ -62,7 +62,7 @@ def job(
     click.echo("".join(f"{printable(line)}\n" for line in job_lines(found, found.seen or now())), nl=False)
 
 
-@history.command()
+@history.command(short_help="List jobs, also deleted ones.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Only jobs that had not ended by then, such as 7d.")
 @click.option("--until", type=Moment(), metavar="TIME", help="Only jobs that were submitted before.")
 @click.option("--queue", default="", metavar="QUEUE", help="Only jobs of this queue.")
@@ -104,7 +104,7 @@ def jobs(
     note_limits(found.since, found.gaps, since)
 
 
-@history.command()
+@history.command(short_help="Write the history as lines of JSON.")
 @source_options
 def export(namespace: str, all_namespaces: bool, data: Path | None, kubeconfig: str) -> None:
     """Write the history to standard output as lines of JSON: a header, jobs, pods, events."""
@@ -113,7 +113,7 @@ def export(namespace: str, all_namespaces: bool, data: Path | None, kubeconfig: 
     sys.stdout.buffer.flush()
 
 
-@history.command(name="import")
+@history.command(name="import", short_help="Add an exported history to another.")
 @click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
 @click.option(
     "--data",
@@ -173,4 +173,6 @@ def _place(namespace: str) -> str:
 def _print_json(found: JobAnswer | Any) -> None:
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    from kilauea.cli.data_text import escaped_json
+
+    click.echo(escaped_json(msgspec.json.format(msgspec.json.encode(found), indent=2).decode()))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import yaml
 
 from kilauea.api.core import Node
 from kilauea.api.decode import encode_json
 from kilauea.api.printing import printable
 from kilauea.api.quantity import format_resources
+from kilauea.cli.data_text import escaped_json, yaml_text
 from kilauea.cli.group_names import owners_of, short
 from kilauea.cli.inputs import Failure
 from kilauea.cli.plan_output import cell, plural, queue_data
@@ -20,6 +20,7 @@ from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import in_words
 from kilauea.engine.explain.group import binding_reasons, with_hints
 from kilauea.engine.model.resources import PODS, order_of
+from kilauea.engine.model.status import ENDED
 from kilauea.simulator.scenario import Result
 
 GROUPS_SHOWN = 20
@@ -39,9 +40,9 @@ def render_place(what: Subject, result: Result, output: str) -> str:
         raise Failure(f"{what.kind} {what.name} does not exist{nearest(what.name, known)}")
     data = _queue_data(what.name, result) if what.kind == "queue" else _node_data(what.name, result)
     if output == "json":
-        return encode_json(data).decode() + "\n"
+        return escaped_json(encode_json(data).decode()) + "\n"
     if output == "yaml":
-        return yaml.safe_dump(data, sort_keys=True, allow_unicode=True)
+        return yaml_text(data, sort_keys=True)
     lines = _queue_lines(what.name, data, result) if what.kind == "queue" else _node_lines(what.name, data)
     return "\n".join(map(printable, lines)) + "\n"
 
@@ -87,7 +88,7 @@ def _node_data(name: str, result: Result) -> dict[str, Any]:
     obj = next(o for o in result.objects if isinstance(o, Node) and o.name == name)
     figures = {"allocatable": nodes.allocatable, "used": nodes.used, "free": nodes.idle}
     taints = [t for t in (obj.spec.taints if obj.spec else None) or () if t.effect in KEPT_AWAY]
-    pods = [task for task in state.tasks.values() if task.node == name]
+    pods = [task for task in state.tasks.values() if task.node == name and task.status not in ENDED]
     return {
         "node": name,
         "cordoned": bool(obj.spec and obj.spec.unschedulable),

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from kilauea.api.decode import encode_json
 from kilauea.api.quantity import format_amount, format_resources
 from kilauea.api.unserved import left_to
 from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
+from kilauea.cli.data_text import escaped_json, yaml_text
 from kilauea.cli.devices_output import devices_data, devices_table
 from kilauea.cli.group_names import Owners, owners_of, short
 from kilauea.cli.table import table
@@ -40,9 +39,9 @@ CYCLES_SHOWN = 40
 def render(result: Result, output: str, load_seconds: float) -> str:
     """The text of a plan in one of the forms `table`, `wide`, `json`, `yaml`."""
     if output == "json":
-        return encode_json(as_data(result, load_seconds)).decode() + "\n"
+        return escaped_json(encode_json(as_data(result, load_seconds)).decode()) + "\n"
     if output == "yaml":
-        return yaml.safe_dump(as_data(result, load_seconds), sort_keys=True, allow_unicode=True)
+        return yaml_text(as_data(result, load_seconds), sort_keys=True)
     return "\n".join(_tables(result, wide=output == "wide")) + "\n"
 
 

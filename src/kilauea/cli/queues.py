@@ -21,6 +21,7 @@ from kilauea.cli.inputs import (
 
 EXAMPLES = """\b
 Examples:
+  kilauea queues
   kilauea queues -f cluster.yaml
   kubectl get nodes,pods,podgroups,queues -A -o yaml | kilauea queues -f - --scheduler-conf scheduler.conf
 """
@@ -41,7 +42,7 @@ def queues(
     at: str | None,
     output: str,
 ) -> None:
-    """Show the queue tree with the metrics of each queue, for the objects in PATH.
+    """Show the queue tree with the metrics of each queue, for the objects in PATH, a live cluster, or both.
 
     The command changes nothing. It shows the metrics at the start of the next scheduling cycle. Resources above the
     deserved share of a queue are borrowed; the queues that deserve them can reclaim them.

@@ -6,10 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import yaml
-
 from kilauea.api.decode import encode_json
 from kilauea.api.wellknown import ROOT_QUEUE
+from kilauea.cli.data_text import escaped_json, yaml_text
 from kilauea.cli.plan_output import cell, limited, queue_data
 from kilauea.cli.table import table
 from kilauea.engine.model.resources import PODS, Amounts, order_of
@@ -24,9 +23,9 @@ def render_queues(queues: Mapping[str, QueueOutcome], output: str) -> str:
     """The text of queues in one of the forms `table`, `wide`, `json`, `yaml`."""
     queues = _with_root(queues)
     if output == "json":
-        return encode_json(as_data(queues)).decode() + "\n"
+        return escaped_json(encode_json(as_data(queues)).decode()) + "\n"
     if output == "yaml":
-        return yaml.safe_dump(as_data(queues), sort_keys=True, allow_unicode=True)
+        return yaml_text(as_data(queues), sort_keys=True)
     return "\n".join(_table(queues, wide=output == "wide")) + "\n"
 
 

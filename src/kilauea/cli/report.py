@@ -63,7 +63,9 @@ def usage(
     if output == "json":
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(forms.usage_data(found)), indent=2).decode())
+        from kilauea.cli.data_text import escaped_json
+
+        click.echo(escaped_json(msgspec.json.format(msgspec.json.encode(forms.usage_data(found)), indent=2).decode()))
         return
     if output == "csv":
         click.echo(forms.usage_csv(found), nl=False)

@@ -70,7 +70,7 @@ def install(only_print: bool, options: tuple[str, ...]) -> None:
 def status() -> None:
     """Show the state of the service and its last messages. Exit code 0 if it runs, 3 if it does not."""
     if not unit_file().exists():
-        raise Failure("the service is not installed: use kilauea service install")
+        raise Failure("the service is not installed: install it with `kilauea service install`")
     if not answers():
         click.echo(f"Installed as {unit_file()}. {SILENT}.")
         sys.exit(3)

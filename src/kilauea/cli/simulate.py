@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from kilauea.api.printing import printable
 from kilauea.cli.color import echo
+from kilauea.cli.data_text import json_text
 from kilauea.cli.inputs import Usage
 from kilauea.cli.simulation.options import Options, read_inputs, simulation_options
 from kilauea.cli.simulation.progress import progress
@@ -76,7 +76,7 @@ def simulate(
     if page is not None:
         _write_page(report, page)
     if output == "json":
-        sys.stdout.write(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(report, indent=1) + "\n")
         return
     from kilauea.cli.simulation.tables import report_lines
 

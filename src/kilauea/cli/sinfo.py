@@ -38,12 +38,11 @@ def sinfo(queues: tuple[str, ...], noheader: bool, as_json: bool, kubeconfig: st
 
 
 def _print(rows: list[dict[str, str]], *, noheader: bool, as_json: bool) -> None:
-    import json
-
     from kilauea.api.printing import printable
+    from kilauea.cli.data_text import json_text
 
     if as_json:
-        click.echo(json.dumps({"partitions": rows}, indent=2, ensure_ascii=False))
+        click.echo(json_text({"partitions": rows}))
         return
     titles = ["PARTITION", "AVAIL", "TIMELIMIT", "NODES", "STATE", "NODELIST"]
     cells = [] if noheader else [titles]

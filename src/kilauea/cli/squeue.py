@@ -81,6 +81,6 @@ def squeue(
 
 def print_json(jobs: list[dict[str, object]]) -> None:
     """Print jobs as JSON."""
-    import json
+    from kilauea.cli.data_text import json_text
 
-    click.echo(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False))
+    click.echo(json_text({"jobs": jobs}))

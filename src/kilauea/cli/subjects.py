@@ -87,13 +87,13 @@ def groups_of(what: Subject, namespace: str, cluster: Cluster, state: ClusterSta
         names = [name for name, job in state.jobs.items() if job.group]
         either = [name for name in (key, key_from(key)) if name in names]
         return either or _missing(what, key, names)
+    if what.kind == "job" and key in cluster.phases_of_jobs:
+        raise Answered(f"job {key} {ENDED.get(cluster.phases_of_jobs[key], cluster.phases_of_jobs[key])}")
     found = cluster.groups_of_jobs.get(key) if what.kind == "job" else None
     if found is not None and found in state.jobs:
         return [found]
     if key in cluster.refused:
         raise Failure(f"{what.kind} {key}: {cluster.refused[key]}")
-    if key in cluster.phases_of_jobs:
-        raise Answered(f"job {key} {ENDED.get(cluster.phases_of_jobs[key], cluster.phases_of_jobs[key])}")
     if what.kind == "cronjob":
         jobs = list(_jobs_of_cron(key, cluster))
         groups = dict.fromkeys(group for job in jobs for group in _by_owner("Job", [job], cluster.objects, state))

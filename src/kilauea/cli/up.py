@@ -28,8 +28,8 @@ Examples:
 
 TRY = """\b
   kubectl get nodes
-  kubectl get queues,podgroups -A
-  kubectl create job hello --image=demo -- sleep 5
+  kilauea run -n 4 -- sh -c 'echo hello; sleep 2'
+  kilauea queues
 """
 
 TRY_HERE = """\b

@@ -368,7 +368,7 @@ class History:
         span = "(MIN(COALESCE(p.ended, ?1), ?1) - MAX(p.bound, ?2))"
         text = (
             f"SELECT {key}, p.resources, SUM({span} / 1000000), SUM({span} % 1000000), COUNT(*) FROM pods p {join} "
-            "WHERE p.bound < ?1 AND (p.ended IS NULL OR p.ended > ?2) AND MIN(COALESCE(p.ended, ?1), ?1) > p.bound "
+            "WHERE p.bound < ?1 AND (p.ended IS NULL OR p.ended > ?2) AND MIN(COALESCE(p.ended, ?1), ?1) >= p.bound "
             "AND (?3 = '' OR p.namespace = ?3) GROUP BY 1, 2 ORDER BY 1, 2"
         )
         for row in self._rows(text, (until, since, namespace)):

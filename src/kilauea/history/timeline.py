@@ -42,7 +42,7 @@ def timeline(job: JobRecord, pods: Iterable[PodRecord], events: Iterable[Event])
     """Return the entries of a job; the same thing of several pods in the same second is one entry."""
     pods = list(pods)
     found = [_submitted(job)]
-    found += _together("Bound", [(pod.bound, pod, "") for pod in pods if pod.bound is not None], "got a node")
+    found += _together("Bound", [(pod.bound, pod, "") for pod in pods if pod.bound is not None], "{be} bound", "to")
     started = [(pod.started, pod, "") for pod in pods if pod.started is not None]
     found += _together("Started", started, "started")
     events = _admitted_before_binds(pods, events)
@@ -50,13 +50,13 @@ def timeline(job: JobRecord, pods: Iterable[PodRecord], events: Iterable[Event])
     for state, verb in (
         ("Succeeded", "succeeded"),
         (FAILED, "failed"),
-        (DELETED, "went, deleted"),
-        (LOST, "went while nothing was recorded, and was last seen then"),
+        (DELETED, "{be} deleted"),
+        (LOST, "went while nothing was recorded, and {be} last seen then"),
     ):
         ends = [(pod.ended, pod, _end(pod)) for pod in pods if pod.ended is not None and pod.state == state]
         found += _together(state, ends, verb)
     gone = [(p.ended, p, "") for p in pods if p.ended is not None and p.state == EVICTED and p.uid not in told]
-    found += _together("Evicted", gone, "went, evicted")
+    found += _together("Evicted", gone, "{be} evicted")
     found += _evictions([event for event in events if event.what == "Evicted"])
     found += _nominations([event for event in events if event.what == "Nominated"])
     # That a job is pending, its submission says.
@@ -107,8 +107,10 @@ def _end(pod: PodRecord) -> str:
     )
 
 
-def _together(what: str, ends: Iterable[tuple[int | None, PodRecord, str]], verb: str) -> list[Entry]:
-    """One entry for all pods to which the same happened in the same second."""
+def _together(
+    what: str, ends: Iterable[tuple[int | None, PodRecord, str]], verb: str, place: str = "on"
+) -> list[Entry]:
+    """One entry for all pods to which the same happened in the same second; `{be}` in the verb is was or were."""
     groups: dict[tuple[int, str], list[tuple[int, PodRecord]]] = {}
     for time, pod, why in ends:
         if time is not None:
@@ -116,7 +118,8 @@ def _together(what: str, ends: Iterable[tuple[int | None, PodRecord, str]], verb
     out = []
     for (_, why), found in groups.items():
         names = _names([pod.name for _, pod in found])
-        text = f"{names} {verb}{_on(pod.node for _, pod in found)}"
+        did = verb.format(be="was" if len(found) == 1 else "were")
+        text = f"{names} {did}{_on((pod.node for _, pod in found), place)}"
         out.append(Entry(min(time for time, _ in found), what, f"{text}: {why}" if why else text, len(found)))
     return out
 
@@ -176,11 +179,11 @@ def _pods(count: int) -> str:
     return f"{count} pod{'s' * (count != 1)}"
 
 
-def _on(nodes: Iterable[str]) -> str:
+def _on(nodes: Iterable[str], place: str = "on") -> str:
     """The nodes of an entry, those with most pods first."""
     counts = Counter(node for node in nodes if node)
     if not counts:
         return ""
     names = sorted(counts, key=lambda name: (-counts[name], name))
     more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
-    return f" on {', '.join(names[:SHOWN_NODES])}{more}"
+    return f" {place} {', '.join(names[:SHOWN_NODES])}{more}"

@@ -43,7 +43,10 @@ def test_a_service_is_installed_and_removed_where_systemd_does_not_answer(home: 
     assert service("uninstall").exit_code == 0
     assert not unit.exists()
     gone = service("status")
-    assert (gone.exit_code, gone.stderr) == (1, "Error: the service is not installed: use kilauea service install\n")
+    assert (gone.exit_code, gone.stderr) == (
+        1,
+        "Error: the service is not installed: install it with `kilauea service install`\n",
+    )
 
 
 def test_print_shows_the_unit_and_writes_nothing(home: Path) -> None:

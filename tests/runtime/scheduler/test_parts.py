@@ -277,6 +277,7 @@ def condition(message: str) -> tuple[str, str, str]:
         ("QueueQuotaExceeded", False, Room({}, {"cpu": 5000}), True),
         ("QueueQuotaExceeded", False, Room({"cpu": 7000}, {"cpu": 5000}), True),
         ("QueueQuotaExceeded", False, Room({"cpu": 6000}, {"cpu": 5000}), False),
+        ("QueueOutOfTurn", False, Room({}, {}), True),
         ("QueueClosed", False, Room({}, {}), False),
         ("NotEnoughTasks", False, Room({}, {}), False),
         ("Nominated", False, Room({}, {}), False),

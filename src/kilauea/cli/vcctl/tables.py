@@ -10,6 +10,7 @@ import click
 
 from kilauea.api.ports import Obj, Resource
 from kilauea.api.printing import printable
+from kilauea.cli.data_text import json_text, yaml_text
 
 NOTHING = "No resources found"
 
@@ -102,14 +103,7 @@ def print_objects(resource: Resource, found: Sequence[Obj], output: str) -> None
 
 def data_text(value: Any, output: str) -> str:
     """Plain data as `json` or `yaml`."""
-    if output == "json":
-        import json
-
-        return json.dumps(value, indent=2, ensure_ascii=False)
-    import yaml
-
-    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return str(yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True)).rstrip("\n")
+    return json_text(value) if output == "json" else yaml_text(value, sort_keys=False).rstrip("\n")
 
 
 def without_fields(obj: Obj) -> dict[str, Any]:

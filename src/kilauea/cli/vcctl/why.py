@@ -35,7 +35,7 @@ async def why_it_waits(access: Access, key: str) -> list[tuple[str, str]]:
 def _causes(explanation: Explanation) -> Iterator[tuple[str, str]]:
     from kilauea.engine.explain.formatting import numbers
 
-    if explanation.verdict in ("starts", "runs"):
+    if explanation.verdict in ("starts", "runs", "ended"):
         yield "Waits Because", STARTS
         return
     for label, blocker in zip(("Waits Because", "And Because"), explanation.blockers, strict=False):

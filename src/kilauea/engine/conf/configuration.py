@@ -629,8 +629,17 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 
 def nearest_name(name: str, known: Collection[str]) -> str:
-    """The known name that is most like it; nothing if none is."""
+    """The known name that is most like it; nothing if none is. Names in namespaces are compared without these first."""
     by_fold = {k.lower(): k for k in sorted(known)}
+    namespace, _, own = name.lower().rpartition("/")
+    if namespace:
+        here = [k.rpartition("/")[2] for k in by_fold if k.startswith(f"{namespace}/")]
+        for alike in difflib.get_close_matches(own, here, n=1, cutoff=0.6):
+            return by_fold[f"{namespace}/{alike}"]
+        by_fold = {k: v for k, v in by_fold.items() if not k.startswith(f"{namespace}/")}
+        for key in by_fold:
+            if key.endswith(f"/{own}"):
+                return by_fold[key]
     close = difflib.get_close_matches(name.lower(), list(by_fold), n=1, cutoff=0.6)
     return by_fold[close[0]] if close else ""
 

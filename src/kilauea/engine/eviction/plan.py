@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from kilauea.engine.eviction.policy import Policy
 from kilauea.engine.eviction.units import Unit, enough_with
 from kilauea.engine.eviction.victims import VictimPool
-from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shapes import NOT_ASKED
@@ -206,10 +205,9 @@ class EvictionPlan:
 
     def is_in_turn(self) -> bool:
         """Return True if the order of queues allows what the plan moves between them; else the tasks are told."""
-        if not self.policy.out_of_turn(self.queue, self.units):
+        refusal = self.policy.out_of_turn(self.queue, self.units)
+        if refusal is None:
             return True
-        message = f"queue {self.queue.name} would come after a queue that it takes from"
-        refusal = Refusal("QueueMayNotReclaim", message, self.queue.name)
         for task, _ in self.nominations():
             self.session.report.task_refusals.setdefault(task.key, refusal)
         return False

@@ -33,6 +33,7 @@ from kilauea.engine.explain.levels import Borrower, Level
 from kilauea.engine.explain.queue_position import Ahead, Holder
 from kilauea.engine.explain.victim_diagnosis import Attempt
 from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.status import ENDED
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import NodeReason, Pending, Plan, Refusal
@@ -64,6 +65,7 @@ RULES = {
     "InsufficientMemoryQuota": "the allocated memory of a queue stays within its capability",
     "InsufficientScalarQuota": "the allocated cards of a queue stay within its card quota",
     "QueueMayNotReclaim": "a queue reclaims only up to what it deserves",
+    "QueueOutOfTurn": "where no plugin says what queues deserve, no queue reclaims what would put it after the other",
     "QueueOverused": "a queue that has its deserved share lets others go first",
     "ResourceClaimsNotReady": "the resource claims of a pod exist, and what they ask can be understood",
     "InsufficientDevices": "a pod needs a node whose cards have enough free memory, cores and slots for it",
@@ -149,7 +151,7 @@ class Explanation:
     group: str
     """The group, as `namespace/name`."""
     verdict: str
-    """`starts`, `starts in part`, `runs`, `waits`, or `unknown`."""
+    """`starts`, `starts in part`, `runs`, `waits`, `ended` (all of its pods have), or `unknown`."""
     blockers: tuple[Blocker, ...] = ()
     """The reasons why pods wait, the most binding reason first."""
     nodes: tuple[NodeReason, ...] = ()
@@ -184,7 +186,9 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
         return Explanation(key, "unknown")
     waiting = list(map(with_hints(state, plan), waiting))
     verdict = "waits"
-    if not waiting:
+    if not waiting and job.tasks and all(task.status in ENDED for task in job.tasks.values()):
+        verdict = "ended"
+    elif not waiting:
         verdict = "starts" if starting else "runs" if job.ready_count else "waits"
     elif starting or job.ready_count >= max(job.min_available, 1):
         verdict = "starts in part"

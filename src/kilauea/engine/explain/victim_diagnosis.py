@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kilauea.engine.conf import QUEUE_PLUGINS
 from kilauea.engine.eviction.bundles import GangPreemptor
 from kilauea.engine.eviction.floor import Want
-from kilauea.engine.eviction.policy import POLICIES, BetweenJobs, Policy, WithinJob
+from kilauea.engine.eviction.policy import OUT_OF_TURN, POLICIES, BetweenJobs, Policy, WithinJob
 from kilauea.engine.eviction.victims import VictimPool, in_victim_order, is_served
 from kilauea.engine.extension import ABSTAIN, Refusal, victims_and_vote
 from kilauea.engine.model import status
@@ -99,12 +99,12 @@ def attempts(session: Session, plan: Plan, job: Job) -> tuple[Attempt, ...]:
     task = _first_without_room(session, job)
     if task is None:
         return ()
-    late = [p for p in plan.pending if p.group == job.key and p.code == "QueueMayNotReclaim"]
+    late = [p for p in plan.pending if p.group == job.key and p.code in ("QueueMayNotReclaim", OUT_OF_TURN)]
     out = []
     for policy in (POLICIES[name](session) for name in dict.fromkeys(session.conf.actions) if name in POLICIES):
         refusal, pod = _refusal(session, policy, job, task), task.key
         if not refusal and late and policy.elsewhere:
-            refusal, pod = may_not_reclaim(job.queue), late[0].pod
+            refusal, pod = _in_words(late[0].code, late[0].message, job.queue), late[0].pod
         inquiry = Inquiry(session, pool, policy, job, task)
         considered, spared = (0, ()) if refusal else inquiry.spared()
         out.append(Attempt(policy.action, pod, refusal, considered, spared))
@@ -125,7 +125,7 @@ def _refusal(session: Session, policy: Policy, job: Job, task: Task) -> str:
         why = session.pre_predicate(task)
     if why is None:
         return ""
-    return may_not_reclaim(why.queue) if why.code == "QueueMayNotReclaim" else why.message
+    return _in_words(why.code, why.message, why.queue)
 
 
 def _unready(session: Session, policy: Policy, job: Job, task: Task) -> str:
@@ -142,9 +142,9 @@ def _unready(session: Session, policy: Policy, job: Job, task: Task) -> str:
     return "the pod may not preempt others (preemptionPolicy: Never)" if task.no_preemption else ""
 
 
-def may_not_reclaim(queue: str) -> str:
-    """The reason why a queue may not reclaim."""
-    return f"queue {queue} would exceed its deserved share or its limit"
+def _in_words(code: str, message: str, queue: str) -> str:
+    """The reason why a queue gets nothing; plugins only say that it may not reclaim."""
+    return f"queue {queue} would exceed its deserved share or its limit" if code == "QueueMayNotReclaim" else message
 
 
 def _first_without_room(session: Session, job: Job) -> Task | None:

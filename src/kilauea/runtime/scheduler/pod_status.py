@@ -18,7 +18,9 @@ ABOUT_NODES = frozenset({"Unschedulable", "ClusterOvercommitted", "RoomKept"})
 """Codes of reasons about nodes."""
 ABOUT_CLAIMS = frozenset({"ResourceClaimsNotReady", "VolumesNotReady"})
 """Codes of reasons about what a pod claims, which autoscalers know as well as the scheduler does."""
-ABOUT_SHARES = frozenset({"GangWaiting", "QueueQuotaExceeded", "QueueQuotaInsufficient", "QueueOverused"})
+ABOUT_SHARES = frozenset(
+    {"GangWaiting", "QueueQuotaExceeded", "QueueQuotaInsufficient", "QueueOverused", "QueueOutOfTurn"}
+)
 """Codes of reasons about either a share of the cluster, which grows with it, or a fixed limit, which does not."""
 
 

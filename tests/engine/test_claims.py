@@ -238,6 +238,19 @@ def test_what_queues_deserve_decides_also_where_no_plugin_votes_on_who_may_recla
     assert len(plan.evictions) == 1
 
 
+@pytest.mark.parametrize("by", ["reclaim", "gangreclaim"])
+def test_where_the_first_victims_would_leave_their_queue_behind_others_are_found(by: str) -> None:
+    """One pod of c makes the room at the least cost, but c would then come before a; b has room to spare."""
+    queues, machines = [queue(name) for name in "abc"], [node(f"n{i}", cpu=4) for i in range(1, 4)]
+    large, small = (pod(f"r-{cpu}", "r", cpu=cpu, node=on) for cpu, on in ((4, "n1"), (1, "n4")))
+    of_b = running("t", 4, "n2", "n2", "n3", "n3", queue="b", cpu=2)
+    held = [group("r", minimum=1, phase="Running", queue="c"), large, small, node("n4", cpu=1), *of_b]
+    chosen = conf(f"allocate, {by}", ["priority", "gang", "conformance"], ["predicates", "nodeorder"])
+    plan = plan_of(queues, machines, held, starving("s", 1, 4, queue="a"), conf=chosen)
+    assert (len(victims(plan)), len(nominations(plan))) == (2, 1)
+    assert {name.rpartition("-")[0] for name in victims(plan)} == {"t"}
+
+
 def test_a_queue_that_may_not_be_reclaimed_keeps_everything() -> None:
     queues = [queue("a", deserved={"cpu": "2"}, reclaimable=False), queue("b", deserved={"cpu": "2"})]
     plan = plan_of(queues, node("n1"), running("r", 4, "n1", queue="a"), starving("s", 2, queue="b"), conf=RECLAIM)

@@ -10,7 +10,7 @@ cluster as it would be. What the searches (`by_node.py`, `by_domain.py`) decide 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ from kilauea.engine.statement import EVICT, PIPELINE
 
 Nominations = Sequence[tuple[Task, int]]
 """Tasks with the rows of their nodes."""
+PLANS_TRIED = 8
+"""Plans for the same tasks, each without the jobs that may not lose what the one before it takes."""
 
 
 class EvictionPlan:
@@ -204,15 +206,18 @@ class EvictionPlan:
         idle = self.session.nodes.select(rows).idle
         return any(bool(((asked[row] > idle[:, i]) & (asked[row] > 0)).any()) for i, row in enumerate(rows.tolist()))
 
-    def is_in_turn(self) -> bool:
-        """Return True if the order of queues allows what the plan moves between them; else the tasks are told."""
-        if not self.policy.out_of_turn(self.queue, self.units):
-            return True
+    def out_of_turn(self) -> frozenset[int]:
+        """Rows of the jobs that may not lose what the plan takes: their queues would come before the plan's own."""
+        jobs, queues = self.session.state.jobs, self.policy.out_of_turn(self.queue, self.units)
+        losers = (jobs[unit[0].group] for unit in self.units)
+        return frozenset(job.row for job in losers if job.queue in queues)
+
+    def tell_out_of_turn(self, tasks: Iterable[Task]) -> None:
+        """Say of tasks that the order of queues allows no plan for them."""
         message = f"queue {self.queue.name} would come after a queue that it takes from"
         refusal = Refusal("QueueMayNotReclaim", message, self.queue.name)
-        for task, _ in self.nominations():
+        for task in tasks:
             self.session.report.task_refusals.setdefault(task.key, refusal)
-        return False
 
     def commit(self) -> None:
         """Keep the plan. Where only pods give way that were to start in this cycle, its own start in their stead.

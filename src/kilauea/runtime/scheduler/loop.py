@@ -241,6 +241,9 @@ class Scheduler:
             log.warning("configuration: %s", warning)
         self._parts.metrics.configured(good=not reading.fault)
         about = self._queue(ROOT_QUEUE)
+        if reading.warnings:
+            doubts = f"the scheduler's configuration does not do all that it seems to do: {'; '.join(reading.warnings)}"
+            self._parts.record(Record(about, "Warning", "ConfigurationWarning", doubts))
         if reading.fault:
             log.error("the configuration is invalid and the previous one stays in use: %s", reading.fault)
             refusal = f"the scheduler's configuration is invalid and the previous one stays in use: {reading.fault}"

@@ -113,9 +113,9 @@ def carded(*memory: int) -> Object:
 def test_it_is_admitted_in_the_cycle_in_which_whatever_it_lacked_is_there(
     wants: dict[str, Any], before: list[Object], after: Object
 ) -> None:
-    others = [node("n1"), asking("next", 3, created=1), *before]
     lost = [group("lost", "q", resources={"cpu": "3"}, phase=None), pod("lost-0", "lost", **{"cpu": 3, **wants})]
-    life = Life(quota(), lost, *others, conf=CARDS).run(FRUITLESS // SECOND + 5)
+    life = Life(quota(), lost, node("n1"), asking("next", 3, created=1), before, conf=CARDS)
+    life.run(FRUITLESS // SECOND + 5)
     assert life.placed() == {"next-0"}
     assert life.phase("lost") == "Pending"
     life.delete("next-0")

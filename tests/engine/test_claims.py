@@ -15,6 +15,7 @@ from kilauea.api.meta import Object
 from kilauea.api.times import SECOND, parse_time
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Gone
+from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.simulator.cluster import SimulatedCluster
 from support.builders import (
@@ -440,8 +441,16 @@ def test_a_gang_that_was_to_start_stays_whole_when_its_room_is_kept() -> None:
 # --- promises to pods whose victims do not end
 
 
-@pytest.mark.parametrize(("late", "starts"), [(30, "low-0"), (90, "high-0")])
-def test_room_is_not_held_for_a_gang_whose_victim_is_long_overdue(late: int, starts: str) -> None:
+@pytest.mark.parametrize(
+    ("late", "attentive", "starts"),
+    [
+        pytest.param(30, 0, "low-0", id="late for half a minute"),
+        pytest.param(90, 0, "high-0", id="late for longer than a minute"),
+        pytest.param(3600, 3590, "low-0", id="the machine slept for an hour, until ten seconds ago"),
+        pytest.param(3600, 3500, "high-0", id="it has been awake for longer than a minute"),
+    ],
+)
+def test_room_is_not_held_for_a_gang_whose_victim_is_long_overdue(late: int, attentive: int, starts: str) -> None:
     """A gang of two waits for a pod on n1 to end and holds n2, which is free; a more important group wants n2."""
     stuck = [group("old", phase="Running"), pod("old-0", "old", cpu=1, node="n1", deleting=True)]
     gang = [
@@ -450,6 +459,8 @@ def test_room_is_not_held_for_a_gang_whose_victim_is_long_overdue(late: int, sta
     ]
     better = [group("high", minimum=1, phase="Inqueue", priority="high"), pod("high-0", "high", cpu=1)]
     state = state_of(flat([node("n1", cpu=1), node("n2", cpu=1), CLASSES, stuck, gang, better]))
-    plan = cycle(state, parsed(PREEMPT)[0], parse_time(at(0)) + late * SECOND)
+    begin = parse_time(at(0))
+    memory = AdmissionBackoff(attentive=begin + attentive * SECOND if attentive else 0)
+    plan = cycle(state, parsed(PREEMPT)[0], begin + late * SECOND, backoff=memory)
     found = {*(b.pod for b in plan.binds), *(n.pod for n in plan.nominations if n.node == "n2")}
     assert found == {f"ns/{starts.replace('low-0', 'low-1')}"}

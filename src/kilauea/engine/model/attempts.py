@@ -52,6 +52,8 @@ class AdmissionBackoff:
         turns: by plugin that acts at intervals: the moment of its last turn.
         since: the moment at which the process started, from which first intervals count; None for a plan.
         tried: groups that were tried out.
+        attentive: the time of day, in microseconds since 1970, since when the scheduler has run without a gap, or the
+            time of day was set; 0 if neither is known to have happened.
     """
 
     moment: int = 0
@@ -59,6 +61,7 @@ class AdmissionBackoff:
     turns: Mapping[str, int] = field(default_factory=dict)
     since: int | None = None
     tried: TriedGroups = TriedGroups()
+    attentive: int = 0
 
     def at(self, moment: int) -> AdmissionBackoff:
         """The same at a later moment."""

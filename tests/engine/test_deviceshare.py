@@ -255,6 +255,15 @@ def test_a_node_that_offers_the_resource_and_registers_no_card_is_passed_over() 
     assert "node(s) had no registered devices of the requested kind" in pending(plan)["p"].message
 
 
+def test_a_card_is_given_out_however_its_model_is_written() -> None:
+    register = "n-0,10,32768,A100,true,hami-core:"
+    assert record(plan_of(vgpu_node("n", 1, register=register), waiting("p"), conf=shares()), "p") == (
+        "n-0,NVIDIA,32768,0:"
+    )
+    other = waiting("p", annotations={"nvidia.com/use-gputype": "H100"})
+    assert binds(plan_of(vgpu_node("n", 1, register=register), other, conf=shares())) == {}
+
+
 def test_unhealthy_cards_are_not_given_out() -> None:
     text = "n-0,10,100,NVIDIA,true,hami-core:n-1,10,100,NVIDIA,false,hami-core:"
     plan = plan_of(vgpu_node("n", register=text), waiting("p", memory=1), conf=shares())

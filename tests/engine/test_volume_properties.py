@@ -83,7 +83,7 @@ def fingerprint(session: Session) -> dict[str, Any]:
         "held": held(session),
         "tasks": {key: sorted(hold.tasks) for key, hold in binding.holds.items()},
         "free": {name: [[v.name for _, v in p] for p in pools._free] for name, pools in sorted(binding._pools.items())},
-        "users": {key: count for key, count in binding._users.items() if count},
+        "users": [{k: count for k, count in each.items() if count} for each in (binding._users, binding._ending)],
         "count": [
             {driver: count.tolist() for driver, count in uses._count.items() if count.any()}
             for uses in (limits._now, limits._later)

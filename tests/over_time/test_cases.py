@@ -22,7 +22,7 @@ from over_time.history import START, History, complete, play
 from over_time.laws import broken
 from support.builders import GPU, Data, Objects, conf, flat, group, node, plugin, pod, priority_class, queue
 from support.card_objects import A, B, C, annotated, card_group, card_node, card_pod, card_queue, labelled
-from support.volume_objects import claim, csi_node, mounts, storage_class
+from support.volume_objects import claim, csi_node, mounts, storage_class, volume
 
 CLASSES = [priority_class("low", 10), priority_class("mid", 100), priority_class("high", 1000)]
 FIVE, FLAT, TREE = (CONFIGURATIONS[name] for name in ("five", "flat", "tree"))
@@ -572,6 +572,16 @@ def test_a_promise_is_kept_while_its_victim_still_has_a_volume_of_a_driver_with_
     assert [[n.pod for n in moment.plan.nominations] for moment in history.moments[:4]] == [["ns/new-0"]] * 4
     assert sorted(evictions(history)) == ["old-0", "old-1"]
     assert running(history) == {"new": 1}
+
+
+def test_a_claim_for_one_pod_at_a_time_is_promised_while_the_pod_that_has_it_terminates() -> None:
+    one = [claim("c", bound="v", modes=("ReadWriteOncePod",)), volume("v", modes=("ReadWriteOncePod",), keep="c")]
+    going = pod("old", "", memory=None, node="a", deleting=True, uid="old", volumes=mounts("c"))
+    going.metadata.deletion_timestamp = format_time(START + 2 * SECOND)
+    new = job("new", "default", None, memory=None, volumes=mounts("c"))
+    history = play(FIVE, complete([queue("default"), *CLASSES, node("a", 8), storage_class(), *one, going, *new]))
+    assert [number for number, moment in enumerate(history.moments) if moment.plan.binds] == [3]
+    assert [[n.pod for n in moment.plan.nominations] for moment in history.moments[:3]] == [["ns/new-0"]] * 3
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,11 @@ from kilauea.engine.placement.admission_backoff import (
 )
 from kilauea.engine.plan import GroupOutcome
 from kilauea.simulator.scenario import build_state
-from support.builders import NOW, conf, flat, group, node, parsed, pod, queue
+from support.builders import NOW, conf, flat, group, node, parsed, plugin, pod, queue
+from support.device_objects import claim, device, device_class, slice_
 from support.life import CONF, Life, asking
+from support.volume_objects import claim as volume_claim
+from support.volume_objects import storage_class, volume
 
 HOPELESS: dict[str, Any] = {"nodeSelector": {"no": "such"}}
 
@@ -65,6 +68,58 @@ def test_it_is_admitted_in_the_cycle_in_which_it_could_be_placed() -> None:
     life = in_vain().run(FRUITLESS // SECOND + 5)
     life.delete("next-0")
     life.apply(node("n2", labels={"no": "such"}))
+    life.run(1)
+    assert "lost-0" in life.placed()
+
+
+CARDS = parsed(
+    conf(
+        "enqueue, allocate, backfill",
+        ["priority", "gang"],
+        ["predicates", "capacity", plugin("deviceshare", {"deviceshare.VGPUEnable": True})],
+    )
+)[0]
+CLAIMING: dict[str, Any] = {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+MOUNTING: dict[str, Any] = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+SHARING: dict[str, Any] = {"requests": {"cpu": "3", "volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 60}}
+TAINTED: dict[str, Any] = {"nodeSelector": {"disk": "ssd"}}
+
+
+def carded(*memory: int) -> Object:
+    """A node with vGPUs of so much memory."""
+    text = "".join(f"n2-{i},4,{each},NVIDIA-A,true,hami-core:" for i, each in enumerate(memory))
+    notes = {"volcano.sh/node-vgpu-register": text}
+    return node("n2", resources={"volcano.sh/vgpu-number": 4 * len(memory)}, annotations=notes)
+
+
+@pytest.mark.parametrize(
+    ("wants", "before", "after"),
+    [
+        pytest.param(CLAIMING, [device_class(), claim("c")], slice_("n1", device("d")), id="devices come"),
+        pytest.param(CLAIMING, [slice_("n1", device("d")), claim("c")], device_class(), id="their class comes"),
+        pytest.param(CLAIMING, [slice_("n1", device("d")), device_class()], claim("c"), id="the claim comes"),
+        pytest.param(MOUNTING, [storage_class(), volume_claim("c")], volume("v"), id="a volume comes"),
+        pytest.param(MOUNTING, [volume_claim("c"), volume("v")], storage_class(), id="the class of a volume comes"),
+        pytest.param(MOUNTING, [storage_class(), volume("v")], volume_claim("c"), id="the claim for a volume comes"),
+        pytest.param(SHARING, [carded(30, 50)], carded(60), id="a card is large enough"),
+        pytest.param(
+            TAINTED,
+            [node("n2", labels={"disk": "ssd"}, taints=["a=b:NoSchedule"])],
+            node("n2", labels={"disk": "ssd"}),
+            id="a taint goes",
+        ),
+    ],
+)
+def test_it_is_admitted_in_the_cycle_in_which_whatever_it_lacked_is_there(
+    wants: dict[str, Any], before: list[Object], after: Object
+) -> None:
+    lost = [group("lost", "q", resources={"cpu": "3"}, phase=None), pod("lost-0", "lost", **{"cpu": 3, **wants})]
+    life = Life(quota(), lost, node("n1"), asking("next", 3, created=1), before, conf=CARDS)
+    life.run(FRUITLESS // SECOND + 5)
+    assert life.placed() == {"next-0"}
+    assert life.phase("lost") == "Pending"
+    life.delete("next-0")
+    life.apply(after)
     life.run(1)
     assert "lost-0" in life.placed()
 

@@ -242,8 +242,10 @@ def test_with_enqueue_after_it_allocate_passes_over_what_waits() -> None:
 
 
 def test_a_group_without_a_queue_is_in_the_default_queue() -> None:
-    objects = [node("n1"), queue("default"), group(queue=""), pod("p")]
-    assert binds(plan_of(*objects, conf=ALLOCATE)) == {"p": "n1"}
+    objects = [node("n1"), queue("default"), queue("q"), group(queue=""), pod("p")]
+    plan = plan_of(*objects, conf=ALLOCATE)
+    assert binds(plan) == {"p": "n1"}
+    assert {name: found.allocated["cpu"] for name, found in plan.queues.items() if found.allocated} == {"default": 1000}
 
 
 def test_pods_of_another_scheduler_are_left_alone_but_take_room() -> None:

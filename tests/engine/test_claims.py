@@ -15,6 +15,7 @@ from kilauea.api.meta import Object
 from kilauea.api.times import SECOND, parse_time
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Gone
+from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.simulator.cluster import SimulatedCluster
 from support.builders import (
@@ -238,6 +239,19 @@ def test_what_queues_deserve_decides_also_where_no_plugin_votes_on_who_may_recla
     assert len(plan.evictions) == 1
 
 
+@pytest.mark.parametrize("by", ["reclaim", "gangreclaim"])
+def test_where_the_first_victims_would_leave_their_queue_behind_others_are_found(by: str) -> None:
+    """One pod of c makes the room at the least cost, but c would then come before a; b has room to spare."""
+    queues, machines = [queue(name) for name in "abc"], [node(f"n{i}", cpu=4) for i in range(1, 4)]
+    large, small = (pod(f"r-{cpu}", "r", cpu=cpu, node=on) for cpu, on in ((4, "n1"), (1, "n4")))
+    of_b = running("t", 4, "n2", "n2", "n3", "n3", queue="b", cpu=2)
+    held = [group("r", minimum=1, phase="Running", queue="c"), large, small, node("n4", cpu=1), *of_b]
+    chosen = conf(f"allocate, {by}", ["priority", "gang", "conformance"], ["predicates", "nodeorder"])
+    plan = plan_of(queues, machines, held, starving("s", 1, 4, queue="a"), conf=chosen)
+    assert (len(victims(plan)), len(nominations(plan))) == (2, 1)
+    assert {name.rpartition("-")[0] for name in victims(plan)} == {"t"}
+
+
 def test_a_queue_that_may_not_be_reclaimed_keeps_everything() -> None:
     queues = [queue("a", deserved={"cpu": "2"}, reclaimable=False), queue("b", deserved={"cpu": "2"})]
     plan = plan_of(queues, node("n1"), running("r", 4, "n1", queue="a"), starving("s", 2, queue="b"), conf=RECLAIM)
@@ -427,8 +441,16 @@ def test_a_gang_that_was_to_start_stays_whole_when_its_room_is_kept() -> None:
 # --- promises to pods whose victims do not end
 
 
-@pytest.mark.parametrize(("late", "starts"), [(30, "low-0"), (90, "high-0")])
-def test_room_is_not_held_for_a_gang_whose_victim_is_long_overdue(late: int, starts: str) -> None:
+@pytest.mark.parametrize(
+    ("late", "running_since", "starts"),
+    [
+        pytest.param(30, 0, "low-0", id="late for half a minute"),
+        pytest.param(90, 0, "high-0", id="late for longer than a minute"),
+        pytest.param(3600, 3590, "low-0", id="the machine slept for an hour, until ten seconds ago"),
+        pytest.param(3600, 3500, "high-0", id="it has been awake for longer than a minute"),
+    ],
+)
+def test_room_is_not_held_for_a_gang_whose_victim_is_long_overdue(late: int, running_since: int, starts: str) -> None:
     """A gang of two waits for a pod on n1 to end and holds n2, which is free; a more important group wants n2."""
     stuck = [group("old", phase="Running"), pod("old-0", "old", cpu=1, node="n1", deleting=True)]
     gang = [
@@ -437,6 +459,8 @@ def test_room_is_not_held_for_a_gang_whose_victim_is_long_overdue(late: int, sta
     ]
     better = [group("high", minimum=1, phase="Inqueue", priority="high"), pod("high-0", "high", cpu=1)]
     state = state_of(flat([node("n1", cpu=1), node("n2", cpu=1), CLASSES, stuck, gang, better]))
-    plan = cycle(state, parsed(PREEMPT)[0], parse_time(at(0)) + late * SECOND)
+    begin = parse_time(at(0))
+    memory = AdmissionBackoff(running_since=begin + running_since * SECOND if running_since else 0)
+    plan = cycle(state, parsed(PREEMPT)[0], begin + late * SECOND, backoff=memory)
     found = {*(b.pod for b in plan.binds), *(n.pod for n in plan.nominations if n.node == "n2")}
     assert found == {f"ns/{starts.replace('low-0', 'low-1')}"}

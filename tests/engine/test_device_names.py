@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.test_deviceshare import RECORD, REGISTER, record, shares, vgpu_node
+from engine.test_deviceshare import RECORD, REGISTER, ascend_node, record, shares, vgpu_node
 from engine.test_mig import config
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
@@ -93,3 +93,42 @@ def test_a_container_that_names_no_number_gets_the_number_of_the_config_map(
     plan = plan_of(config(text), vgpu_node("n", 2, 100), asking(prefix="volcano.sh/vgpu-", **limits), conf=shares())
     assert record(plan, "p") == expected
     assert [f for f in plan.findings if f.code == "DeviceConfig"] == []
+
+
+# --- NPUs
+
+CHIP = """
+vnpus:
+- chipName: 310P3
+  commonWord: Ascend310P
+  resourceName: {number}
+  resourceMemoryName: {memory}
+  memoryAllocatable: 21527
+  memoryCapacity: 24576
+  templates:
+  - {{name: vir01, memory: 3072}}
+"""
+NPU_RECORD = "hami.io/Ascend310P-devices-allocated"
+
+
+@pytest.mark.parametrize(
+    ("number", "memory"),
+    [
+        pytest.param("example.com/npu", "example.com/npu-mem", id="both named otherwise"),
+        pytest.param("huawei.com/Ascend310P", "example.com/npu-mem", id="only the memory"),
+        pytest.param("example.com/npu", "huawei.com/Ascend310PMem", id="the memory looks like a number of chips"),
+    ],
+)
+def test_resources_of_the_names_in_the_config_map_ask_for_npus(number: str, memory: str) -> None:
+    there = node("n", 64, resources={number: 14, memory: 2 * 21527}, annotations=dict(ascend_node().annotations))
+    wants = [group("p"), pod("p", "p", requests={"cpu": "1", number: 1, memory: 1000})]
+    plan = plan_of(config(CHIP.format(number=number, memory=memory)), there, wants, conf=shares())
+    assert record(plan, "p", NPU_RECORD) == "npu-0,Ascend310P,3072,0:"
+
+
+def test_a_resource_that_no_config_map_names_asks_for_no_npu() -> None:
+    there = node("n", 64, resources={"example.com/npu": 14}, annotations=dict(ascend_node().annotations))
+    wants = [group("p"), pod("p", "p", requests={"cpu": "1", "example.com/npu": 1})]
+    plan = plan_of(there, wants, conf=shares())
+    assert binds(plan) == {"p": "n"}
+    assert record(plan, "p", NPU_RECORD) is None

@@ -113,6 +113,40 @@ def test_the_minimum_goes_by_the_minima_of_roles() -> None:
     assert found_phase(cluster({"deviceclass/gpu": 2}, big)) != "Pending"
 
 
+def test_a_claim_that_the_queue_holds_already_does_not_count_against_admission() -> None:
+    held = [claim("c", held=["n1/a"], node="n1", by=["r"]), claiming("r", "c", node="n1", group="run")]
+    new = [group("x", minimum=1, phase="Pending", resources={"cpu": 1}), claiming("x-w-0", "c", group="x")]
+    found = cluster({"deviceclass/gpu": 1}, held, group("run", phase="Running"), new)
+    assert binds(found) == {"x-w-0": "n1"}
+
+
+@pytest.mark.parametrize("roles", [{"w": 3}, None], ids=["with minima of roles", "without"])
+def test_a_claim_that_the_pods_of_a_group_share_counts_once_for_admission(roles: dict[str, int] | None) -> None:
+    new = group("x", minimum=3, phase="Pending", resources={"cpu": 1}, roles=roles)
+    found = cluster(
+        {"deviceclass/gpu": 1}, claim("c"), new, [claiming(f"x-w-{i}", "c", group="x", role="w") for i in range(3)]
+    )
+    assert len(binds(found)) == 3
+
+
+def test_a_claim_that_groups_share_counts_once_for_admission() -> None:
+    new = [
+        [group(g, minimum=1, phase="Pending", resources={"cpu": 1}), claiming(f"{g}-w-0", "c", group=g)] for g in "xy"
+    ]
+    assert len(binds(cluster({"deviceclass/gpu": 1}, claim("c"), new))) == 2
+
+
+def test_pods_that_have_not_come_yet_count_for_admission_by_what_the_first_of_their_role_has_for_itself() -> None:
+    """Two of three pods are there; each claims a device of its own beside the one that they share."""
+    new = group("x", minimum=3, phase="Pending", resources={"cpu": 1}, roles={"w": 3})
+    there = [
+        [claim(f"own-{i}", owner=f"x-w-{i}"), claiming(f"x-w-{i}", "c", f"own-{i}", group="x", role="w")]
+        for i in (0, 1)
+    ]
+    assert found_phase(cluster({"deviceclass/gpu": 4}, claim("c"), new, there)) != "Pending"
+    assert found_phase(cluster({"deviceclass/gpu": 3}, claim("c"), new, there)) == "Pending"
+
+
 def found_phase(plan: Any) -> str:
     return str(plan.groups["ns/x"].phase)
 

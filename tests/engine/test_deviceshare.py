@@ -255,6 +255,15 @@ def test_a_node_that_offers_the_resource_and_registers_no_card_is_passed_over() 
     assert "node(s) had no registered devices of the requested kind" in pending(plan)["p"].message
 
 
+def test_a_card_is_given_out_however_its_model_is_written() -> None:
+    register = "n-0,10,32768,A100,true,hami-core:"
+    assert record(plan_of(vgpu_node("n", 1, register=register), waiting("p"), conf=shares()), "p") == (
+        "n-0,NVIDIA,32768,0:"
+    )
+    other = waiting("p", annotations={"nvidia.com/use-gputype": "H100"})
+    assert binds(plan_of(vgpu_node("n", 1, register=register), other, conf=shares())) == {}
+
+
 def test_unhealthy_cards_are_not_given_out() -> None:
     text = "n-0,10,100,NVIDIA,true,hami-core:n-1,10,100,NVIDIA,false,hami-core:"
     plan = plan_of(vgpu_node("n", register=text), waiting("p", memory=1), conf=shares())
@@ -479,6 +488,34 @@ def test_a_pod_that_shares_npus_by_software_needs_a_node_that_does(soft: str | N
     assert binds(plan) == expected
     if expected:
         assert dict(plan.binds[0].annotations)["huawei.com/Ascend310P"] == '[{"UUID":"npu-0","memory":1000,"core":0}]'
+
+
+@pytest.mark.parametrize(
+    ("devcore", "cores", "expected"),
+    [
+        pytest.param("8", [60, 40], ["p0", "p1"], id="hundredths, however many cores a chip has"),
+        pytest.param("8", [60, 50], ["p0"], id="no more than all"),
+        pytest.param("0", [60, 40], ["p0", "p1"], id="a chip that says nothing of its cores"),
+    ],
+)
+def test_npus_that_are_shared_by_software_have_a_hundred_cores(
+    devcore: str, cores: list[int], expected: list[str]
+) -> None:
+    text = f'[{{"id":"npu-0","count":7,"devmem":21527,"devcore":{devcore},"type":"Ascend310P"}}]'
+    notes = {"hami.io/node-register-Ascend310P": text, "hami-vnpu-core": "true"}
+    there = node("n", 64, resources={"huawei.com/Ascend310P": 7}, annotations=notes)
+    asked = {"cpu": "1", "huawei.com/Ascend310P": 1, "huawei.com/Ascend310P-memory": 1000}
+    marks = {"huawei.com/vnpu-mode": "hami-core"}
+    pods = [
+        [group(f"p{i}"), pod(f"p{i}", f"p{i}", requests={**asked, "huawei.com/Ascend310P-core": n}, annotations=marks)]
+        for i, n in enumerate(cores)
+    ]
+    assert sorted(binds(plan_of(there, pods, conf=shares()))) == expected
+
+
+def test_an_npu_that_names_no_cores_is_given_out_whole() -> None:
+    text = '[{"id":"npu-0","count":7,"devmem":21527,"devcore":0,"type":"Ascend310P"}]'
+    assert binds(plan_of(ascend_node(text), ascend("p"), conf=shares())) == {"p": "n"}
 
 
 def test_npus_of_one_network_are_given_together() -> None:

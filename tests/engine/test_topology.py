@@ -392,6 +392,23 @@ def test_one_sub_gang_that_does_not_fit_keeps_the_other_waiting() -> None:
     assert not plan.binds
 
 
+@pytest.mark.parametrize(
+    "document", [pytest.param(TOPOLOGY, id="with the plugin"), pytest.param(BARE, id="without it")]
+)
+@pytest.mark.parametrize(
+    "wish",
+    [
+        pytest.param({"mode": "hard", "highestTierAllowed": 1}, id="a tier"),
+        pytest.param({"mode": "hard", "highestTierName": "rack"}, id="a name that no HyperNode has"),
+        pytest.param({"mode": "hard", "highestTierAllowed": 0}, id="a tier below all"),
+    ],
+)
+def test_the_wish_of_a_sub_gang_holds_whichever_plugins_are_configured(wish: dict[str, Any], document: Data) -> None:
+    """Two pods of a switch have no room for all four of the one part that there is."""
+    plan = planned(tree(cpu=8), close("g", 4, subGroupPolicy=[sub_group(4, 1, wish)]), parts([4], cpu=5), conf=document)
+    assert binds(plan) == {}
+
+
 # --- guarantees
 
 sizes = st.integers(1, 7)

@@ -83,9 +83,15 @@ def fingerprint(session: Session) -> dict[str, Any]:
         "held": held(session),
         "tasks": {key: sorted(hold.tasks) for key, hold in binding.holds.items()},
         "free": {name: [[v.name for _, v in p] for p in pools._free] for name, pools in sorted(binding._pools.items())},
-        "users": {key: count for key, count in binding._users.items() if count},
-        "count": {driver: count.tolist() for driver, count in limits._count.items()},
-        "uses": {handle: dict(rows) for handle, rows in limits._uses.items() if rows},
+        "users": [{k: count for k, count in each.items() if count} for each in (binding._users, binding._ending)],
+        "count": [
+            {driver: count.tolist() for driver, count in uses._count.items() if count.any()}
+            for uses in (limits._now, limits._later)
+        ],
+        "uses": [
+            {handle: dict(rows) for handle, rows in uses._users.items() if rows}
+            for uses in (limits._now, limits._later)
+        ],
     }
 
 

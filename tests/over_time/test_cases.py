@@ -22,6 +22,7 @@ from over_time.history import START, History, complete, play
 from over_time.laws import broken
 from support.builders import GPU, Data, Objects, conf, flat, group, node, plugin, pod, priority_class, queue
 from support.card_objects import A, B, C, annotated, card_group, card_node, card_pod, card_queue, labelled
+from support.volume_objects import claim, csi_node, mounts, storage_class, volume
 
 CLASSES = [priority_class("low", 10), priority_class("mid", 100), priority_class("high", 1000)]
 FIVE, FLAT, TREE = (CONFIGURATIONS[name] for name in ("five", "flat", "tree"))
@@ -532,14 +533,18 @@ APART = {
 }
 
 
+DISK = {"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1"}}]}
+
+
 @pytest.mark.parametrize(
     ("room", "more"),
     [
         ({"pods": 1}, {}),
         ({}, {"ports": PORT}),
         ({}, {"labels": {"app": "one"}, "affinity": APART}),
+        ({}, DISK),
     ],
-    ids=["number of pods", "host port", "anti-affinity"],
+    ids=["number of pods", "host port", "anti-affinity", "disk"],
 )
 def test_a_promise_is_kept_while_its_victim_still_has_what_is_no_amount(room: Data, more: Data) -> None:
     old = job("old", "default", "a", "b", memory=None, priority="low", terminationGracePeriodSeconds=3, **more)
@@ -555,8 +560,34 @@ def test_a_promise_is_kept_while_its_victim_still_has_what_is_no_amount(room: Da
     assert evictions(history) == ["old-0"]
 
 
+def test_a_promise_is_kept_while_its_victim_still_has_a_volume_of_a_driver_with_a_limit() -> None:
+    """The node takes one volume, which two pods share; the one that ends at once would find room there again."""
+    sizes = [claim("mine", of="made"), claim("theirs", of="made")]
+    made = [storage_class("made", "csi.example.com"), csi_node("a", **{"csi.example.com": 1}), *sizes]
+    old = job("old", "default", "a", "a", minimum=0, memory=None, priority="low", volumes=mounts("theirs"))
+    for each, grace in zip(old[1:], (3, 0), strict=True):
+        each.spec.termination_grace_period_seconds = grace  # type: ignore[attr-defined]
+    new = job("new", "default", None, memory=None, priority="high", volumes=mounts("mine"))
+    history = play(FIVE, complete([queue("default"), *CLASSES, node("a", 8), *made, *old, *new]))
+    assert [[n.pod for n in moment.plan.nominations] for moment in history.moments[:4]] == [["ns/new-0"]] * 4
+    assert sorted(evictions(history)) == ["old-0", "old-1"]
+    assert running(history) == {"new": 1}
+
+
+def test_a_claim_for_one_pod_at_a_time_is_promised_while_the_pod_that_has_it_terminates() -> None:
+    one = [claim("c", bound="v", modes=("ReadWriteOncePod",)), volume("v", modes=("ReadWriteOncePod",), keep="c")]
+    going = pod("old", "", memory=None, node="a", deleting=True, uid="old", volumes=mounts("c"))
+    going.metadata.deletion_timestamp = format_time(START + 2 * SECOND)
+    new = job("new", "default", None, memory=None, volumes=mounts("c"))
+    history = play(FIVE, complete([queue("default"), *CLASSES, node("a", 8), storage_class(), *one, going, *new]))
+    assert [number for number, moment in enumerate(history.moments) if moment.plan.binds] == [3]
+    assert [[n.pod for n in moment.plan.nominations] for moment in history.moments[:3]] == [["ns/new-0"]] * 3
+
+
 @pytest.mark.parametrize(
-    "more", [{"ports": PORT}, {"labels": {"app": "one"}, "affinity": APART}], ids=["port", "apart"]
+    "more",
+    [{"ports": PORT}, {"labels": {"app": "one"}, "affinity": APART}, DISK],
+    ids=["port", "apart", "disk"],
 )
 def test_no_pod_starts_beside_one_that_terminates_and_keeps_it_away(more: Data) -> None:
     going = pod("old", "", memory=None, node="a", deleting=True, uid="old", **more)

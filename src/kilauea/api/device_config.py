@@ -88,6 +88,21 @@ class VgpuNames(NamedTuple):
     percentage: str = VGPU_PERCENTAGE
 
 
+class NpuNames(NamedTuple):
+    """The resources by which pods ask for NPUs of a kind."""
+
+    number: str
+    memory: str
+
+
+class CardNames(NamedTuple):
+    """The resources by which pods ask for parts of cards."""
+
+    vgpus: tuple[VgpuNames, ...] = (VgpuNames(),)
+    npus: tuple[NpuNames, ...] = ()
+    """Beside the usual ones, which begin with `huawei.com/Ascend`."""
+
+
 class DeviceConfig(NamedTuple):
     """The configuration."""
 
@@ -105,6 +120,11 @@ class DeviceConfig(NamedTuple):
     number: int = 1
     """Cards for a container that asks for memory and names no number."""
     names: VgpuNames = VgpuNames()
+
+    @property
+    def npu_names(self) -> list[NpuNames]:
+        """The resources by which pods ask for its chips."""
+        return [NpuNames(chip.resource, chip.memory_resource) for chip in self.chips]
 
     def geometry_of(self, model: str) -> int:
         """The number of the geometry for a model of cards, -1 if there is none."""

@@ -146,7 +146,7 @@ def _ascend_card(entry: Mapping[str, object]) -> Card:
         str(entry.get("id", "")),
         _number(entry.get("count", 1)),
         _number(entry.get("devmem", 0)),
-        _number(entry.get("devcore", WHOLE)),
+        _number(entry.get("devcore", 0)) or WHOLE,
         str(entry.get("type", "")),
         entry.get("health", True) is not False,
         network if isinstance(network, int) and not isinstance(network, bool) and 0 <= network < _MOST else -1,

@@ -294,17 +294,19 @@ class ClusterState:
             self._drop_device_config(obj.key)
         else:
             self.device_configs[obj.key] = device_config.device_config(text)
-            self._name_vgpus()
+            self._name_cards()
 
     def _drop_device_config(self, key: str) -> None:
         if self.device_configs.pop(key, None) is not None:
-            self._name_vgpus()
+            self._name_cards()
 
-    def _name_vgpus(self) -> None:
+    def _name_cards(self) -> None:
         """Look again at which tasks ask for parts of cards, if configurations name other resources than before."""
         named = {config.names for config in self.device_configs.values()}
         usual = device_config.VgpuNames()
-        if self._specs.name_vgpus((usual, *sorted(named - {usual}))):
+        npus = {names for config in self.device_configs.values() for names in config.npu_names}
+        names = device_config.CardNames((usual, *sorted(named - {usual})), tuple(sorted(npus)))
+        if self._specs.name_cards(names):
             self.with_shares = {key: task for key, task in self.tasks.items() if task.spec.devices is not None}
             self.share_version += 1
 

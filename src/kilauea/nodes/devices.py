@@ -64,7 +64,8 @@ def families_of(node: Obj) -> list[Family]:
             fault = str(error)
         resource, record = f"huawei.com/{word}", f"hami.io/{word}-devices-allocated"
         names = (record, "hami.io/vgpu-node", "hami.io/bind-phase", devices.ASCEND_LOCK)
-        by_id = {card.id: card for card in cards}
+        # Pods that ask for cores share a chip by software, in hundredths.
+        by_id = {card.id: card._replace(cores=devices.WHOLE) for card in cards}
         out.append(Family(by_id, fault, False, (resource,), f"{resource}-memory", *names))
     return out
 

@@ -425,6 +425,16 @@ def test_a_configuration_that_cannot_be_used_leaves_the_last_good_one(preempting
     assert live.events[-1][2] == "ConfigurationLoaded"
 
 
+def test_a_configuration_that_does_not_do_what_it_seems_to_do_says_so_in_an_event(preempting: Live) -> None:
+    live = preempting
+    assert live.conf is not None
+    Path(live.conf).write_text(PREEMPTING.replace("proportion}", "capacity}, {name: capacity-card}"))
+    live.wait(2)
+    (doubts,) = [message for _, _, reason, message in live.events if reason == "ConfigurationWarning"]
+    assert "capacity and capacity-card both decide what queues get" in doubts
+    assert live.figure("kilauea_scheduler_configuration_valid") == 1
+
+
 @pytest.mark.parametrize("was_there", [False, True])
 def test_an_object_that_cannot_be_used_is_named_and_the_others_go_on(live: Live, was_there: bool) -> None:
     policy = {"name": "p", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Almost"}]}}

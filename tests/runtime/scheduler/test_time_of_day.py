@@ -55,3 +55,18 @@ def test_a_bind_that_failed_is_tried_again_no_later(step: float) -> None:
         live.world.clock.step(step)
         live.wait(5)
         assert live.node_of("web") == "n1"
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_engine_is_told_of_the_step_and_of_nothing_else(step: float) -> None:
+    """It waits a minute more for pods that should have ended meanwhile."""
+    with live_world() as live:
+        live.node("n1")
+        live.start()
+        live.wait(120)
+        assert live.scheduler.scheduler.backoff.running_since == 0
+        live.world.clock.step(step)
+        live.pod("after")
+        live.wait(2)
+        ago = live.world.clock.now() - live.scheduler.scheduler.backoff.running_since
+        assert 0 < ago <= 2_000_000

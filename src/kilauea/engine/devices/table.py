@@ -74,18 +74,19 @@ def cards_of(nodes: NodeTable, kind: str, config: DeviceConfig) -> Cards:
     network = np.full(there.shape, -1, dtype=np.int64)
     models: dict[str, int] = {"": 0}
     columns: list[dict[str, int]] = []
+    soft = np.array([s is not None and (s.mode == SOFTLY or (not s.mode and config.soft)) for s in sets], dtype=bool)
     for row, found in enumerate(sets):
         cards = found.cards if found is not None else ()
         connected = all(card.network >= 0 for card in cards)
         columns.append({card.id: column for column, card in enumerate(cards)})
         for column, card in enumerate(cards):
-            capacity[:, row, column] = card.memory, card.cores, card.slots
+            # What is shared by software has hundredths, however many cores a chip is made of.
+            capacity[:, row, column] = card.memory, devices.WHOLE if soft[row] else card.cores, card.slots
             there[row, column] = card.healthy
             model[row, column] = models.setdefault(card.model, len(models))
             network[row, column] = card.network if connected else -1
     faulty = np.array([s is not None and bool(s.fault) for s in sets], dtype=bool)
     registered: BoolArray = np.logical_or.reduce(there, axis=1)
-    soft = np.array([s is not None and (s.mode == SOFTLY or (not s.mode and config.soft)) for s in sets], dtype=bool)
     mig = _mig_shapes(sets, config, width)
     locked = np.array([s.locked if s is not None else 0 for s in sets], dtype=np.int64)
     names, places = tuple(models), tuple(columns)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.eviction.bundles import Bundle, Bundles, GangPreemptor, least_of
 from kilauea.engine.eviction.floor import Want
-from kilauea.engine.eviction.plan import EvictionPlan
+from kilauea.engine.eviction.plan import PLANS_TRIED, EvictionPlan
 from kilauea.engine.eviction.policy import GangsOfOtherQueues, LesserGangs
 from kilauea.engine.eviction.serving import Search
 from kilauea.engine.eviction.units import Unit, spare_and_rest
@@ -90,6 +90,8 @@ class DomainSearch:
         """By part of the gang: the domain that the plan puts it in."""
         self._refused = False
         """A unit stayed because its queue may not lose it."""
+        self._keeping: frozenset[int] = frozenset()
+        """Rows of jobs that keep what they have: a plan that took from them was out of turn."""
         self._crossing = False
         """True if a unit may take a queue from above to below what it deserves."""
 
@@ -117,7 +119,15 @@ class DomainSearch:
         for domain in domains:
             if self._holds_enough(domain) and self._place(domain):
                 return self._keep(domain)
-        return self._make_room(domains, tasks)
+        for _ in range(PLANS_TRIED):
+            known = self._keeping
+            if self._make_room(domains, tasks):
+                return True
+            if self._keeping == known:
+                break
+            self._eligible &= self._pool.without(self._keeping)
+        self._plan.tell_out_of_turn(tasks if self._keeping else ())
+        return False
 
     def _parts_of(self, tasks: list[Task]) -> Iterator[tuple[Part, list[Task]]]:
         job = self._job
@@ -201,8 +211,10 @@ class DomainSearch:
                 plan.put_back_what_is_not_needed()
                 self._split_gangs()
                 self._move_where_less_is_needed(domain)
-                if plan.is_in_turn():
+                keeping = plan.out_of_turn()
+                if not keeping:
                     return self._keep(domain)
+                self._keeping |= keeping
                 break
         plan.restart(())
         return False

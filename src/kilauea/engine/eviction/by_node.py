@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.eviction.floor import Want
-from kilauea.engine.eviction.plan import EvictionPlan
+from kilauea.engine.eviction.plan import PLANS_TRIED, EvictionPlan
 from kilauea.engine.eviction.policy import Policy
 from kilauea.engine.eviction.serving import Search
 from kilauea.engine.eviction.units import Unit
@@ -149,21 +149,38 @@ class NodeSearch:
         self._plan = EvictionPlan(session, pool, policy, queue, job, gangs=gangs)
         self._in_vain: dict[tuple[object, ...], int] = {}
         """By kind of task: how many operations there were when no room could be made for it."""
+        self._keeping: frozenset[int] = frozenset()
+        """Rows of jobs that keep what they have: a plan that took from them was out of turn."""
 
     def make(self, tasks: Sequence[Task], enough: Callable[[], bool]) -> bool:
         """Nominate tasks until it is enough, with as few evictions as it takes; undone if the gang is not complete."""
+        plan, refused = self._plan, list[Task]()
+        for _ in range(PLANS_TRIED):
+            if not self._make_plan(tasks, enough):
+                break
+            keeping = plan.out_of_turn()
+            if not keeping:
+                plan.commit()
+                return True
+            refused += [task for task, _ in plan.nominations()]
+            plan.restart(())
+            self._keeping |= keeping
+            self._in_vain.clear()
+        plan.undo()
+        plan.tell_out_of_turn(refused)
+        return False
+
+    def _make_plan(self, tasks: Sequence[Task], enough: Callable[[], bool]) -> bool:
+        """Return True if there is a plan with which the gang is complete, without what it does not need."""
+        plan = self._plan
         for task in tasks:
             if enough():
                 break
             self._nominate(task)
-        plan = self._plan
-        if (plan.units or plan.waits_for_room()) and self._session.points.job_pipelined(self._job):
-            plan.put_back_what_is_not_needed()
-            if plan.is_in_turn():
-                plan.commit()
-                return True
-        plan.undo()
-        return False
+        if not (plan.units or plan.waits_for_room()) or not self._session.points.job_pipelined(self._job):
+            return False
+        plan.put_back_what_is_not_needed()
+        return True
 
     # --- one task
 
@@ -220,14 +237,15 @@ class NodeSearch:
             return None
         job, limited = self._job, over.resource if over is not None else None
         kind = (self._queue.name, job.priority, job.service_type, task.priority, task.owner_kind, task.preemptable)
-        return (*kind, self._session.shape_of(task), limited)
+        return (*kind, self._keeping, self._session.shape_of(task), limited)
 
     def _attempts(self, task: Task, over: Refusal | None) -> Iterator[Attempt]:
         """Attempts in order: the nearest queues, then farther ones too; then all of them, with units that cross."""
         pool, session = self._pool, self._session
-        wanted = self._policy.candidates(pool, self._job, task) & pool.there
+        wanted = self._policy.candidates(pool, self._job, task) & pool.there & pool.without(self._keeping)
         turns = pool.turns(session, self._queue)
-        kind = (type(self._policy), self._queue.name, self._job.priority, task.priority, session.shape_of(task))
+        by = (type(self._policy), self._queue.name, self._job.priority, self._keeping)
+        kind = (*by, task.priority, session.shape_of(task))
         inside = session.shard.inside if session.shard.soft else None
         if inside is not None:
             yield from self._on_nodes(task, over, wanted & inside[pool.node], turns, (*kind, "inside"))

@@ -10,14 +10,15 @@ cluster as it would be. What the searches (`by_node.py`, `by_domain.py`) decide 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.eviction.policy import Policy
+from kilauea.engine.eviction.policy import OUT_OF_TURN, Policy
 from kilauea.engine.eviction.units import Unit, enough_with
 from kilauea.engine.eviction.victims import VictimPool
+from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shapes import NOT_ASKED
@@ -29,6 +30,8 @@ from kilauea.engine.statement import EVICT, PIPELINE
 
 Nominations = Sequence[tuple[Task, int]]
 """Tasks with the rows of their nodes."""
+PLANS_TRIED = 8
+"""Plans for the same tasks, each without the jobs that may not lose what the one before it takes."""
 
 
 class EvictionPlan:
@@ -56,6 +59,8 @@ class EvictionPlan:
         self.job = job
         self.gangs = gangs
         self.units: list[Unit] = []
+        self._come_first: list[str] = []
+        """Names of queues that would come before the plan's own with what it took from them."""
         self._statement = session.statement()
         self._axis = session.axis
 
@@ -203,14 +208,20 @@ class EvictionPlan:
         idle = self.session.nodes.select(rows).idle
         return any(bool(((asked[row] > idle[:, i]) & (asked[row] > 0)).any()) for i, row in enumerate(rows.tolist()))
 
-    def is_in_turn(self) -> bool:
-        """Return True if the order of queues allows what the plan moves between them; else the tasks are told."""
-        refusal = self.policy.out_of_turn(self.queue, self.units)
-        if refusal is None:
-            return True
-        for task, _ in self.nominations():
+    def out_of_turn(self) -> frozenset[int]:
+        """Rows of the jobs that may not lose what the plan takes: their queues would come before the plan's own."""
+        jobs, queues = self.session.state.jobs, self.policy.out_of_turn(self.queue, self.units)
+        self._come_first += [name for name in sorted(queues) if name not in self._come_first]
+        losers = (jobs[unit[0].group] for unit in self.units)
+        return frozenset(job.row for job in losers if job.queue in queues)
+
+    def tell_out_of_turn(self, tasks: Iterable[Task]) -> None:
+        """Say of tasks that the order of queues allows no plan for them; at least one was out of turn."""
+        for task in tasks:
+            first = self._come_first[0]
+            message = f"queue {self.queue.name} would come after queue {first} if it took this room from it"
+            refusal = Refusal(OUT_OF_TURN, message, self.queue.name)
             self.session.report.task_refusals.setdefault(task.key, refusal)
-        return False
 
     def commit(self) -> None:
         """Keep the plan. Where only pods give way that were to start in this cycle, its own start in their stead.

@@ -97,9 +97,9 @@ class Policy(ABC):
         """Return how far a unit takes its queues below what they deserve."""
         return 0.0
 
-    def out_of_turn(self, preemptor: Queue, units: Iterable[Sequence[Task]]) -> Refusal | None:
-        """Return a reason if a queue, with the room that these units made for it, comes after a queue that lost one."""
-        return None
+    def out_of_turn(self, preemptor: Queue, units: Iterable[Sequence[Task]]) -> frozenset[str]:
+        """The queues that lost some of these units and would come before the queue that has the room now."""
+        return frozenset()
 
 
 class BetweenJobs(Policy):
@@ -178,20 +178,16 @@ class BetweenQueues(Policy):
     def overshoot(self, preemptor: Queue, unit: Sequence[Task]) -> float:
         return self.floor.overshoot(preemptor, unit)
 
-    def out_of_turn(self, preemptor: Queue, units: Iterable[Sequence[Task]]) -> Refusal | None:
+    def out_of_turn(self, preemptor: Queue, units: Iterable[Sequence[Task]]) -> frozenset[str]:
         # Where plugins say what queues deserve, that has bounded what moves. Elsewhere the order of the queues has to:
         # two of them, each with a vote of the plugins for it, would take the same room from each other for ever.
         if self.session.points.tiers_of("preemptive"):
-            return None
+            return frozenset()
         jobs, queues = self.session.state.jobs, self.session.queues
         owners = [queues[name] for name in sorted({jobs[unit[0].group].queue for unit in units})]
         if any(queue.figures.deserved for queue in (preemptor, *owners)):
-            return None
-        first = next((owner.name for owner in owners if self._turn(preemptor) > self._turn(owner)), None)
-        if first is None:
-            return None
-        message = f"queue {preemptor.name} would come after queue {first} if it took this room from it"
-        return Refusal(OUT_OF_TURN, message, preemptor.name)
+            return frozenset()
+        return frozenset(owner.name for owner in owners if self._turn(preemptor) > self._turn(owner))
 
     def _turn(self, queue: Queue) -> tuple[object, ...]:
         """The place of a queue among others: as plugins say, then by what it holds of the cluster for its weight."""

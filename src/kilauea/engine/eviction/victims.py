@@ -110,6 +110,10 @@ class VictimPool:
         """Row of a job's queue."""
         return self._queue_rows[job.queue]
 
+    def without(self, jobs: Iterable[int]) -> NDArray[np.bool_]:
+        """(T,) tasks of other jobs than these, given by their rows."""
+        return ~np.isin(self.job, list(jobs))
+
     def on_node(self, row: int, wanted: NDArray[np.bool_]) -> list[Task]:
         """Tasks on a node that a mask over all tasks wants."""
         return [self.tasks[i] for i in range(self._starts[row], self._starts[row + 1]) if wanted[i]]

@@ -52,6 +52,8 @@ class AdmissionBackoff:
         turns: by plugin that acts at intervals: the moment of its last turn.
         since: the moment at which the process started, from which first intervals count; None for a plan.
         tried: groups that were tried out.
+        running_since: when the scheduler last stalled or the time of day was set, in microseconds since 1970; 0 if
+            neither has happened since it started.
     """
 
     moment: int = 0
@@ -59,6 +61,7 @@ class AdmissionBackoff:
     turns: Mapping[str, int] = field(default_factory=dict)
     since: int | None = None
     tried: TriedGroups = TriedGroups()
+    running_since: int = 0
 
     def at(self, moment: int) -> AdmissionBackoff:
         """The same at a later moment."""

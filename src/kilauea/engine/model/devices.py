@@ -6,12 +6,12 @@ cores are in hundredths of a card.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kilauea.api import devices, wellknown
 from kilauea.api.core import Container, Pod
-from kilauea.api.device_config import VgpuNames
+from kilauea.api.device_config import CardNames, NpuNames, VgpuNames
 from kilauea.api.devices import Card, DeviceTextError, Slice
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.times import parse_time
@@ -84,7 +84,7 @@ def unregistered(sets: Iterable[DeviceSet], allocatable: Mapping[str, int]) -> d
             amounts = {devices.VGPU_MEMORY: memory, devices.VGPU_CORES: cores, devices.VGPU_PERCENTAGE: percent}
         elif each.kind.startswith(ASCEND):
             resource = f"huawei.com/{each.kind.removeprefix(ASCEND)}"
-            amounts = {f"{resource}-memory": memory, f"{resource}-core": cores}
+            amounts = {f"{resource}-memory": memory, f"{resource}-core": devices.WHOLE * len(healthy)}
         else:
             continue
         out |= {
@@ -194,14 +194,14 @@ def device_source(pod: Pod, requests: Mapping[str, int]) -> DeviceSource | None:
     return DeviceSource(wish, tuple(map(tuple, extended)))
 
 
-def device_wish(source: DeviceSource, names: Collection[VgpuNames] = (VgpuNames(),)) -> DeviceWish | None:
+def device_wish(source: DeviceSource, names: CardNames) -> DeviceWish | None:
     """Return the cards that a pod asks for by resources with these names; None if it asks for none."""
     requests = [*source.wish.requests]
     for number, each in enumerate(source.limits):
         limits = dict(each)
-        vgpus = (_vgpu_requests(number, limits, of) for of in names)
+        vgpus = (_vgpu_requests(number, limits, of) for of in names.vgpus)
         requests += next(filter(None, vgpus), [])
-        requests += _ascend_requests(number, limits)
+        requests += _ascend_requests(number, limits, names.npus)
         if cores := _units(limits, devices.NPU_CORES):
             requests.append(CardRequest(DYNAMIC, number, cores, 0, 0, 0))
     return source.wish._replace(requests=tuple(requests)) if requests else None
@@ -244,12 +244,13 @@ def _vgpu_requests(container: int, limits: Mapping[str, int], names: VgpuNames) 
     return [CardRequest(VGPU, container, number or 1, memory, part, cores, alone, unstated, not number)]
 
 
-def _ascend_requests(container: int, limits: Mapping[str, int]) -> list[CardRequest]:
-    out = []
-    for name in sorted(limits):
-        if not name.startswith(devices.ASCEND_PREFIX) or name.endswith((_MEMORY, _CORE)):
+def _ascend_requests(container: int, limits: Mapping[str, int], names: Iterable[NpuNames]) -> list[CardRequest]:
+    out, given = [], dict(names)
+    for name in sorted(limits.keys() - given.values()):
+        usual = name.startswith(devices.ASCEND_PREFIX) and not name.endswith((_MEMORY, _CORE))
+        if not usual and name not in given:
             continue
-        count, memory = _units(limits, name), _units(limits, name + _MEMORY)
+        count, memory = _units(limits, name), _units(limits, given.get(name, name + _MEMORY))
         if count:
             kind, cores = ASCEND + name.split("/", 1)[1], min(_units(limits, name + _CORE), devices.WHOLE)
             part = 0 if memory else 100

@@ -17,7 +17,7 @@ from kilauea.api.core import (
     TopologySpreadConstraint,
     Volume,
 )
-from kilauea.api.device_config import VgpuNames
+from kilauea.api.device_config import CardNames
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.selectors import (
     NodeTerm,
@@ -184,19 +184,19 @@ class SpecTable:
 
     def __init__(self) -> None:
         self._known: weakref.WeakValueDictionary[tuple[object, ...], TaskSpec] = weakref.WeakValueDictionary()
-        self._vgpu_names: tuple[VgpuNames, ...] = (VgpuNames(),)
+        self._card_names = CardNames()
 
-    def name_vgpus(self, names: tuple[VgpuNames, ...]) -> bool:
-        """Set the names of the resources of vGPUs for all specs; return False if they are the same as before."""
-        if names == self._vgpu_names:
+    def name_cards(self, names: CardNames) -> bool:
+        """Set the names of the resources of cards for all specs; return False if they are the same as before."""
+        if names == self._card_names:
             return False
-        self._vgpu_names = names
+        self._card_names = names
         for spec in self._known.values():
             spec.devices = self._devices(spec)
         return True
 
     def _devices(self, spec: TaskSpec) -> DeviceWish | None:
-        return device_wish(spec.device_source, self._vgpu_names) if spec.device_source is not None else None
+        return device_wish(spec.device_source, self._card_names) if spec.device_source is not None else None
 
     def spec_of(self, pod: Pod) -> TaskSpec:
         """The spec of a pod.

@@ -69,8 +69,11 @@ def _is_overdue(session: Session, node: str) -> bool:
 
 
 def _never_ends(session: Session, task: Task) -> bool:
-    """Return True if a pod that terminates should have ended long ago, and perhaps never will."""
-    return 0 < task.ends < session.now - OVERDUE
+    """Return True if a pod that terminates should have ended long ago, and perhaps never will.
+
+    Where the machine slept or its clock was set, a pod that should have ended meanwhile still has its minute.
+    """
+    return task.ends > 0 and max(task.ends, session.backoff.running_since) < session.now - OVERDUE
 
 
 def serve_promises(session: Session) -> None:

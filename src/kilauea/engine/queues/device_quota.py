@@ -10,7 +10,8 @@ counts once, and until the last of them is gone. A class without an entry is not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,17 @@ from kilauea.engine.plan import Refusal
 from kilauea.engine.session import Session
 
 NONE: Mapping[str, int] = {}
+
+
+class Minimum(NamedTuple):
+    """Claims of the minimum of a job."""
+
+    claims: tuple[str, ...] = ()
+    """Claims of its pods, each once."""
+    others: Mapping[str, int] = NONE
+    """Charges for pods that have not come yet."""
+
+
 BEYOND = Rejection("DeviceQuotaExceeded", "node(s) had devices for the extended resource that the queue may not use")
 
 
@@ -50,7 +62,7 @@ class DeviceQuota:
         """By queue, by claim: pods that hold it."""
         self._held: dict[str, Charges] = {}
         """By queue, what its pods hold."""
-        self._admitted: dict[str, Charges] = {}
+        self._admitted: dict[str, list[Minimum]] = {}
         """By queue, what is kept for groups that are admitted and not placed."""
         for task in session.state.with_resource_claims.values():
             row = int(session.state.placements.node[task.row])
@@ -171,10 +183,14 @@ class DeviceQuota:
     def refusal_of_minimum(self, at: Queue, job: Job) -> Refusal | None:
         """The reason why a queue has not the devices for a job's minimum, beside what it has admitted."""
         minimum = self._minimum(job)
-        if not minimum or not at.devices:
+        if minimum == Minimum() or not at.devices:
             return None
-        held = total((self._held.get(at.name, NONE), self._admitted.get(at.name, NONE)))
-        refusal = self._beyond(at, minimum, held, "QueueQuotaInsufficient")
+        admitted = self._admitted.get(at.name, [])
+        known = {key for key, users in self._users.get(at.name, Counter()).items() if users}
+        kept = dict.fromkeys(key for each in admitted for key in each.claims if key not in known)
+        held = total((self._held.get(at.name, NONE), self._of_claims(kept), *(each.others for each in admitted)))
+        new = [key for key in minimum.claims if key not in known and key not in kept]
+        refusal = self._beyond(at, total((self._of_claims(new), minimum.others)), held, "QueueQuotaInsufficient")
         if refusal is None:
             return None
         message = f"queue resource quota insufficient: insufficient dra-resource-exceeded: {refusal.message}"
@@ -183,8 +199,8 @@ class DeviceQuota:
     def admit(self, job: Job) -> None:
         """A job is admitted: what its minimum asks is kept for it."""
         minimum = self._minimum(job)
-        for at in self._queues_of(job) if minimum else ():
-            self._admitted[at.name] = total((self._admitted.get(at.name, NONE), minimum))
+        for at in self._queues_of(job) if minimum != Minimum() else ():
+            self._admitted.setdefault(at.name, []).append(minimum)
 
     def _beyond(self, at: Queue, wanted: Mapping[str, int], held: Mapping[str, int], code: str) -> Refusal | None:
         limited = {class_of_quota(name) for name, limit in at.devices.items() if limit or not name.startswith(CLASS)}
@@ -198,25 +214,23 @@ class DeviceQuota:
                 return Refusal(code, text, at.name, name, amount, max(limit - held.get(name, 0), 0))
         return None
 
-    def _minimum(self, job: Job) -> Charges:
-        """Charges of the minimum of a job: by role if roles have minima, else its first pods by name."""
+    def _minimum(self, job: Job) -> Minimum:
+        """The claims of a job's minimum: by role if roles have minima, else of its first pods by name."""
         tasks = sorted((t for t in job.tasks.values() if t.claims), key=lambda t: (t.namespace, t.name, t.uid))
-        if not tasks:
-            return {}
         if not job.role_minimum:
-            keys = dict.fromkeys(key for task in tasks[: job.min_available] for key in _keys(task))
-            return total(self._charges(key) for key in keys)
-        first: dict[str, Task] = {}
-        for task in tasks:
-            first.setdefault(task.role, task)
-        return total(
-            {name: amount * number for name, amount in self._of_task(first[role]).items()}
-            for role, number in sorted(job.role_minimum.items())
-            if role in first
-        )
+            return Minimum(tuple(dict.fromkeys(key for task in tasks[: job.min_available] for key in _keys(task))))
+        first, others = list[Task](), list[Charges]()
+        for role, number in sorted(job.role_minimum.items()):
+            listed = [task for task in tasks if task.role == role][:number]
+            first += listed
+            if listed:
+                # Pods that have not come yet will claim for themselves what the first one shares with no other.
+                own = [key for key in _keys(listed[0]) if not any(key in _keys(task) for task in listed[1:])]
+                others += [self._of_claims(own)] * (number - len(listed))
+        return Minimum(tuple(dict.fromkeys(key for task in first for key in _keys(task))), total(others))
 
-    def _of_task(self, task: Task) -> Charges:
-        return total(self._charges(key) for key in _keys(task))
+    def _of_claims(self, keys: Iterable[str]) -> Charges:
+        return total(map(self._charges, keys))
 
 
 def _keys(task: Task) -> list[str]:

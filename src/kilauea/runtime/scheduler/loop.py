@@ -11,6 +11,7 @@ and nothing changes there are no cycles, unless a plugin depends on the time of 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
@@ -41,6 +42,8 @@ REST = 1.0
 """Shortest pause after a cycle before an event may start the next, as a share of the cycle's duration."""
 TOGETHER = 50
 """Binds that are assumed before other tasks of the process may run."""
+LONGEST_PAUSE = 5 * SECOND
+"""Microseconds beyond a period in which the loop turns, unless the machine sleeps or its clock is set."""
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +116,8 @@ class Scheduler:
         """`feed.changes` after a full cycle that left nothing to do; -1 if there was something."""
         self.backoff = AdmissionBackoff(since=clock.monotonic())
         """Groups whose admission is backed off, from the latest plan; during a cycle, at the time of that cycle."""
+        self._looked = 0
+        """Time of day at which the loop last turned; 0 before it runs."""
         self._findings: frozenset[str] = frozenset()
         self._faults: dict[tuple[str, str], str] = {}
         self._conditions: dict[str, tuple[Any, ...]] = {}
@@ -130,12 +135,20 @@ class Scheduler:
         self._report_conf(self._parts.conf.first)
         while True:
             await self._wait()
+            self._note_stall()
             try:
                 if not self._is_idle():
                     await self.step()
             except Exception:
                 log.exception("a cycle failed; the next one runs after the schedule period")
                 self._due = self._earliest = self._clock.monotonic() + self._period
+
+    def _note_stall(self) -> None:
+        """Remember that the process stalled or the time of day was set: what should have ended may have had no time."""
+        now, longest = self._clock.now(), LONGEST_PAUSE + self._period
+        if self._looked and not -SECOND <= now - self._looked <= longest:
+            self.backoff = dataclasses.replace(self.backoff, running_since=now)
+        self._looked = now
 
     def _is_idle(self) -> bool:
         """True if there is nothing to decide; the next check is a period later then."""
@@ -241,6 +254,9 @@ class Scheduler:
             log.warning("configuration: %s", warning)
         self._parts.metrics.configured(good=not reading.fault)
         about = self._queue(ROOT_QUEUE)
+        if reading.warnings:
+            doubts = f"the scheduler's configuration does not do all that it seems to do: {'; '.join(reading.warnings)}"
+            self._parts.record(Record(about, "Warning", "ConfigurationWarning", doubts))
         if reading.fault:
             log.error("the configuration is invalid and the previous one stays in use: %s", reading.fault)
             refusal = f"the scheduler's configuration is invalid and the previous one stays in use: {reading.fault}"

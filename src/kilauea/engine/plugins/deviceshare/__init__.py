@@ -5,8 +5,8 @@ What:
     `hami.io/node-register-NAME`), or those that it offers as `volcano.sh/gpu-number`. Cards in mode mig are split into
     instances: a pod gets the smallest free one that is large enough, and the first pod on a card decides how it is
     split. The ConfigMap of the devices (key `device-config.yaml`) says how cards of a model can be split, what a
-    container gets that does not say how much or how many, the resources by which pods ask for vGPUs if these have
-    other names, and the templates of NPUs, to which memory is rounded up. A pod
+    container gets that does not say how much or how many, the resources by which pods ask for vGPUs and NPUs if
+    these have other names, and the templates of NPUs, to which memory is rounded up. A pod
     that asks for parts of cards goes to a node where each container finds its cards: enough memory, cores and slots on
     one card for each card that it asks for, of a model and with an id that the pod's annotations allow. The cards that
     it gets are written to its annotations in the request that binds it; device plugins read them there, and so does a

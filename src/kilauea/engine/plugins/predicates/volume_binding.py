@@ -99,7 +99,9 @@ class VolumeBindingFilter:
         self._evicted: dict[str, list[VolumeChoice]] = {}
         """By evicted task: what its claims had, in case it is put back."""
         self._users: Counter[str] = Counter()
-        """By private claim: pods in the view of any node."""
+        """By private claim: pods on any node that stay or come."""
+        self._ending: Counter[str] = Counter()
+        """By private claim: pods that terminate, and those that are evicted in this cycle."""
         self._judged: dict[tuple[ClaimUse, ...], Codes] = {}
         """Verdicts since the last change."""
         self._scored: dict[tuple[ClaimUse, ...], NDArray[np.float64]] = {}
@@ -120,10 +122,11 @@ class VolumeBindingFilter:
         for key in sorted(key for key, task in state.with_claims.items() if self._concerns(task)):
             task = state.with_claims[key]
             if (row := int(state.placements.node[task.row])) >= 0:
-                self._placed(task, row)
+                (self._ending if task.status == status.RELEASING else self._users).update(self._private_of(task))
+                self._take(task, row)
         add = self._session.add_predicate
         add(plugin, self._bound, [NODE_AFFINITY, GONE], scope=Scope.STATIC, applies=self._has_bound)
-        add(plugin, self._alone, [IN_USE], scope=Scope.CLUSTER, applies=self._has_private)
+        add(plugin, self._alone, [IN_USE], scope=Scope.CLUSTER, applies=self._has_private, room=self._alone_now)
         add(plugin, self._finds, [NO_VOLUME, NO_SPACE, FAILED], scope=Scope.CLUSTER, applies=self._has_unbound)
         if self._curve is not None:
             self._session.add_batch_node_score(plugin, self._score, applies=self._has_unbound)
@@ -178,6 +181,10 @@ class VolumeBindingFilter:
         """Reject all nodes if another pod has a claim that is for one pod at a time."""
         taken = any(self._users[use.key] for use in shape.spec.claims)
         return np.zeros(len(nodes), dtype=bool) if taken else None
+
+    def _alone_now(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        """(n,) False on all nodes while a pod that terminates has such a claim."""
+        return np.full(len(nodes), not any(self._ending[use.key] > 0 for use in shape.spec.claims))
 
     def _finds(self, shape: TaskShape, nodes: NodeRows) -> Codes:
         uses = shape.spec.claims
@@ -274,10 +281,20 @@ class VolumeBindingFilter:
 
     # --- what is held
 
+    def _private_of(self, task: Task) -> list[str]:
+        """The claims of a task that are for one pod at a time."""
+        return [use.key for use in task.spec.claims if use.key in self._private]
+
     def _placed(self, task: Task, row: int) -> None:
         if not self._concerns(task):
             return
-        self._users.update(use.key for use in task.spec.claims if use.key in self._private)
+        self._users.update(self._private_of(task))
+        if task.status not in (status.ALLOCATED, status.PIPELINED):
+            self._ending.subtract(self._private_of(task))  # its eviction is undone
+        self._take(task, row)
+
+    def _take(self, task: Task, row: int) -> None:
+        """Hold volumes for the claims of a task that comes to a node, or is there."""
         before = self._evicted.pop(task.key, None)
         if before is None:
             before = self._choose(self._unbound_claims(task.spec.claims), row)
@@ -333,7 +350,9 @@ class VolumeBindingFilter:
     def _gone(self, task: Task, row: int) -> None:
         if not self._concerns(task):
             return
-        self._users.subtract(use.key for use in task.spec.claims if use.key in self._private)
+        self._users.subtract(self._private_of(task))
+        if task.status == status.RELEASING:
+            self._ending.update(self._private_of(task))
         had = []
         for use in task.spec.claims:
             hold = self.holds.get(use.key)

@@ -8,12 +8,13 @@ drivers that serve them, with a claim or without.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.extension import Rejection
+from kilauea.engine.model import status
 from kilauea.engine.model.in_tree import driver_of
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
@@ -42,21 +43,16 @@ class VolumeLimitsFilter:
             row = session.nodes.row_of.get(name, -1)
             for driver, count in of.limits.items() if row >= 0 else ():
                 self._limits.setdefault(driver, np.full(self._size, NO_LIMIT))[row] = count
-        self._count = {driver: np.zeros(self._size, dtype=np.int64) for driver in self._limits}
-        """By driver: (N,) how many volumes a node has."""
-        self._uses: dict[Handle, Counter[int]] = {}
-        """By volume: how many pods and attachments use it, by row."""
+        self._now = Uses(self._limits, self._size)
+        """Volumes that nodes have, those of pods that terminate among them."""
+        self._later = Uses(self._limits, self._size)
+        """Volumes that nodes will have when these pods are gone."""
         self._handles: dict[tuple[object, ...], tuple[Handle, ...]] = {}
 
     def register(self, plugin: str) -> None:
         """Take part in the session, if any node has a limit."""
         if not self._limits:
             return
-        for attachment in self._storage.attachments.values():
-            volume = self._storage.volumes.get(attachment.volume)
-            row = self._session.nodes.row_of.get(attachment.node, -1)
-            if volume is not None and volume.handle and attachment.driver in self._limits and row >= 0:
-                self._change((attachment.driver, volume.handle), row, 1)
         placements = self._session.state.placements
         state = self._session.state
         for task in (
@@ -65,8 +61,16 @@ class VolumeLimitsFilter:
         ):
             row = int(placements.node[task.row])
             if row >= 0:
-                self._placed(task, row)
-        self._session.add_predicate(plugin, self._room, [FULL], applies=self._applies)
+                self._change(task, row, 1, self._now, *([] if task.status == status.RELEASING else [self._later]))
+        for attachment in self._storage.attachments.values():
+            volume = self._storage.volumes.get(attachment.volume)
+            row = self._session.nodes.row_of.get(attachment.node, -1)
+            if volume is not None and volume.handle and attachment.driver in self._limits and row >= 0:
+                handle = (attachment.driver, volume.handle)
+                ends = self._now.has(handle, row) and not self._later.has(handle, row)
+                for uses in [self._now] if ends else [self._now, self._later]:
+                    uses.change(handle, row, 1)
+        self._session.add_predicate(plugin, self._room, [FULL], applies=self._applies, room=self._room_now)
         self._session.add_event_handler(plugin, self._placed, self._gone)
 
     def _applies(self, shape: TaskShape) -> bool:
@@ -95,28 +99,64 @@ class VolumeLimitsFilter:
         return (driver_of(of.provisioner), f"claim {use.key}") if of else None
 
     def _placed(self, task: Task, row: int) -> None:
-        for handle in self._of(task.spec):
-            self._change(handle, row, 1)
+        self._change(task, row, 1, self._later)
+        if task.status in (status.ALLOCATED, status.PIPELINED):  # else its eviction is undone
+            self._change(task, row, 1, self._now)
 
     def _gone(self, task: Task, row: int) -> None:
-        for handle in self._of(task.spec):
-            self._change(handle, row, -1)
+        self._change(task, row, -1, self._later)
+        if task.status != status.RELEASING:
+            self._change(task, row, -1, self._now)
 
-    def _change(self, handle: Handle, row: int, by: int) -> None:
-        rows = self._uses.setdefault(handle, Counter())
+    def _change(self, task: Task, row: int, by: int, *several: Uses) -> None:
+        for handle in self._of(task.spec):
+            for uses in several:
+                uses.change(handle, row, by)
+
+    def _room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        return nodes.take(self._later.room(self._of(shape.spec)))
+
+    def _room_now(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        return nodes.take(self._now.room(self._of(shape.spec)))
+
+
+class Uses:
+    """Volumes on nodes, by what uses them, and their number.
+
+    Args:
+        limits: by driver: (N,) how many volumes a node takes.
+        size: number of nodes.
+    """
+
+    def __init__(self, limits: Mapping[str, NDArray[np.int64]], size: int) -> None:
+        self._limits = limits
+        self._size = size
+        self._count: dict[str, NDArray[np.int64]] = {}
+        """By driver: (N,) how many volumes a node has."""
+        self._users: dict[Handle, Counter[int]] = {}
+        """By volume: how many pods and attachments use it, by row."""
+
+    def has(self, handle: Handle, row: int) -> bool:
+        """Return True if a node has a volume."""
+        return self._users.get(handle, Counter())[row] > 0
+
+    def change(self, handle: Handle, row: int, by: int) -> None:
+        """A pod or an attachment uses a volume on a node (1), or no longer (-1)."""
+        rows = self._users.setdefault(handle, Counter())
         before = rows[row]
         rows[row] = before + by
-        self._count[handle[0]][row] += (rows[row] > 0) - (before > 0)
+        count = self._count.setdefault(handle[0], np.zeros(self._size, dtype=np.int64))
+        count[row] += (rows[row] > 0) - (before > 0)
         if not rows[row]:
             del rows[row]
 
-    def _room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
-        out = np.ones(len(nodes), dtype=bool)
-        handles = self._of(shape.spec)
-        for driver in dict.fromkeys(driver for driver, _ in handles):
-            new = self._new([handle for handle in handles if handle[0] == driver])
-            full = self._count[driver] + new > self._limits[driver]
-            out &= nodes.take(~full | (new == 0))
+    def room(self, handles: Iterable[Handle]) -> NDArray[np.bool_]:
+        """(N,) nodes that take these volumes beside what they have."""
+        listed, out = list(handles), np.ones(self._size, dtype=bool)
+        for driver in dict.fromkeys(driver for driver, _ in listed):
+            new = self._new([handle for handle in listed if handle[0] == driver])
+            full = self._count.get(driver, 0) + new > self._limits[driver]
+            out &= ~full | (new == 0)
         return out
 
     def _new(self, handles: Iterable[Handle]) -> NDArray[np.int64]:
@@ -124,5 +164,5 @@ class VolumeLimitsFilter:
         new = np.zeros(self._size, dtype=np.int64)
         for handle in handles:
             new += 1
-            new[list(self._uses.get(handle, ()))] -= 1
+            new[list(self._users.get(handle, ()))] -= 1
         return new

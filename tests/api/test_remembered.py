@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+from kilauea.api.cron import parse_schedule
 from kilauea.api.names import (
     data_key_problems,
     label_problems,
@@ -13,7 +14,7 @@ from kilauea.api.names import (
     service_name_problems,
     subdomain_problems,
 )
-from kilauea.api.remembered import remembered, remembered_parts
+from kilauea.api.remembered import remembered, remembered_items, remembered_parts
 from kilauea.api.selectors import is_label_key, is_label_value
 from kilauea.nodes.script import read_script
 
@@ -60,3 +61,21 @@ def test_checks_of_names_do_not_keep_what_clients_send() -> None:
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 3_000_000
+
+
+def test_long_tuples_are_not_remembered() -> None:
+    asked: list[int] = []
+
+    @remembered_items(4, longest=2)
+    def count(items: tuple[int, ...]) -> int:
+        asked.append(len(items))
+        return len(items)
+
+    assert [count(items) for items in ((1,), (1,), (1, 2, 3), (1, 2, 3))] == [1, 1, 3, 3]
+    assert asked == [1, 3, 3]
+
+
+def test_a_schedule_of_a_megabyte_is_not_remembered() -> None:
+    usual, long = "*/5 * * * *", f"{'1,' * 50_000}1 * * * *"
+    assert parse_schedule(usual) is parse_schedule(usual)
+    assert parse_schedule(long) is not parse_schedule(long)

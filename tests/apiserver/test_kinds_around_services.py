@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from kilauea.apiserver.admission import service_addresses
 from support.api_core import Api, causes
 
 CORE = "/api/v1/namespaces/default"
@@ -185,3 +186,39 @@ def test_roles_of_a_namespace_contain_its_endpoints_ingresses_autoscalers_and_me
     assert kept | seen <= readable
     assert bool(kept <= writable) is (role != "view")
     assert not seen & writable
+
+
+def ported(name: str, ports: int, **spec: Any) -> dict[str, Any]:
+    """A service with ports of the nodes."""
+    given = [{"name": f"p{number}", "port": number, "targetPort": 80} for number in range(1, ports + 1)]
+    return {"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": given, **spec}}
+
+
+def test_a_service_that_asks_for_more_ports_of_the_nodes_than_there_are_is_refused(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_addresses, "LAST_PORT", service_addresses.FIRST_PORT + 19)
+    refused = api.ask("POST", f"{CORE}/services", ported("many", 21))
+    assert refused.code == 500
+    assert refused.body["message"] == "Internal error occurred: failed to allocate a nodePort: range is full"
+    made = api.good("POST", f"{CORE}/services", ported("all", 20))
+    assert len({each["nodePort"] for each in made["spec"]["ports"]}) == 20
+    assert api.ask("POST", f"{CORE}/services", ported("one", 1)).code == 500
+    local = {"allocateLoadBalancerNodePorts": False, "externalTrafficPolicy": "Local", "type": "LoadBalancer"}
+    refused = api.ask("POST", f"{CORE}/services", ported("checked", 1, **local))
+    assert refused.body["message"].endswith("failed to allocate a HealthCheck NodePort: range is full")
+
+
+def test_each_version_of_a_service_is_read_once_for_its_addresses(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    allocated = service_addresses.allocated
+
+    def noted(value: bytes) -> service_addresses.Allocated:
+        read.append(value)
+        return allocated(value)
+
+    monkeypatch.setattr(service_addresses, "allocated", noted)
+    for number in range(6):
+        api.good("POST", f"{CORE}/services", {"metadata": {"name": f"s{number}"}, "spec": {"ports": [{"port": 80}]}})
+    assert len(read) <= 6
+    assert len(read) == len(set(read))

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import AUTOSCALERS, DEPLOYMENTS, PODS
+from kilauea.api.ports import Key, Obj
 from kilauea.api.usage import CPU_USAGE
+from kilauea.controllers import autoscalers
 from kilauea.controllers.autoscalers import AutoscalerController
+from kilauea.controllers.pods import is_ready
 from support.controlled import Cluster
 
 LABELS = {"app": "web"}
@@ -196,3 +199,28 @@ def test_a_metric_of_no_adapter_is_told_as_by_kubernetes(
 def test_an_autoscaler_of_a_missing_workload_says_so(cluster: Cluster) -> None:
     scaler(cluster)
     assert condition(cluster, "AbleToScale") == ("False", "FailedGetScale")
+
+
+def test_pods_are_read_once_and_in_steps_however_many_metrics_ask(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autoscalers, "READ_PER_STEP", 2)
+    read: list[str] = []
+
+    def is_noted(pod: Obj) -> bool:
+        read.append(pod["metadata"]["name"])
+        return is_ready(pod)
+
+    monkeypatch.setattr(autoscalers, "is_ready", is_noted)
+    workload(cluster, 4, "160m")
+    target = {"type": "Utilization", "averageUtilization": 80}
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"maxReplicas": 10, "scaleTargetRef": reference, "metrics": [metric] * 100}
+    cluster.create(AUTOSCALERS, {"metadata": {"name": "web"}, "spec": spec})
+    cluster.refresh()
+    steps = AutoscalerController().reconcile(Key("default", "web"), cluster.cache, cluster.api.now)
+    assert list(steps) == [(), ()]
+    assert read == ["p0", "p1", "p2", "p3"]
+    cluster.settle()
+    assert replicas(cluster) == 8

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import DAEMON_SETS, NODES, PODS, REVISIONS
-from kilauea.api.ports import Obj, Resource, View
+from kilauea.api.ports import Obj, Resource, View, finished
 from kilauea.controllers.daemonsets import controller
 from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.daemonsets.node_fit import node_for
@@ -129,7 +129,7 @@ def test_a_look_at_a_set_that_serves_asks_for_nothing(cluster: Cluster) -> None:
     cluster.say_all("Running")
     cluster.settle()
     key = next(iter(DaemonSetController.interests[0].keys(cluster.get(DAEMON_SETS, "agent"))))
-    assert not DaemonSetController().reconcile(key, cluster.cache, cluster.api.now).operations
+    assert not finished(DaemonSetController().reconcile(key, cluster.cache, cluster.api.now)).operations
 
 
 def test_pods_and_revisions_tell_by_labels_which_template_they_have(cluster: Cluster) -> None:
@@ -183,7 +183,7 @@ def test_of_many_daemon_sets_few_are_looked_at_in_one_go(cluster: Cluster, monke
     monkeypatch.setattr(controller, "claim", claimed)
     for key in controller.ALL:
         before = len(names)
-        DaemonSetController().reconcile(key, cluster.cache, 0)
+        finished(DaemonSetController().reconcile(key, cluster.cache, 0))
         looked.append(len(names) - before)
     assert sorted(names) == sorted(f"agent-{number}" for number in range(64))
     assert max(looked) <= 8

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
 from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.api.kinds import PODS as PODS_KIND
-from kilauea.api.ports import ApiError, Confirm, Delete, Key, Obj, Reference, Remaining, Resource, Together
+from kilauea.api.ports import ApiError, Confirm, Delete, Key, Obj, Patch, Reference, Remaining, Resource, Together
 from kilauea.api.ports import Seen as SeenEvent
 from kilauea.api.times import SECOND, parse_time
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
+from kilauea.controllers import garbage
 from kilauea.controllers.garbage import AT_ONCE, FOREGROUND, GarbageCollector
 from kilauea.controllers.kinds import DEFINED_KINDS
 from kilauea.controllers.namespace_conditions import deletion_conditions
@@ -25,6 +26,7 @@ from kilauea.runtime.cluster.in_process import Definitions, standalone
 from kilauea.runtime.manager.operations import carry_out
 from support.api_core import MAPS, PODS, Api
 
+T = TypeVar("T", bound=Cache)
 MERGE = "application/merge-patch+json"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -503,9 +505,8 @@ def test_one_dependent_tells_that_the_owner_of_thousands_is_there() -> None:
     assert 1 <= pods.seen < 5
 
 
-def collected_cache() -> Cache:
+def collected_cache(cache: T) -> T:
     """A cache with the indexes of the garbage collector."""
-    cache = Cache()
     indexes = GarbageCollector.interests[0].indexes
 
     def declare(resource: Resource) -> None:
@@ -519,7 +520,7 @@ def collected_cache() -> Cache:
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("owners", [1, 2])
 def test_thousands_of_dependents_are_deleted_in_parts(waits: bool, owners: int) -> None:
-    cache = collected_cache()
+    cache = collected_cache(Cache())
     about = {"namespace": "default", "resourceVersion": "1"}
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u", "blockOwnerDeletion": True}
     references = [reference, {**reference, "name": "gone", "uid": "v"}][:owners]
@@ -548,7 +549,7 @@ def test_thousands_of_dependents_are_deleted_in_parts(waits: bool, owners: int) 
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_objects_that_only_claim_an_owner_hold_up_none_of_its_dependents(waits: bool) -> None:
-    cache = collected_cache()
+    cache = collected_cache(Cache())
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u", "blockOwnerDeletion": True}
     claimed = {**reference, "kind": "Unserved"}
     pods = [
@@ -569,3 +570,59 @@ def test_objects_that_only_claim_an_owner_hold_up_none_of_its_dependents(waits: 
     deleted = [each.key for chain in together.chains for each in chain if isinstance(each, Delete)]
     assert deleted == [Key("default", f"p-{number}") for number in range(3)]
     assert outcome.again is None
+
+
+def test_thousands_of_dependents_forget_their_owner_in_parts() -> None:
+    cache = collected_cache(Cache())
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u"}
+    about = {"namespace": "default", "resourceVersion": "1"}
+    names = [f"p-{number}" for number in range(AT_ONCE + 7)]
+    indexer = cache.declare(PODS_KIND)
+    metas = [{**about, "name": name, "uid": name, "ownerReferences": [reference]} for name in names]
+    indexer.on_relist([msgspec.json.encode({"metadata": meta}) for meta in metas], "1")
+    meta: dict[str, Any] = {**about, "name": "owner", "uid": "u", "finalizers": ["orphan"], "deletionTimestamp": "t"}
+    cache.declare(CONFIG_MAPS).on_relist([msgspec.json.encode({"metadata": meta})], "1")
+    parts: list[tuple[int, int, float | None]] = []
+    for _ in range(2):
+        outcome = GarbageCollector().reconcile(Key("", "u"), cache, 0)
+        together, *released = outcome.operations
+        assert isinstance(together, Together)
+        parts.append((len(together.chains), len(released), outcome.again))
+        for (patch,) in together.chains:
+            assert isinstance(patch, Patch)
+            meta = metas[names.index(patch.key.name)]
+            indexer.on_events([SeenEvent("DELETED", msgspec.json.encode({"metadata": meta}), "2")])
+    assert parts == [(AT_ONCE, 0, 0.0), (7, 1, None)]
+
+
+class Looked(Cache):
+    """A view that counts look-ups of objects by any index."""
+
+    looks = 0
+
+    def get(self, resource: Resource, key: Key) -> Obj | None:
+        self.looks += 1
+        return super().get(resource, key)
+
+    def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
+        self.looks += 1
+        return super().indexed(resource, index, value)
+
+
+@pytest.mark.parametrize(("depth", "ancestors"), [(10, 10), (40, 20)])
+def test_owners_of_owners_are_looked_up_once_each_and_not_without_end(
+    monkeypatch: pytest.MonkeyPatch, depth: int, ancestors: int
+) -> None:
+    monkeypatch.setattr(garbage, "MOST_ANCESTORS", 20)
+    cache = collected_cache(Looked())
+    metas: list[dict[str, Any]] = []
+    for number in range(depth + 2):
+        above = {"apiVersion": "v1", "kind": "ConfigMap", "name": f"n{number - 1}", "uid": f"u{number - 1}"}
+        owners = [{**above, "blockOwnerDeletion": True}] if number else []
+        meta = {"namespace": "default", "name": f"n{number}", "uid": f"u{number}", "resourceVersion": "1"}
+        metas.append({**meta, "finalizers": [FOREGROUND], "deletionTimestamp": "t", "ownerReferences": owners})
+    cache.declare(CONFIG_MAPS).on_relist([msgspec.json.encode({"metadata": meta}) for meta in metas], "1")
+    kinds = len(list(cache))
+    outcome = GarbageCollector().reconcile(Key("", f"u{depth}"), cache, 0)
+    assert not outcome.operations  # its dependent is being deleted, and does not own it
+    assert cache.looks <= 3 * kinds + ancestors + 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
-from kilauea.api.ports import Create, Outcome, Together, key_of
+from kilauea.api.ports import Create, Outcome, Together, finished, key_of
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.replicasets import ReplicaSetController
 from support.controlled import Cluster, template
@@ -269,10 +269,10 @@ def test_what_failed_half_way_is_tried_again_with_the_same_names(cluster: Cluste
     cluster.refresh()
     controller = ReplicaSetController()
     key = next(iter(controller.interests[0].keys(made)))
-    wanted = creations(controller.reconcile(key, cluster.cache, cluster.api.now))
+    wanted = creations(finished(controller.reconcile(key, cluster.cache, cluster.api.now)))
     for each in wanted[:2]:
         cluster.create(PODS, each.body)
-    again = creations(controller.reconcile(key, cluster.cache, cluster.api.now))
+    again = creations(finished(controller.reconcile(key, cluster.cache, cluster.api.now)))
     assert again == wanted
     cluster.settle()
     assert cluster.names(PODS) == sorted(each.body["metadata"]["name"] for each in wanted)
@@ -285,7 +285,7 @@ def test_an_unchanged_object_is_left_alone(cluster: Cluster) -> None:
     cluster.settle()
     for controller, resource in ((DeploymentController(), DEPLOYMENTS), (ReplicaSetController(), REPLICA_SETS)):
         for obj in cluster.all(resource):
-            assert not controller.reconcile(key_of(obj), cluster.cache, cluster.api.now).operations
+            assert not finished(controller.reconcile(key_of(obj), cluster.cache, cluster.api.now)).operations
 
 
 def test_a_refused_pod_is_a_condition_until_pods_can_be_made(cluster: Cluster) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import BUDGETS, PODS, STATEFUL_SETS
+from kilauea.api.ports import Outcome, finished
+from kilauea.controllers import disruption
 from kilauea.controllers.disruption import DisruptionController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
 from support.controlled import Cluster, template
@@ -102,7 +104,7 @@ def test_a_look_at_budgets_that_are_right_asks_for_nothing(cluster: Cluster) -> 
     cluster.say_all("Running")
     budget(cluster, minAvailable=1)
     key = next(iter(DisruptionController.interests[0].keys(cluster.get(BUDGETS, "b"))))
-    assert not DisruptionController().reconcile(key, cluster.cache, cluster.api.now).operations
+    assert not finished(DisruptionController().reconcile(key, cluster.cache, cluster.api.now)).operations
 
 
 def test_a_budget_that_selects_no_pod_is_told_once(cluster: Cluster) -> None:
@@ -112,3 +114,19 @@ def test_a_budget_that_selects_no_pod_is_told_once(cluster: Cluster) -> None:
     cluster.settle()
     cluster.wait(60)
     assert cluster.told.count(told) == 1
+
+
+def test_many_budgets_of_many_pods_are_looked_at_in_steps(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disruption, "READ_PER_STEP", 2)
+    monkeypatch.setattr(disruption, "MATCHES_PER_STEP", 10)
+    for number in range(8):
+        spec = {"minAvailable": 1, "selector": {"matchLabels": LABELS}}
+        cluster.create(BUDGETS, {"metadata": {"name": f"b{number}"}, "spec": spec})
+    cluster.refresh()
+    (key,) = DisruptionController.interests[0].keys(cluster.get(BUDGETS, "b0"))
+    steps = DisruptionController().reconcile(key, cluster.cache, cluster.api.now)
+    assert not isinstance(steps, Outcome)
+    written = [len(operations) for operations in steps]
+    assert written == [0, 0, 2, 2, 2, 2]  # four pods are read in two steps; then budgets two by two
+    cluster.settle()
+    assert {each["status"]["expectedPods"] for each in cluster.all(BUDGETS)} == {4}

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from kilauea.api.kinds import ENDPOINT_SLICES, ENDPOINTS, PODS, REPLICATION_CONTROLLERS, SERVICES
-from kilauea.controllers.endpoints import PER_SLICE, EndpointsController
+from kilauea.api.kinds import ENDPOINT_SLICES, ENDPOINTS, NAMESPACES, PODS, REPLICATION_CONTROLLERS, SERVICES
+from kilauea.api.ports import Key, Obj, Outcome, Together
+from kilauea.controllers import endpoints
+from kilauea.controllers.endpoints import ITS_SERVICE, PER_SLICE, EndpointsController
 from kilauea.controllers.mirrored_endpoints import MirroringController
 from kilauea.controllers.replicasets import ReplicaSetController
 from support.controlled import Cluster, template
@@ -228,3 +230,56 @@ def test_endpoints_without_a_service_have_no_slices_until_there_is_one(mirroring
     service(mirroring, selector=None)
     mirroring.settle()
     assert ready_endpoints(mirroring) == ["10.1.2.3"]
+
+
+def test_many_services_with_the_same_pods_are_looked_at_in_steps(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "READ_PER_STEP", 2)
+    monkeypatch.setattr(endpoints, "LOOKS_PER_STEP", 12)
+    for number in range(4):
+        pod(cluster, f"p{number}", f"10.0.0.{number}")
+        spec = {"selector": LABELS, "ports": [{"port": 80, "targetPort": "http"}]}
+        cluster.create(SERVICES, {"metadata": {"name": f"s{number}"}, "spec": spec})
+    cluster.refresh()
+    steps = EndpointsController().reconcile(Key("default", ""), cluster.cache, cluster.api.now)
+    assert not isinstance(steps, Outcome)
+    written = [[len(each.chains) for each in operations if isinstance(each, Together)] for operations in steps]
+    assert written == [[], [], [2], [2]]  # four pods are read in two steps; then services two by two
+    cluster.settle()
+    assert len(ready_endpoints(cluster)) == 16
+
+
+def test_ports_of_a_service_are_gone_through_once_for_pods_that_are_alike() -> None:
+    class Ports(list[Any]):
+        gone_through = 0
+
+        def __iter__(self) -> Any:
+            self.gone_through += 1
+            return super().__iter__()
+
+    def at(name: str, number: int) -> Obj:
+        ports = [{"name": "http", "containerPort": number}, {"name": "other", "containerPort": int(name)}]
+        return {"metadata": {"name": name}, "spec": {"containers": [{"ports": ports}]}}
+
+    given = [{"name": "web", "port": 80, "targetPort": "http"}, {"name": "b", "port": 9, "targetPort": "none"}]
+    pods = [at(str(number), 8000 + number % 2) for number in range(100)]
+    ports = endpoints.ServicePorts({"spec": {"ports": given}})
+    counted = ports.ports = Ports(ports.ports)
+    groups = ports.groups(pods)
+    assert {each: len(found) for each, found in groups.items()} == {
+        (("web", 8000, "TCP"),): 50,
+        (("web", 8001, "TCP"),): 50,
+    }
+    assert counted.gone_through == 2
+
+
+def test_slices_of_other_namespaces_are_not_read(cluster: Cluster) -> None:
+    labels = {"kubernetes.io/service-name": "web"}
+    foreign = {"apiVersion": "discovery.k8s.io/v1", "addressType": "IPv4", "metadata": {"name": "x", "labels": labels}}
+    cluster.create(NAMESPACES, {"metadata": {"name": "thief"}})
+    cluster.create(ENDPOINT_SLICES, {**foreign, "endpoints": [], "ports": []}, "thief")
+    service(cluster)
+    cluster.settle()
+    found = cluster.cache.indexed(ENDPOINT_SLICES, ITS_SERVICE, "default/web")
+    assert [each["metadata"]["namespace"] for each in found] == ["default"]

@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.api.kinds import JOBS, PODS
+from kilauea.api.ports import finished
 from kilauea.controllers.jobs.controller import JobController
+from kilauea.controllers.jobs.counting import Count, count
 from kilauea.controllers.jobs.indexes import format_indexes, parse_indexes
+from kilauea.controllers.jobs.scaling import surplus
 from support.controlled import Cluster, template
 
 
@@ -179,4 +182,41 @@ def test_a_look_at_a_job_that_runs_asks_for_nothing(cluster: Cluster) -> None:
     cluster.say_all("Running")
     cluster.settle()
     key = next(iter(JobController.interests[0].keys(made)))
-    assert not JobController().reconcile(key, cluster.cache, cluster.api.now).operations
+    assert not finished(JobController().reconcile(key, cluster.cache, cluster.api.now)).operations
+
+
+class Pod(dict[str, Any]):
+    """A pod that must not be compared with another one: of thousands, each would be compared with each."""
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("two pods are compared")
+
+    __hash__ = None  # as dicts have none
+
+
+def indexed_pod(number: int, phase: str) -> Pod:
+    index = {"batch.kubernetes.io/job-completion-index": str(number)}
+    metadata = {"name": f"p{number}", "uid": f"u{number}", "annotations": index, "labels": index}
+    metadata |= {"finalizers": ["batch.kubernetes.io/job-tracking"], "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return Pod({"metadata": metadata, "spec": {}, "status": {"phase": phase}})
+
+
+def test_pods_of_a_job_are_counted_and_chosen_without_comparing_them() -> None:
+    spec = {"completionMode": "Indexed", "completions": 6, "parallelism": 6, "backoffLimitPerIndex": 1}
+    made = {"metadata": {"name": "pi", "uid": "u"}, "spec": spec}
+    found = count(made, [indexed_pod(number, "Failed" if number % 2 else "Running") for number in range(6)], over=False)
+    assert sorted(found.last_failed) == [1, 3, 5]
+    running = [indexed_pod(number, "Running") for number in range(6)]
+    assert [each["metadata"]["name"] for each in surplus(made, running, 3, {4, 5})] == ["p5", "p4", "p0"]
+
+
+def test_a_pod_is_counted_without_looking_through_those_that_are_counted() -> None:
+    class Uids(list[str]):
+        def __contains__(self, uid: object) -> bool:
+            raise AssertionError("a list of uids is looked through")
+
+    found = Count(0, 0, {"succeeded": Uids(["u1"]), "failed": Uids(["u2"])})
+    for number in range(4):
+        found.note("succeeded", indexed_pod(number, "Succeeded"))
+        found.note("failed", indexed_pod(number, "Failed"))
+    assert found.uncounted == {"succeeded": ["u1", "u0", "u3"], "failed": ["u2"]}

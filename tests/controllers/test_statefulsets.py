@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
-from kilauea.api.ports import Create, Key
+from kilauea.api.ports import Create, Key, finished
 from kilauea.controllers.statefulsets.controller import BURST, StatefulSetController
 from support.controlled import Cluster, template
 
@@ -94,7 +94,7 @@ def test_parallel_pods_are_made_at_once(cluster: Cluster) -> None:
 def test_very_many_parallel_pods_are_made_in_parts(cluster: Cluster) -> None:
     cluster.create(STATEFUL_SETS, stateful_set(podManagementPolicy="Parallel", replicas=1_000_000))
     cluster.refresh()
-    outcome = StatefulSetController().reconcile(Key("default", "db"), cluster.cache, cluster.api.now)
+    outcome = finished(StatefulSetController().reconcile(Key("default", "db"), cluster.cache, cluster.api.now))
     made = [each for each in outcome.operations if isinstance(each, Create) and each.resource == PODS]
     assert [each.body["metadata"]["name"] for each in made] == [f"db-{number}" for number in range(BURST)]
 
@@ -176,4 +176,4 @@ def test_a_look_at_a_set_that_serves_asks_for_nothing(cluster: Cluster) -> None:
     made = cluster.create(STATEFUL_SETS, stateful_set())
     serve(cluster)
     key = next(iter(StatefulSetController.interests[0].keys(made)))
-    assert not StatefulSetController().reconcile(key, cluster.cache, cluster.api.now).operations
+    assert not finished(StatefulSetController().reconcile(key, cluster.cache, cluster.api.now)).operations

@@ -14,6 +14,7 @@ from kilauea.api.core import Pod, PodSpec
 from kilauea.engine.model import asked
 from kilauea.engine.model.asked import READ, AskedTable
 from kilauea.engine.model.task_specs import SpecTable
+from kilauea.engine.model.tasks import task_of
 
 Data = dict[str, Any]
 
@@ -145,3 +146,12 @@ def test_a_pod_with_an_annotation_that_decides_what_it_asks_for_is_looked_at_by_
     for _ in range(2):
         table.of(decoded(marked(name, "1")))
     assert looked == ["node-p"] * 2
+
+
+@pytest.mark.parametrize(("length", "remembered"), [(1, True), (asked.LONGEST, False)])
+def test_what_is_found_of_a_large_pod_is_not_remembered(length: int, remembered: bool) -> None:
+    table = AskedTable(SpecTable())
+    made = [msgspec.convert(pod(name, container={"image": f"large/{'a' * length}"}), Pod) for name in ("p", "q")]
+    first, second = (task_of(each, table) for each in made)
+    assert (first.template is second.template, first.template == second.template) == (remembered, True)
+    assert (table.of(made[0]) is table.of(made[1])) is remembered

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import LEASES, NODES
-from kilauea.api.ports import Controller, Key, Obj, Patch
+from kilauea.api.ports import Controller, Key, Obj, Patch, finished
 from kilauea.nodes.heartbeats import LEASE_NAMESPACE, Heartbeats
 from kilauea.nodes.machine import Machine
 from kilauea.nodes.registration import Registration
@@ -212,7 +212,7 @@ def test_a_status_changed_meanwhile_is_not_written_over() -> None:
 def test_nothing_is_wanted_of_a_node_that_is_there_and_fresh(controller: Controller) -> None:
     w = world(count=3)
     w.run()
-    assert controller.reconcile(Key("", "node-1"), w, w.now).operations in ((), [])
+    assert finished(controller.reconcile(Key("", "node-1"), w, w.now)).operations in ((), [])
 
 
 def test_an_extended_resource_that_is_added_to_the_capacity_becomes_allocatable() -> None:

@@ -268,6 +268,14 @@ def many_owners(server: Process) -> None:
         time.sleep(0.5)
 
 
+def all_node_ports(server: Process) -> None:
+    """A service that asks for more ports of the nodes than there are."""
+    ports = [{"name": f"p{number}", "port": number} for number in range(1, 2800)]
+    body = {"metadata": {"generateName": "s-"}, "spec": {"type": "NodePort", "ports": ports}}
+    code, text, _ = server.ask("POST", MAPS.replace("configmaps", "services"), json.dumps(body).encode())
+    assert (code, b"range is full" in text) == (500, True), text[:300]
+
+
 def large_heads(server: Process) -> None:
     """Heads of many megabytes, by clients that are not known."""
     with ExitStack() as opened:
@@ -347,6 +355,7 @@ ATTACKS: dict[str, Attack] = {
     "small changes of a large object": small_changes,
     "large protobuf": send("POST", MAPS, PAIRS, content_type="application/vnd.kubernetes.protobuf"),
     "many owners": many_owners,
+    "all ports of the nodes": all_node_ports,
     "large heads": large_heads,
     "half requests": half_requests,
     "bodies byte by byte": trickled_bodies,

@@ -25,6 +25,7 @@ from kilauea.api.ports import (
     Record,
     Resource,
     Together,
+    finished,
     key_of,
 )
 from kilauea.api.times import SECOND, format_time
@@ -89,7 +90,7 @@ class Cluster:
         """Ask a controller about a key and do what it wants."""
         self.looks += 1
         self._due.pop((controller, key), None)
-        outcome = controller.reconcile(key, self.cache, self.api.now)
+        outcome = finished(controller.reconcile(key, self.cache, self.api.now))
         try:
             self.carry_out(controller.name, outcome.operations)
         except ApiError as error:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kilauea.api.kinds import NODES, PODS
-from kilauea.api.ports import Controller, Create, Delete, Key, Obj, Operation, Patch, Record, Resource, key_of
+from kilauea.api.ports import Controller, Create, Delete, Key, Obj, Operation, Patch, Record, Resource, finished, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.nodes.machine import Machine, node_manifest
 
@@ -147,7 +147,7 @@ class World:
     def _check_foresight(self) -> None:
         """What a controller has foreseen has come about: to ask again would bring nothing new."""
         for controller, key, again in self._foreseen:
-            outcome = controller.reconcile(key, self, self.now)
+            outcome = finished(controller.reconcile(key, self, self.now))
             assert (list(outcome.operations), outcome.again) == ([], again), f"{key} was not foreseen"
 
     def _ask(self) -> tuple[builtins.list[Operation], int | None]:
@@ -156,8 +156,8 @@ class World:
         self._foreseen = []
         for controller in self.controllers:
             for key in self._keys(controller):
-                outcome = controller.reconcile(key, self, self.now)
-                assert outcome == controller.reconcile(key, self, self.now), "equal views give equal outcomes"
+                outcome = finished(controller.reconcile(key, self, self.now))
+                assert outcome == finished(controller.reconcile(key, self, self.now)), "equal views give equal outcomes"
                 wanted += outcome.operations
                 if outcome.foreseen and outcome.operations and outcome.again != 0:
                     self._foreseen.append((controller, key, outcome.again))

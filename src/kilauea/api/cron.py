@@ -10,10 +10,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from functools import lru_cache
 from itertools import product
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from kilauea.api.remembered import remembered_parts
 from kilauea.api.times import SECOND, parse_duration
 
 _WORDS = {
@@ -123,7 +123,7 @@ class Interval:
         return since + max(1, (moment - since) // self.length + 1) * self.length
 
 
-@lru_cache(maxsize=1024)
+@remembered_parts(1024)
 def parse_schedule(text: str, zone: str = "") -> Schedule | Interval:
     """Read a schedule; without a zone it is meant in UTC.
 

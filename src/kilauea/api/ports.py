@@ -9,8 +9,8 @@ Objects are decoded JSON (dictionaries). Those in a view are shared and must not
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 Obj = Mapping[str, Any]
@@ -455,6 +455,24 @@ class Outcome:
     refused: Callable[[str, str], Sequence[Operation]] | None = None
 
 
+Steps = Generator[Sequence[Operation], None, Outcome]
+"""A reconciliation that looks at very many objects. After each step, the operations that it yields are carried out, and
+others have their turn; a failure is raised when all steps are done. The view may change between steps."""
+
+
+def finished(outcome: Outcome | Steps) -> Outcome:
+    """All of a reconciliation, with the operations of all of its steps."""
+    if isinstance(outcome, Outcome):
+        return outcome
+    operations: list[Operation] = []
+    while True:
+        try:
+            operations += next(outcome)
+        except StopIteration as end:
+            last: Outcome = end.value
+            return replace(last, operations=[*operations, *last.operations])
+
+
 def no_keys(obj: Obj) -> Iterable[Key]:
     """An object that is only looked up: `Interest.keys` of a kind of which no change makes a controller look."""
     return ()
@@ -523,7 +541,7 @@ class Controller(Protocol):
         """The kinds that the controller watches."""
         ...
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome | Steps:
         """Return the operations that a key needs; `now` in microseconds since 1970.
 
         Asked again, it may trust the view to show what was written for this key before.

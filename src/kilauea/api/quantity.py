@@ -22,7 +22,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from kilauea.api.meta import ResourceMap
-from kilauea.api.remembered import remembered
+from kilauea.api.remembered import remembered, remembered_items
 
 LARGEST = 2**53
 """Largest magnitude of an amount, in its unit: up to here float64 scores and int64 sums agree with the integer."""
@@ -196,7 +196,7 @@ def amount(name: str, q: Scalar) -> int:
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
-@lru_cache(maxsize=4096)
+@remembered_items(4096)
 def _amounts(items: tuple[tuple[str, Scalar], ...]) -> Mapping[str, int]:
     """Read-only amounts of the countable resources of a list, in its order."""
     amounts: dict[str, int] = {}

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 Text = TypeVar("Text", str, bytes)
 T = TypeVar("T")
 P = ParamSpec("P")
+Items = TypeVar("Items", bound=tuple[Any, ...])
 
 
 class _Answers(dict[Any, T]):
@@ -58,6 +59,26 @@ def remembered_parts(most: int, longest: int = 16 * 1024) -> Callable[[Callable[
         def ask(*arguments: P.args, **named: P.kwargs) -> T:
             ours = function if _size(arguments) + _size(tuple(named.values())) > longest else kept
             return ours(*arguments, **named)
+
+        return ask
+
+    return decorate
+
+
+def remembered_items(most: int, longest: int = 64) -> Callable[[Callable[[Items], T]], Callable[[Items], T]]:
+    """Remember the answers of a function of a tuple.
+
+    Args:
+        most: answers that are remembered; the one that was asked for least lately makes room.
+        longest: length of a tuple from which on the answer is made each time.
+    """
+
+    def decorate(function: Callable[[Items], T]) -> Callable[[Items], T]:
+        kept = lru_cache(maxsize=most)(function)
+
+        @wraps(function)
+        def ask(items: Items) -> T:
+            return kept(items) if len(items) <= longest else function(items)
 
         return ask
 

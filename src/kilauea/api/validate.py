@@ -8,7 +8,6 @@ accepted passes. Plain pods cost a few microseconds, because the results for amo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import lru_cache
 from typing import Any
 
 from kilauea.api import core, kubernetes_groups, scheduling, storage, topology
@@ -16,6 +15,7 @@ from kilauea.api.errors import ObjectError, kind_of, object_label
 from kilauea.api.meta import LabelSelector, Object, ResourceMap, SelectorRequirement
 from kilauea.api.metrics import NodeMetrics
 from kilauea.api.quantity import QuantityError, Scalar, amount, parse_size
+from kilauea.api.remembered import remembered_items
 from kilauea.api.selectors import LABEL_OPERATORS, NODE_OPERATORS, field_problem, requirement_problem
 from kilauea.api.times import parse_time
 
@@ -37,7 +37,7 @@ _PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 # --- small checks, each adding to `out`
 
 
-@lru_cache(maxsize=4096)
+@remembered_items(4096)
 def _amount_problems(items: tuple[tuple[str, Scalar], ...]) -> tuple[Problem, ...]:
     """Errors in a resource list; cached by content, because clusters repeat the same few lists."""
     found = []

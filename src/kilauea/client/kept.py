@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, cast, overload
+from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 import msgspec
 
@@ -16,6 +16,7 @@ from kilauea.api.shared import shared
 
 DECODED = 500
 """Objects of a kind that are kept as dicts, too: those that changed or were looked at last, unless they are large."""
+T = TypeVar("T")
 _MANAGED = b'"managedFields":'
 
 
@@ -83,7 +84,7 @@ class Whole:
         """Objects that are there, in the order of their keys; each is decoded when it is looked at."""
         if len(self._decoded) == len(self._texts):
             return [self._decoded[key] for key in keys]
-        return _Several([self._decoded.get(key) or self._texts[key] for key in keys])
+        return _Several([self._decoded.get(key) or self._texts[key] for key in keys], _as_obj)
 
     def items(self) -> Iterator[tuple[Key, Obj]]:
         """Yield all objects with their keys."""
@@ -98,11 +99,12 @@ class Whole:
         self._decoded[key] = obj
 
 
-class _Several(Sequence[Obj]):
-    """Objects as dicts or as texts; these are decoded when they are looked at, and only then take memory."""
+class _Several(Sequence[Obj], Generic[T]):
+    """Objects as they are kept; they are decoded when they are looked at, and only then take memory."""
 
-    def __init__(self, found: Sequence[Obj | Text]) -> None:
+    def __init__(self, found: Sequence[T], decode: Callable[[T], Obj]) -> None:
         self._found = found
+        self._decode = decode
 
     def __len__(self) -> int:
         return len(self._found)
@@ -115,11 +117,11 @@ class _Several(Sequence[Obj]):
 
     def __getitem__(self, index: int | slice) -> Obj | Sequence[Obj]:
         if isinstance(index, slice):
-            return _Several(self._found[index])
-        return _as_obj(self._found[index])
+            return _Several(self._found[index], self._decode)
+        return self._decode(self._found[index])
 
     def __iter__(self) -> Iterator[Obj]:
-        return map(_as_obj, self._found)
+        return map(self._decode, self._found)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(_equal, self, other))
@@ -186,8 +188,11 @@ class Packed:
         return obj
 
     def several(self, keys: Sequence[Key]) -> Sequence[Obj]:
-        """Objects that are there, in the order of their keys."""
-        return [_unpack(self._texts[key]) if key in self._texts else self.read(self._unread[key].value) for key in keys]
+        """Objects that are there, in the order of their keys; each is decoded when it is looked at."""
+        return _Several([self._texts[key] if key in self._texts else self._unread[key] for key in keys], self._decoded)
+
+    def _decoded(self, kept: bytes | Holder) -> Obj:
+        return _unpack(kept) if isinstance(kept, bytes) else self.read(kept.value)
 
     def items(self) -> Iterator[tuple[Key, Obj]]:
         """Yield all objects with their keys."""

@@ -7,7 +7,7 @@ Metrics other than those of resources have no source here, and the conditions sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kilauea.api.kinds import (
@@ -18,7 +18,7 @@ from kilauea.api.kinds import (
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
 )
-from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, Resource, View, no_keys
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, Resource, Steps, View, no_keys
 from kilauea.api.quantity import amount
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.api.usage import container_usage, total_usage, usage_texts
@@ -33,7 +33,7 @@ from kilauea.controllers.objects import (
     status_of,
     status_patch,
 )
-from kilauea.controllers.pods import is_finished, is_ready
+from kilauea.controllers.pods import READ_PER_STEP, is_finished, is_ready
 
 PERIOD = 15.0
 """Seconds between two looks."""
@@ -47,6 +47,10 @@ SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS)
 
 Condition = tuple[str, str, str, str]
 """Type, status, reason and message."""
+
+
+METERED = ("cpu", "memory")
+"""Resources of which the usage is known."""
 
 
 class Wish(NamedTuple):
@@ -72,7 +76,7 @@ class AutoscalerController:
         *(Interest(resource, no_keys) for resource in (*SCALED, PODS)),
     )
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+    def reconcile(self, key: Key, view: View, now: int) -> Steps:
         """Scale the workload of an autoscaler, and write what was found."""
         scaler = view.get(AUTOSCALERS, key)
         if scaler is None or is_going(scaler):
@@ -85,10 +89,11 @@ class AutoscalerController:
             message = f"the HPA controller was unable to get the target's current scale: {named}"
             broken = [("AbleToScale", "False", "FailedGetScale", message)]
             return Outcome(_write(scaler, {}, broken, now), PERIOD)
-        return Outcome(_scale(view, scaler, resource, target, now), PERIOD)
+        pods = yield from _usage_of(view, target)
+        return Outcome(_scale(scaler, resource, target, pods, now), PERIOD)
 
 
-def _scale(view: View, scaler: Obj, resource: Resource, target: Obj, now: int) -> list[Operation]:
+def _scale(scaler: Obj, resource: Resource, target: Obj, pods: PodUsage, now: int) -> list[Operation]:
     spec, current = spec_of(scaler), int(spec_of(target).get("replicas", 1))
     counts = {"currentReplicas": current, "observedGeneration": scaler["metadata"].get("generation")}
     able = ("AbleToScale", "True", "ReadyForNewScale", "recommended size matches current size")
@@ -103,10 +108,8 @@ def _scale(view: View, scaler: Obj, resource: Resource, target: Obj, now: int) -
         wanted = most if current > most else least
         state = {**counts, "desiredReplicas": wanted}
         return _rescale(scaler, resource, target, state, f"Current number of replicas {side}", _others(scaler), now)
-    wishes = [
-        _wish(metric, _pods(view, target), current, scaler["metadata"]["namespace"])
-        for metric in spec.get("metrics") or ()
-    ]
+    namespace = scaler["metadata"]["namespace"]
+    wishes = [_wish(metric, pods, current, namespace) for metric in spec.get("metrics") or ()]
     known = [wish.replicas for wish in wishes if wish.replicas is not None]
     failed = next((wish for wish in wishes if wish.replicas is None), None)
     if failed is not None and (not known or max(known) < current):  # what is not known must not reduce replicas
@@ -163,14 +166,42 @@ def _key(obj: Obj) -> Key:
     return Key(obj["metadata"]["namespace"], obj["metadata"]["name"])
 
 
-def _pods(view: View, target: Obj) -> list[Obj]:
-    """The pods of a workload that run and do not go."""
+class PodUsage(NamedTuple):
+    """The usage of the pods of a workload, read once however many metrics ask.
+
+    Attributes:
+        pods: pods that run and do not go.
+        ready: those of them that are ready; the sums are of these.
+        used: amounts by resource.
+        requested: amounts by resource; 0 if a container has no request.
+    """
+
+    pods: int
+    ready: int
+    used: Mapping[str, int]
+    requested: Mapping[str, int]
+
+
+def _usage_of(view: View, target: Obj) -> Generator[Sequence[Operation], None, PodUsage]:
+    """Read the pods of a workload, in steps as in `kilauea.api.ports.Steps`."""
     selector = spec_of(target).get("selector") or {}
     if not selector.keys() & {"matchLabels", "matchExpressions"}:
         selector = {"matchLabels": selector}
     selected = matcher(selector)
-    found = view.list(PODS, target["metadata"]["namespace"])
-    return [pod for pod in found if selected(labels_of(pod)) and not is_going(pod) and not is_finished(pod)]
+    pods, ready = 0, 0
+    used, requested = dict.fromkeys(METERED, 0), {name: list[int]() for name in METERED}
+    for number, pod in enumerate(view.list(PODS, target["metadata"]["namespace"]), 1):
+        if selected(labels_of(pod)) and not is_going(pod) and not is_finished(pod):
+            pods += 1
+            if is_ready(pod):
+                ready += 1
+                usage = total_usage(container_usage(pod))
+                for name in METERED:
+                    used[name] += usage[name]
+                    requested[name].append(_requested(pod, name))
+        if number % READ_PER_STEP == 0:
+            yield ()
+    return PodUsage(pods, ready, used, {name: sum(each) if all(each) else 0 for name, each in requested.items()})
 
 
 # --- metrics
@@ -193,29 +224,26 @@ def _without_source(metric: Mapping[str, Any], namespace: str) -> str:
     return f"no source of metrics of the type {metric['type']}"
 
 
-def _wish(metric: Mapping[str, Any], pods: Sequence[Obj], current: int, namespace: str) -> Wish:
+def _wish(metric: Mapping[str, Any], pods: PodUsage, current: int, namespace: str) -> Wish:
     """The replicas that a metric asks for."""
     source = metric.get("resource")
-    if metric["type"] != "Resource" or source is None or source["name"] not in ("cpu", "memory"):
+    if metric["type"] != "Resource" or source is None or source["name"] not in METERED:
         return Wish(None, None, f"FailedGet{metric['type']}Metric", _without_source(metric, namespace))
     name, target = source["name"], source["target"]
-    ready = [pod for pod in pods if is_ready(pod)]
-    used = sum(total_usage(container_usage(pod))[name] for pod in ready)
-    if not ready:
+    if not pods.ready:
         return Wish(None, None, "FailedGetResourceMetric", f"no ready pods to read {name} of")
-    average = used // len(ready)
-    shown: dict[str, Any] = {"averageValue": usage_texts({"cpu": 0, "memory": 0, name: average})[name]}
+    used, requested = pods.used[name], pods.requested[name]
+    shown: dict[str, Any] = {"averageValue": usage_texts({"cpu": 0, "memory": 0, name: used // pods.ready})[name]}
     if target.get("averageUtilization") is None:
-        ratio = used / len(ready) / max(1, amount(name, target.get("averageValue", "1")))
+        ratio = used / pods.ready / max(1, amount(name, target.get("averageValue", "1")))
+    elif not requested:
+        return Wish(None, None, "FailedGetResourceMetric", f"missing request for {name} in a container of a pod")
     else:
-        requested = [_requested(pod, name) for pod in ready]
-        if not all(requested):
-            return Wish(None, None, "FailedGetResourceMetric", f"missing request for {name} in a container of a pod")
-        share = 100 * used // sum(requested)
+        share = 100 * used // requested
         shown["averageUtilization"] = share
         ratio = share / target["averageUtilization"]
     found = {"type": "Resource", "resource": {"name": name, "current": shown}}
-    return Wish(_replicas(ratio, len(ready), len(pods), current), found)
+    return Wish(_replicas(ratio, pods.ready, pods.pods, current), found)
 
 
 def _replicas(ratio: float, ready: int, all_pods: int, current: int) -> int:

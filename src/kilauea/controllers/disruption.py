@@ -7,10 +7,10 @@ look is at all budgets of a namespace, whose name is the key, as a pod does not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kilauea.api.kinds import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
-from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Record, View, no_keys
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Record, Steps, View, no_keys
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.controllers.deployments.scaling import scaled, wanted_replicas
 from kilauea.controllers.objects import (
@@ -25,11 +25,13 @@ from kilauea.controllers.objects import (
     status_of,
     status_patch,
 )
-from kilauea.controllers.pods import is_ready
+from kilauea.controllers.pods import READ_PER_STEP, is_ready
 
 FORGET_SECONDS = 120
 """Seconds for which a budget counts a pod as evicted that is not being deleted."""
 DEBOUNCE_SECONDS = 0.2
+MATCHES_PER_STEP = 10_000
+"""Pods that are compared with budgets in a step."""
 SCALED = {each.kind: each for each in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)}
 
 
@@ -47,30 +49,51 @@ class DisruptionController:
         *(Interest(each, no_keys) for each in SCALED.values()),
     )
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome | Steps:
         """Bring all budgets of a namespace in line with its pods."""
         budgets = view.list(BUDGETS, key.namespace)
-        if not budgets:
-            return NOTHING
-        pods = view.list(PODS, key.namespace)
-        operations: list[Operation] = []
-        again: float | None = None
-        for budget in budgets:
-            selected = matcher(spec_of(budget).get("selector"))
-            chosen = [pod for pod in pods if selected(labels_of(pod))]
-            disrupted, wait = _disrupted(budget, chosen, now)
-            if wait is not None:
-                again = wait if again is None else min(again, wait)
-            operations += _update_status(view, budget, chosen, disrupted, now)
-        return Outcome(operations, again)
+        return _in_steps(key.namespace, budgets, view, now) if budgets else NOTHING
 
 
-def _disrupted(budget: Obj, pods: Sequence[Obj], now: int) -> tuple[dict[str, str], float | None]:
+class _Pod(NamedTuple):
+    """The facts of a pod that budgets read."""
+
+    name: str
+    labels: Mapping[str, str]
+    is_going: bool
+    is_ready: bool
+    controller: Mapping[str, Any] | None
+
+
+def _in_steps(namespace: str, budgets: Sequence[Obj], view: View, now: int) -> Steps:
+    pods: list[_Pod] = []
+    for pod in view.list(PODS, namespace):
+        pods.append(_Pod(name_of(pod), labels_of(pod), is_going(pod), is_ready(pod), controller_of(pod)))
+        if len(pods) % READ_PER_STEP == 0:
+            yield ()
+    operations: list[Operation] = []
+    again: float | None = None
+    matches = 0
+    for budget in budgets:
+        selected = matcher(spec_of(budget).get("selector"))
+        chosen = [pod for pod in pods if selected(pod.labels)]
+        disrupted, wait = _disrupted(budget, chosen, now)
+        if wait is not None:
+            again = wait if again is None else min(again, wait)
+        operations += _update_status(view, budget, chosen, disrupted, now)
+        matches += len(pods) + 1
+        if matches >= MATCHES_PER_STEP:
+            yield operations
+            operations, matches = [], 0
+    return Outcome(operations, again)
+
+
+def _disrupted(budget: Obj, pods: Sequence[_Pod], now: int) -> tuple[dict[str, str], float | None]:
     """Pods that count as evicted although they are still there, and in how many seconds the first is forgotten."""
     counted = status_of(budget).get("disruptedPods")
     if not counted:
         return {}, None
-    there = {name_of(pod) for pod in pods if not is_going(pod)}
+    there = {pod.name for pod in pods if not pod.is_going}
     found, waits = {}, []
     for name, when in counted.items():
         left = (parse_time(when) - now) / SECOND + FORGET_SECONDS if when else 0
@@ -81,14 +104,14 @@ def _disrupted(budget: Obj, pods: Sequence[Obj], now: int) -> tuple[dict[str, st
 
 
 def _update_status(
-    view: View, budget: Obj, pods: Sequence[Obj], disrupted: Mapping[str, str], now: int
+    view: View, budget: Obj, pods: Sequence[_Pod], disrupted: Mapping[str, str], now: int
 ) -> Sequence[Operation]:
     expected, desired = _expectation(view, budget, pods)
     generation, known = budget["metadata"].get("generation", 0), status_of(budget)
     told: list[Operation] = []
     if not pods and (known.get("expectedPods") or known.get("observedGeneration") != generation):
         told.append(Record(budget, "Normal", "NoPods", "No matching pods found"))
-    healthy = sum(is_ready(pod) and not is_going(pod) and name_of(pod) not in disrupted for pod in pods)
+    healthy = sum(pod.is_ready and not pod.is_going and pod.name not in disrupted for pod in pods)
     allowed = max(0, healthy - desired) if expected else 0
     before = known.get("disruptedPods") or {}
     wanted: dict[str, Any] = {
@@ -104,27 +127,31 @@ def _update_status(
     return [*told, *status_patch(BUDGETS, budget, wanted, safe=True)]
 
 
-def _expectation(view: View, budget: Obj, pods: Sequence[Obj]) -> tuple[int, int]:
+def _expectation(view: View, budget: Obj, pods: Sequence[_Pod]) -> tuple[int, int]:
     """Return the expected number of pods, and how many of them must be healthy."""
     spec = spec_of(budget)
     most_missing, least = spec.get("maxUnavailable"), spec.get("minAvailable")
     if most_missing is not None:
-        expected = _scale(view, pods)
+        expected = _scale(view, budget, pods)
         return expected, max(0, expected - scaled(most_missing, expected, up=True))
     if isinstance(least, str):
-        expected = _scale(view, pods)
+        expected = _scale(view, budget, pods)
         return expected, scaled(least, expected, up=True)
     return len(pods), int(least if least is not None else 1)
 
 
-def _scale(view: View, pods: Sequence[Obj]) -> int:
+def _scale(view: View, budget: Obj, pods: Sequence[_Pod]) -> int:
     """Return the sum of the sizes that the owners of some pods want; pods of owners without a size count themselves."""
     wanted: dict[str, int] = {}
+    scaled_owners: dict[tuple[str, ...], Obj | None] = {}
     for pod in pods:
-        owner = controller_of(pod)
+        owner = pod.controller
         if owner is None:
             continue
-        found = _scaled_owner(view, pod["metadata"]["namespace"], owner)
+        key = (owner["kind"], owner["name"], owner["uid"])
+        if key not in scaled_owners:
+            scaled_owners[key] = _scaled_owner(view, budget["metadata"]["namespace"], owner)
+        found = scaled_owners[key]
         if found is None:
             wanted[owner["uid"]] = wanted.get(owner["uid"], 0) + 1
         else:

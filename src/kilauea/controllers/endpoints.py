@@ -6,12 +6,12 @@ Only changes that services can see count, so that pods that merely run on cost n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from kilauea.api.kinds import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
-from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Outcome, Patch, Single, Together, View, key_of
+from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Outcome, Patch, Single, Steps, Together, View, key_of
 from kilauea.controllers.hashes import suffixes
 from kilauea.controllers.objects import (
     NOTHING,
@@ -24,18 +24,26 @@ from kilauea.controllers.objects import (
     status_of,
     uid_of,
 )
-from kilauea.controllers.pods import is_finished, is_ready
+from kilauea.controllers.pods import READ_PER_STEP, is_finished, is_ready
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 SLICE_MANAGER_LABEL, SLICE_MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 MANAGER_LABEL, MANAGER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 HEADLESS = "service.kubernetes.io/headless"
+ITS_SERVICE = "service of an endpoint slice"
+"""Name of the index of slices by their service."""
 PER_SLICE = 100
 """Endpoints in one slice."""
 MOST = 1000
 """Addresses in the older Endpoints, which have no more."""
 DELAY = 0.5
 """Seconds for which changes of pods are collected."""
+
+LOOKS_PER_STEP = 500
+"""Pods and ports that are looked at for services in a step; a step is one service at least."""
+
+_METADATA = ("name", "namespace", "uid", "labels", "deletionTimestamp")
+_SPEC = ("nodeName", "hostname", "subdomain")
 
 Ports = tuple[tuple[str, int, str], ...]
 """Name, number and protocol of each port."""
@@ -57,6 +65,12 @@ def _seen_of(pod: Obj | None) -> tuple[Any, ...] | None:
     return labels_of(pod), status_of(pod).get("podIP"), is_ready(pod), is_going(pod)
 
 
+def service_of(slice_: Obj) -> str:
+    """An index: namespace and name of the service that a slice is for."""
+    name = labels_of(slice_).get(SERVICE_LABEL)
+    return f"{slice_['metadata']['namespace']}/{name}" if name else ""
+
+
 def _matters(old: Obj | None, new: Obj | None) -> bool:
     return _seen_of(old) != _seen_of(new)
 
@@ -68,38 +82,58 @@ class EndpointsController:
     interests = (
         Interest(SERVICES, own_key),
         Interest(ENDPOINTS, own_key),
-        Interest(ENDPOINT_SLICES, _its_service, labels=(SERVICE_LABEL,)),
+        Interest(ENDPOINT_SLICES, _its_service, indexes={ITS_SERVICE: service_of}),
         Interest(PODS, _its_namespace, delay=DELAY, matters=_matters),
     )
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome | Steps:
         """Write the addresses of one service, or of all services of a namespace."""
-        if key.name:
-            service = view.get(SERVICES, key)
-            if service is None:
-                return Outcome(_without_service(view, key))
-            return Outcome(_of_service(view, service, view.list(PODS, key.namespace)) if _selects(service) else ())
-        services = [each for each in view.list(SERVICES, key.namespace) if _selects(each)]
-        if not services:
-            return NOTHING
-        pods = _by_label(view.list(PODS, key.namespace))
-        chains = [_of_service(view, each, _candidates(pods, each)) for each in services]
-        return Outcome([Together([chain for chain in chains if chain])] if any(chains) else ())
+        if not key.name:
+            services = [each for each in view.list(SERVICES, key.namespace) if _selects(each)]
+            return _in_steps(view, key.namespace, services) if services else NOTHING
+        service = view.get(SERVICES, key)
+        if service is None:
+            return Outcome(_without_service(view, key))
+        return _in_steps(view, key.namespace, [service]) if _selects(service) else NOTHING
+
+
+def _in_steps(view: View, namespace: str, services: Sequence[Obj]) -> Steps:
+    pods: dict[tuple[str, str], list[Obj]] = {}
+    for number, pod in enumerate(view.list(PODS, namespace), 1):
+        if _seen_of(pod) is not None:
+            part = _part_of(pod)
+            for label in labels_of(pod).items():
+                pods.setdefault(label, []).append(part)
+        if number % READ_PER_STEP == 0:
+            yield ()
+    chains, looked_at = list[list[Single]](), 0
+    for service in services:
+        candidates = _candidates(pods, service)
+        looked_at += len(candidates) + len(spec_of(service).get("ports") or ()) + 1
+        if chain := _of_service(view, service, candidates):
+            chains.append(chain)
+        if looked_at >= LOOKS_PER_STEP:
+            yield [Together(chains)] if chains else ()
+            chains, looked_at = [], 0
+    return Outcome([Together(chains)] if chains else ())
+
+
+def _part_of(pod: Obj) -> Obj:
+    """The part of a pod that services read: whole pods would be much memory."""
+    metadata, spec, status = pod["metadata"], spec_of(pod), status_of(pod)
+    conditions = [each for each in status.get("conditions") or () if each["type"] == "Ready"]
+    containers = [{"ports": each["ports"]} for each in spec.get("containers") or () if each.get("ports")]
+    return {
+        "metadata": {name: metadata[name] for name in _METADATA if name in metadata},
+        "spec": {**{name: spec[name] for name in _SPEC if name in spec}, "containers": containers},
+        "status": {"podIP": status["podIP"], "conditions": conditions},
+    }
 
 
 def _selects(service: Obj) -> bool:
     """Return True if the endpoints of a service follow its selector."""
     spec = spec_of(service)
     return bool(spec.get("selector")) and spec.get("type") != "ExternalName" and not is_going(service)
-
-
-def _by_label(pods: Iterable[Obj]) -> Mapping[tuple[str, str], Sequence[Obj]]:
-    """The pods with each label, in the order given."""
-    found: dict[tuple[str, str], list[Obj]] = {}
-    for pod in pods:
-        for label in labels_of(pod).items():
-            found.setdefault(label, []).append(pod)
-    return found
 
 
 def _candidates(pods: Mapping[tuple[str, str], Sequence[Obj]], service: Obj) -> Sequence[Obj]:
@@ -110,10 +144,7 @@ def _candidates(pods: Mapping[tuple[str, str], Sequence[Obj]], service: Obj) -> 
 def _of_service(view: View, service: Obj, pods: Iterable[Obj]) -> list[Single]:
     """Write the addresses of those pods that a service selects."""
     wanted = spec_of(service)["selector"].items()
-    found = [pod for pod in pods if wanted <= labels_of(pod).items() and _seen_of(pod)]
-    groups: dict[Ports, list[Obj]] = {}
-    for pod in found:
-        groups.setdefault(_ports(service, pod), []).append(pod)
+    groups = ServicePorts(service).groups(pod for pod in pods if wanted <= labels_of(pod).items())
     return [*_write_endpoints(view, service, groups), *_write_slices(view, service, groups)]
 
 
@@ -125,20 +156,46 @@ def _without_service(view: View, key: Key) -> list[Single]:
     return [Delete(ENDPOINTS, key, uid_of(found))]
 
 
-def _ports(service: Obj, pod: Obj) -> Ports:
-    """The ports of a service at a pod; a port whose name the pod does not have is left out."""
-    named = {
+def _named_ports(pod: Obj) -> Mapping[tuple[Any, str], Any]:
+    """The numbers of the ports of a pod, by name and protocol."""
+    return {
         (port.get("name"), port.get("protocol", "TCP")): port.get("containerPort")
         for container in spec_of(pod).get("containers") or ()
         for port in container.get("ports") or ()
     }
-    found = []
-    for port in spec_of(service).get("ports") or ():
-        protocol, target = port.get("protocol", "TCP"), port.get("targetPort") or port.get("port")
-        number = target if isinstance(target, int) else named.get((target, protocol))
-        if number:
-            found.append((port.get("name", ""), number, protocol))
-    return tuple(found)
+
+
+class ServicePorts:
+    """The ports of a service, of which there can be thousands: they are gone through once for pods that are alike.
+
+    Attributes:
+        ports: name, target and protocol of each.
+    """
+
+    def __init__(self, service: Obj) -> None:
+        self.ports = [
+            (port.get("name", ""), port.get("targetPort") or port.get("port"), port.get("protocol", "TCP"))
+            for port in spec_of(service).get("ports") or ()
+        ]
+        self._targets = {(target, protocol) for _, target, protocol in self.ports if isinstance(target, str)}
+
+    def groups(self, pods: Iterable[Obj]) -> Mapping[Ports, Sequence[Obj]]:
+        """Pods by the ports of the service at them; a port whose name a pod does not have is left out there."""
+        alike: dict[frozenset[Any], list[Obj]] = {}
+        for pod in pods:
+            named = _named_ports(pod)
+            meant = frozenset((target, named[target]) for target in named.keys() & self._targets)
+            alike.setdefault(meant, []).append(pod)
+        found: dict[Ports, list[Obj]] = {}
+        for same in alike.values():
+            found.setdefault(tuple(self._at(_named_ports(same[0]))), []).extend(same)
+        return found
+
+    def _at(self, named: Mapping[tuple[Any, str], Any]) -> Iterator[tuple[str, int, str]]:
+        for name, target, protocol in self.ports:
+            number = target if isinstance(target, int) else named.get((target, protocol))
+            if number:
+                yield name, number, protocol
 
 
 def _ready(service: Obj, pod: Obj) -> bool:
@@ -201,9 +258,8 @@ def _subset(service: Obj, ports: Ports, pods: Sequence[Obj]) -> dict[str, Any]:
 def _write_slices(view: View, service: Obj, groups: Mapping[Ports, Sequence[Obj]]) -> list[Single]:
     found = {
         name_of(each): each
-        for each in view.labelled(ENDPOINT_SLICES, SERVICE_LABEL, name_of(service))
-        if each["metadata"]["namespace"] == service["metadata"]["namespace"]
-        and labels_of(each).get(SLICE_MANAGER_LABEL) == SLICE_MANAGER
+        for each in view.indexed(ENDPOINT_SLICES, ITS_SERVICE, str(key_of(service)))
+        if labels_of(each).get(SLICE_MANAGER_LABEL) == SLICE_MANAGER
     }
     wanted = [
         _slice(service, ports, pods[start : start + PER_SLICE])

@@ -11,6 +11,7 @@ it, if there is one, and at all objects that name it as an owner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from kilauea.api.kinds import EVENTS
@@ -38,6 +39,8 @@ from kilauea.controllers.objects import NOTHING, is_going, uid_of, without_final
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 FEW_OWNERS = 16
 """Owners up to which an object is looked at from each of them, together with what else they own."""
+MOST_ANCESTORS = 10_000
+"""Owners, and owners of these and so on, that are looked at for a circle."""
 AT_ONCE = 500
 """Dependents that are dealt with in one go, so that others have their turn: an owner may have a hundred thousand."""
 MOST_ABSENT = 4000
@@ -143,10 +146,12 @@ class GarbageCollector:
             if again is not None and not collected:
                 collected, again = _collected(view, kinds, uid, _all_dependents(view, kinds, uid)), None
             return Outcome([*itself, *collected], again)
-        owned = ((each, view.owned(each, uid, "")) for each in kinds)
-        every = (each for each in _founds(owned) if _may_depend(each, owner))
+        namespace = owner.obj["metadata"].get("namespace", "")
         if ORPHAN in _finalizers(owner.obj):
-            return Outcome(_orphaned(owner, list(every)))
+            first = _founds((each, view.owned(each, uid, namespace, AT_ONCE)) for each in kinds)
+            part = list(islice(first, AT_ONCE))
+            return Outcome(_orphaned(owner, part), 0.0 if len(part) == AT_ONCE else None)
+        every = _founds((each, view.owned(each, uid, namespace)) for each in kinds)
         dependents, again = _dependents(view, kinds, uid)
         mine = [each for each in dependents if _may_depend(each, owner)]
         if again is not None and not mine:
@@ -246,17 +251,16 @@ def _owner(view: View, reference: Reference) -> Obj | None:
     return found if found is not None and uid_of(found) == reference.uid else None
 
 
-def _ancestors(view: View, kinds: Sequence[Resource], obj: Obj) -> set[str]:
+def _ancestors(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> set[str]:
     """The uids of the owners of an object, of their owners and so on; in a circle, its own is among them."""
     found: set[str] = set()
-    waiting = [each["uid"] for each in _owners(obj)]
-    while waiting:
-        uid = waiting.pop()
-        if uid not in found:
-            found.add(uid)
-            waiting += [
-                each["uid"] for kind in kinds for above in view.indexed(kind, UID, uid) for each in _owners(above)
-            ]
+    waiting = [obj]
+    while waiting and len(found) < MOST_ANCESTORS:
+        for reference in _references(by_kind, waiting.pop()):
+            if reference is not None and reference.uid not in found:
+                found.add(reference.uid)
+                if (above := _owner(view, reference)) is not None:
+                    waiting.append(above)
     return found
 
 
@@ -277,27 +281,33 @@ def _deleted_first(
     Dependents that have another owner forget this one instead. Those that are also its owners, at whatever distance,
     wait for it in turn, so they do not block it.
     """
-    uid, ancestors = uid_of(owner.obj), _ancestors(view, kinds, owner.obj)
+    uid = uid_of(owner.obj)
+    ancestors: set[str] | None = None
     by_kind = {(each.group, each.kind): each for each in kinds}
     chains: list[Sequence[Single]] = [
         [_disowned(each, {uid}) if _stays(view, by_kind, each.obj) else _deleted(each, "Foreground")]
         for each in dependents
         if not is_going(each.obj)
     ]
-    blocked = any(
-        reference["uid"] == uid and reference.get("blockOwnerDeletion")
-        for each in every
-        if not (is_going(each.obj) and uid_of(each.obj) in ancestors)
-        for reference in _owners(each.obj)
-    )
+    blocked = False
+    for each in every:
+        if any(reference["uid"] == uid and reference.get("blockOwnerDeletion") for reference in _owners(each.obj)):
+            if is_going(each.obj):
+                ancestors = _ancestors(view, by_kind, owner.obj) if ancestors is None else ancestors
+                blocked = uid_of(each.obj) not in ancestors
+            else:
+                blocked = True
+        if blocked:
+            break
     released = [] if blocked else without_finalizer(owner.resource, owner.obj, FOREGROUND)
     return [*([Together(chains)] if chains else []), *released]
 
 
 def _orphaned(owner: Found, dependents: Sequence[Found]) -> Sequence[Operation]:
-    """Let dependents forget their owner, then let it go."""
+    """Let dependents forget their owner, then let it go if these are not as many as are dealt with at once."""
     chains = [[_disowned(each, {uid_of(owner.obj)})] for each in dependents]
-    return [*([Together(chains)] if chains else []), *without_finalizer(owner.resource, owner.obj, ORPHAN)]
+    released = without_finalizer(owner.resource, owner.obj, ORPHAN) if len(dependents) < AT_ONCE else []
+    return [*([Together(chains)] if chains else []), *released]
 
 
 def _policy(obj: Obj) -> Propagation:

@@ -12,7 +12,15 @@ from typing import Any
 
 from kilauea.api.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
-from kilauea.controllers.endpoints import HEADLESS, MANAGER, MANAGER_LABEL, SERVICE_LABEL, SLICE_MANAGER_LABEL
+from kilauea.controllers.endpoints import (
+    HEADLESS,
+    ITS_SERVICE,
+    MANAGER,
+    MANAGER_LABEL,
+    SERVICE_LABEL,
+    SLICE_MANAGER_LABEL,
+    service_of,
+)
 from kilauea.controllers.hashes import suffixes
 from kilauea.controllers.objects import is_going, labels_of, name_of, own_key, owner_reference, spec_of, uid_of
 
@@ -37,14 +45,14 @@ class MirroringController:
     interests = (
         Interest(ENDPOINTS, own_key),
         Interest(SERVICES, own_key),
-        Interest(ENDPOINT_SLICES, _its_endpoints, labels=(SERVICE_LABEL,)),
+        Interest(ENDPOINT_SLICES, _its_endpoints, indexes={ITS_SERVICE: service_of}),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Write the slices of the Endpoints of one name, or remove those that have lost their reason."""
         found = {
             name_of(each): each
-            for each in view.labelled(ENDPOINT_SLICES, SERVICE_LABEL, key.name)
+            for each in view.indexed(ENDPOINT_SLICES, ITS_SERVICE, str(key))
             if key in _its_endpoints(each)
         }
         endpoints, service = view.get(ENDPOINTS, key), view.get(SERVICES, key)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 
 from kilauea.api.meta import LabelSelector
-from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Resource, View, key_of
-from kilauea.api.selectors import matches, selector_of
+from kilauea.api.ports import Aggregation, Interest, Key, Obj, Outcome, Patch, Resource, View, key_of
+from kilauea.api.remembered import remembered
+from kilauea.api.selectors import Selector, selector_of
 from kilauea.api.times import SECOND, parse_time
 
 NOTHING = Outcome()
 """Nothing is to be done."""
 _NONE: Mapping[str, Any] = {}
+_Labels = tuple[tuple[str, str], ...]
+Matcher = Callable[[Mapping[str, str]], bool]
+"""Tells whether labels match a selector."""
 
 
 def labels_of(obj: Obj) -> Mapping[str, str]:
@@ -147,35 +150,119 @@ class ItsController:
         return (Key(obj["metadata"]["namespace"], owner["name"]),)
 
 
-def orphans_of(obj: Obj) -> str:
-    """An index: the namespace of an object that nothing controls."""
-    return "" if controller_of(obj) else str(obj["metadata"].get("namespace", ""))
+_OVER = frozenset({"Succeeded", "Failed"})
+MOST_LABELS = 64
+"""Labels that an object without a controller has at most if it shall be adopted."""
+
+
+def _namespace_of_orphan(obj: Obj) -> str:
+    metadata = obj["metadata"]
+    if controller_of(obj) or metadata.get("deletionTimestamp") or status_of(obj).get("phase") in _OVER:
+        return ""
+    return str(metadata.get("namespace", "")) if len(labels_of(obj)) <= MOST_LABELS else ""
+
+
+class Orphans:
+    """Objects of a namespace that may be adopted, by their labels.
+
+    Every owner with a selector looks at all of them. There can be thousands of both, so that decodes no object.
+    """
+
+    def __init__(self) -> None:
+        self._labels: dict[Key, _Labels] = {}
+        self._keys: dict[_Labels, set[Key]] = {}
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def put(self, key: Key, obj: Obj) -> None:
+        """An object has come, or has changed."""
+        labels = tuple(sorted(labels_of(obj).items()))
+        if labels != self._labels.get(key):
+            self.drop(key)
+            self._labels[key] = labels
+            self._keys.setdefault(labels, set()).add(key)
+
+    def drop(self, key: Key) -> None:
+        """An object is gone, or may not be adopted any more."""
+        labels = self._labels.pop(key, None)
+        if labels is not None:
+            keys = self._keys[labels]
+            keys.discard(key)
+            if not keys:
+                del self._keys[labels]
+
+    def selected(self, matches: Matcher) -> Sequence[Key]:
+        """Keys of those with matching labels, in order."""
+        return sorted(key for labels, keys in self._keys.items() if matches(dict(labels)) for key in keys)
 
 
 ORPHANS = "orphans"
-"""Name of the index `orphans_of`."""
+"""Name of the aggregate of `Orphans`."""
+OF_ORPHANS: Mapping[str, Aggregation] = {ORPHANS: Aggregation(_namespace_of_orphan, Orphans)}
+
+
+def orphans(view: View, resource: Resource, owner: Obj, matches: Matcher) -> Sequence[Obj]:
+    """The objects of a kind that an owner may adopt: they match its selector, are not over and without a controller."""
+    found = view.aggregate(resource, ORPHANS, owner["metadata"]["namespace"])
+    keys = found.selected(matches) if isinstance(found, Orphans) else ()
+    return [obj for key in keys if (obj := view.get(resource, key)) is not None]
+
+
 DEBOUNCE_SECONDS = 0.2
 """Seconds for which changes of pods are collected before their owner counts them."""
 
 
 def dependents(resource: Resource, of: Resource, delay: float = DEBOUNCE_SECONDS) -> Interest:
     """A kind whose objects belong to those of another, which may adopt such as have no controller."""
-    return Interest(resource, ItsController(of), indexes={ORPHANS: orphans_of}, delay=delay)
+    return Interest(resource, ItsController(of), aggregates=OF_ORPHANS, delay=delay)
 
 
 # --- selectors
 
 
-Matcher = Callable[[Mapping[str, str]], bool]
+class _Requirements:
+    """The requirements of a selector by label: to match labels takes as long as there are labels, not requirements."""
+
+    def __init__(self, selector: Selector) -> None:
+        self._needed: set[str] = set()
+        self._absent: set[str] = set()
+        self._allowed: dict[str, frozenset[str]] = {}
+        self._refused: dict[str, set[str]] = {}
+        self._impossible = False
+        for key, operator, values in selector:
+            if operator == "In":
+                self._needed.add(key)
+                self._allowed[key] = self._allowed.get(key, frozenset(values)).intersection(values)
+            elif operator == "NotIn":
+                self._refused.setdefault(key, set()).update(values)
+            elif operator == "Exists":
+                self._needed.add(key)
+            elif operator == "DoesNotExist":
+                self._absent.add(key)
+            else:
+                self._impossible = True
+
+    def __call__(self, labels: Mapping[str, str]) -> bool:
+        if self._impossible or not self._needed <= labels.keys():
+            return False
+        return all(self._allows(key, value) for key, value in labels.items())
+
+    def _allows(self, key: str, value: str) -> bool:
+        if key in self._absent or value in self._refused.get(key, ()):
+            return False
+        allowed = self._allowed.get(key)
+        return allowed is None or value in allowed
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _matcher(text: bytes) -> Matcher:
     given = msgspec.json.decode(text, type=LabelSelector | None)
     if given is not None and not given.match_expressions:  # as nearly all are; this is several times as fast
         wanted = (given.match_labels or {}).items()
         return lambda labels: wanted <= labels.items()
-    return partial(matches, selector_of(given))
+    selector = selector_of(given)
+    return _Requirements(selector) if selector is not None else lambda labels: False
 
 
 def matcher(selector: Mapping[str, Any] | None) -> Matcher:

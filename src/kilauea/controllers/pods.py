@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from kilauea.api.kinds import PODS
@@ -10,7 +10,6 @@ from kilauea.api.ports import Create, Key, Obj, Operation, Record, Resource, Sin
 from kilauea.api.times import SECOND, parse_time
 from kilauea.controllers.hashes import LONGEST_BASE, suffixes
 from kilauea.controllers.objects import (
-    ORPHANS,
     adoption,
     annotations_of,
     condition_of,
@@ -18,6 +17,7 @@ from kilauea.controllers.objects import (
     labels_of,
     matcher,
     name_of,
+    orphans,
     owned_by,
     owner_reference,
     release,
@@ -28,6 +28,8 @@ from kilauea.controllers.objects import (
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 FINISHED = frozenset({"Succeeded", "Failed"})
+READ_PER_STEP = 200
+"""Pods that are read in a step."""
 _PHASE_RANK = {"": 0, "Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -77,7 +79,11 @@ def restarts(pod: Obj) -> int:
 # --- whose pods
 
 
-def claim(view: View, resource: Resource, owner: Obj) -> tuple[list[Obj], list[Operation]]:
+Claimed = Generator[Sequence[Operation], None, tuple[list[Obj], list[Operation]]]
+"""Pods of an owner, and what makes them so; they are read in steps, as in `kilauea.api.ports.Steps`."""
+
+
+def claim(view: View, resource: Resource, owner: Obj) -> Claimed:
     """The pods that an owner with a selector has, and what makes it so.
 
     Pods without a controller that match are adopted, those that do not match any more are let go.
@@ -85,16 +91,17 @@ def claim(view: View, resource: Resource, owner: Obj) -> tuple[list[Obj], list[O
     selected = matcher(spec_of(owner).get("selector"))
     mine: list[Obj] = []
     operations: list[Operation] = []
-    for pod in owned_by(view, PODS, owner):
+    for number, pod in enumerate(owned_by(view, PODS, owner), 1):
         if selected(labels_of(pod)):
             mine.append(pod)
         elif not is_going(pod):
             operations.append(release(PODS, pod, owner))
+        if number % READ_PER_STEP == 0:
+            yield ()
     if not is_going(owner):
-        for pod in view.indexed(PODS, ORPHANS, owner["metadata"]["namespace"]):
-            if is_active(pod) and selected(labels_of(pod)):
-                mine.append(pod)
-                operations.append(adoption(PODS, pod, resource, owner))
+        for pod in orphans(view, PODS, owner, selected):
+            mine.append(pod)
+            operations.append(adoption(PODS, pod, resource, owner))
     return mine, operations
 
 

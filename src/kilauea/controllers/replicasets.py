@@ -22,6 +22,7 @@ from kilauea.api.ports import (
     Patch,
     Record,
     Resource,
+    Steps,
     Together,
     View,
     key_of,
@@ -72,12 +73,12 @@ class ReplicaSetController:
         self.interests = (Interest(resource, own_key), dependents(PODS, resource))
         self._resource = resource
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+    def reconcile(self, key: Key, view: View, now: int) -> Steps:
         """Make or delete pods, and count them."""
         resource, replica_set = self._resource, view.get(self._resource, key)
         if replica_set is None:
             return NOTHING
-        pods, operations = claim(view, resource, _with_label_selector(resource, replica_set))
+        pods, operations = yield from claim(view, resource, _with_label_selector(resource, replica_set))
         active = list(filter(is_active, pods))
         missing = int(spec_of(replica_set).get("replicas", 1)) - len(active)
         if is_going(replica_set):

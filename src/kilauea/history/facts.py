@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from kilauea.api.ports import Seen
 from kilauea.api.quantity import QuantityError, resource_amounts
+from kilauea.api.remembered import remembered_items
 from kilauea.api.times import parse_duration
 from kilauea.history.views import Condition, Container, Pod, PodSpec, moment
 
@@ -97,7 +97,7 @@ def _items(container: Container) -> tuple[tuple[str, str | int | float], ...]:
     return tuple(requests.items()) if requests else ()
 
 
-@lru_cache(maxsize=4096)
+@remembered_items(4096)
 def _amounts(items: tuple[tuple[str, str | int | float], ...]) -> dict[str, int]:
     try:
         return dict(resource_amounts(dict(items)))

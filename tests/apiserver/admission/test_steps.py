@@ -11,6 +11,7 @@ import pytest
 from kilauea.apiserver.admission import AdmissionStep, Attributes
 from kilauea.apiserver.admission.amounts import Amount, parse
 from kilauea.apiserver.admission.chain import admission_steps
+from kilauea.apiserver.admission.view import LONGEST, Metadata, reader
 from kilauea.apiserver.request import make_request
 from kilauea.apiserver.storage import Conflict, Stored
 from support.api_core import ADMIN, MAPS, Api
@@ -211,3 +212,11 @@ def test_an_ingress_without_a_class_keeps_none_when_it_changes(api: Api) -> None
     path = f"{NETWORKING}/namespaces/default/ingresses/old"
     changed = api.good("PATCH", path, patch, content_type="application/merge-patch+json")
     assert "ingressClassName" not in changed["spec"]
+
+
+def test_what_is_read_of_a_large_object_is_not_remembered() -> None:
+    read = reader(Metadata)
+    small, large = b'{"name":"a"}', b'{"name":"%b"}' % (b"a" * LONGEST)
+    assert read(small) is read(small)
+    assert read(large) == Metadata(name="a" * LONGEST)
+    assert read(large) is not read(large)

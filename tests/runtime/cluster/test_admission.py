@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +19,7 @@ from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
@@ -167,3 +169,30 @@ def test_many_versions_of_a_large_object_are_not_remembered(api: Api) -> None:
     assert view.get(NAMESPACES, Key("", "small")) is view.get(NAMESPACES, Key("", "small"))
     assert view.get(NAMESPACES, Key("", "large")) == view.get(NAMESPACES, Key("", "large"))
     assert view.get(NAMESPACES, Key("", "large")) is not view.get(NAMESPACES, Key("", "large"))
+
+
+def test_templates_of_a_large_job_are_checked_beside_the_event_loop(api: Api) -> None:
+    threads: list[str] = []
+
+    def noted(template: Mapping[str, Any]) -> Sequence[str]:
+        threads.append(threading.current_thread().name)
+        return template_errors(template)
+
+    api.backend.admission = admission_steps(VolcanoAdmission(api.backend, Settings(check_template=noted)))
+    writes = api.backend.large_writes = LargeWrites()
+    large = job("large")
+    (task,) = large["spec"]["tasks"]
+    spec = task["template"]["spec"]
+    large["spec"]["tasks"] = [
+        {**task, "name": f"t{number}", "template": {"spec": {**spec, "priority": number}}} for number in range(200)
+    ]
+    api.good("POST", JOBS, large)
+    assert len(threads) == 200
+    assert all(each.startswith("large-writes") for each in threads)
+    large["metadata"]["name"] = "wrong"
+    large["spec"]["tasks"][7]["template"] = {"spec": {**spec, "restartPolicy": "Sometimes"}}
+    answer = api.ask("POST", JOBS, large)
+    assert answer.code == 400
+    assert 'spec.task[7].template.spec.restartPolicy: Unsupported value: "Sometimes"' in answer.body["message"]
+    assert all(each.startswith("large-writes") for each in threads)
+    writes.close()

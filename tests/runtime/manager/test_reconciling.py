@@ -27,6 +27,7 @@ from kilauea.api.ports import (
     Record,
     Resource,
     Single,
+    Steps,
     Together,
     View,
     Wording,
@@ -55,12 +56,12 @@ class Calls:
 
     name = "calls"
 
-    def __init__(self, answer: Callable[[Key, View, int], Outcome], *interests: Interest) -> None:
+    def __init__(self, answer: Callable[[Key, View, int], Outcome | Steps], *interests: Interest) -> None:
         self.interests: Sequence[Interest] = interests or (Interest(MAPS, own_key),)
         self._answer = answer
         self.calls: list[tuple[str, float]] = []
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome | Steps:
         self.calls.append((key.name, now / 1e6 - 1_700_000_000))
         return self._answer(key, view, now)
 
@@ -682,3 +683,50 @@ def test_a_key_rests_for_seconds_although_the_process_was_stopped_for_hours() ->
             assert len(controller.calls) >= 2
 
         world.run(test())
+
+
+def test_the_operations_of_each_step_are_carried_out_before_the_next_and_others_go_on_meanwhile() -> None:
+    def made(name: str) -> list[Operation]:
+        return [Create(SECRETS, {"metadata": {"namespace": "default", "name": name}})]
+
+    with virtual_api(1) as world:
+        seen: list[list[str]] = []
+
+        async def test() -> None:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+
+            def steps(key: Key, view: View, now: int) -> Steps:
+                for name in ("first", "No Name", "third"):
+                    loop.seconds += 0.5
+                    yield made(name)
+                return Outcome(made("last"))
+
+            drive(world, Calls(lambda key, view, now: steps(key, view, now) if key.name == "a" else Outcome()))
+            await make(world, "a")
+            before, slowest = loop.time(), 0.0
+            while loop.time() < 4:
+                await asyncio.sleep(0.01)
+                before, slowest = loop.time(), max(slowest, loop.time() - before)
+                if (names := sorted(await decoded(world, SECRETS))) not in seen:
+                    seen.append(names)
+            assert slowest < 0.6, "it waited for several steps"
+
+        world.run(test())
+    # A failure lets the other steps go on; what the last would do waits until all succeed.
+    assert seen == [["first"], ["first", "third"]]
+
+
+def test_a_key_that_is_refused_again_and_again_is_logged_less_and_less_often(caplog: pytest.LogCaptureFixture) -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            body = {"metadata": {"namespace": "default", "name": "No Name"}}
+            controller = Calls(lambda key, view, now: Outcome([Create(SECRETS, body)]))
+            drive(world, controller)
+            await make(world, "a")
+            await asyncio.sleep(2000)
+            assert len(controller.calls) in range(32, 64)
+
+        world.run(test())
+    assert len([each for each in caplog.records if each.levelno == logging.WARNING]) == 6  # of 1, 2, 4, 8, 16 and 32

@@ -66,6 +66,7 @@ class Attributes:
         verb: that of the request, such as `patch`, as roles name it.
         work: where work on large objects is done; None to do it in the event loop.
         subject: what webhooks and policies are asked about, once there are any.
+        examined: what a step has found in `examine`; None for a write that is not large.
     """
 
     backend: Backend
@@ -83,6 +84,7 @@ class Attributes:
     verb: str = ""
     work: Work | None = None
     subject: Subject | None = None
+    examined: Any = None
 
     def object_name(self) -> str:
         """The name of the object, also where it was generated; the beginning of it while it is still to be."""
@@ -114,6 +116,9 @@ class AdmissionStep:
     def mutate(self, attributes: Attributes) -> None:
         """Complete the object; raise an `ApiFault` to refuse."""
 
+    def examine(self, attributes: Attributes) -> None:
+        """Look at the final object of a large write alone, beside the event loop; note what `validate` is to know."""
+
     def validate(self, attributes: Attributes) -> None:
         """Agree to the final object, or raise an `ApiFault`."""
 
@@ -136,6 +141,11 @@ class Admission:
         """Have the object completed, or refused with an `ApiFault`."""
         for step in self._of("mutate", attributes.resource):
             step.mutate(attributes)
+
+    def examine(self, attributes: Attributes) -> None:
+        """Have the final object of a large write looked at, beside the event loop."""
+        for step in self._of("examine", attributes.resource):
+            step.examine(attributes)
 
     def validate(self, attributes: Attributes) -> None:
         """Have the final object agreed to, or refused with an `ApiFault`."""

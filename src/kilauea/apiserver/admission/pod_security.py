@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
+from kilauea.api.remembered import remembered
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
 from kilauea.apiserver.admission.pod_standards import Finding, findings
-from kilauea.apiserver.admission.view import REMEMBERED, Record
+from kilauea.apiserver.admission.view import LONGEST, REMEMBERED, Record
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.status import Cause
 
@@ -74,7 +74,7 @@ _NONE = Policy()
 _decoder = msgspec.json.Decoder(_Namespace)
 
 
-@lru_cache(REMEMBERED)
+@remembered(REMEMBERED, LONGEST)
 def _policy_stored(value: bytes) -> Policy:
     """The policy of a stored namespace."""
     return policy_of(_decoder.decode(value).metadata.labels or {})

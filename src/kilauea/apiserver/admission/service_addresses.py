@@ -1,25 +1,37 @@
 """Addresses of services: each gets one of its own in the cluster, and ports of the nodes where it asks for them.
 
 They are of the range that the server was given. Nothing routes those of the usual range here; clients and objects that
-refer to them find them as in a cluster. Free ones are found by trying random ones against all services, of which a
-laptop has few.
+refer to them find them as in a cluster. Free ones are found by trying random ones against those of all services, which
+are read once for each of their versions.
 """
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import AdmissionStep, Attributes
 from kilauea.apiserver.fields import invalid_value
+from kilauea.apiserver.storage import Store
 
 RESERVED = 16
 """Addresses at the beginning of the range that are given only to services that ask for them."""
 FIRST_PORT, LAST_PORT = 30000, 32767
+TRIES = 64
+"""Random ones that are tried before all that are free are looked for."""
+FULL = "range is full"
 _WITH_NODE_PORTS = ("LoadBalancer", "NodePort")
+
+
+class Allocated(NamedTuple):
+    """The addresses and ports of the nodes that a service has."""
+
+    address: str | None
+    ports: frozenset[int]
+    health_check_port: int | None
 
 
 class ServiceAddresses(AdmissionStep):
@@ -28,35 +40,50 @@ class ServiceAddresses(AdmissionStep):
     name = "ServiceAddresses"
     kinds = frozenset({("", "services")})
 
+    def __init__(self) -> None:
+        self._store: Store | None = None
+        self._read: dict[str, tuple[int, Allocated]] = {}
+        """Version of each service that was read last, and what it has."""
+
     def mutate(self, attributes: Attributes) -> None:
         """Complete a service."""
         resource = attributes.resource
         if (resource.group, resource.plural, attributes.subresource) != ("", "services", "") or attributes.obj is None:
             return
         spec = attributes.obj.setdefault("spec", {})
-        others = [
-            spec_of(each.value)
-            for each in attributes.backend.store.list(resource.root).items
-            if each.key != resource.key(attributes.namespace, attributes.name)
-        ]
         if spec.get("type") == "ExternalName":
             return
+        others = self._others(
+            attributes.backend.store, resource.root, resource.key(attributes.namespace, attributes.name)
+        )
         _give_address(attributes, spec, others)
         if spec.get("type") in _WITH_NODE_PORTS:
             _give_ports(attributes, spec, others)
+
+    def _others(self, store: Store, root: str, key: str) -> list[Allocated]:
+        """Return the addresses and ports of all other services."""
+        before = self._read if self._store is store else {}
+        self._store, self._read = store, {}
+        for each in store.list(root).items:
+            known = before.get(each.key)
+            if known is None or known[0] != each.revision:
+                known = each.revision, allocated(each.value)
+            self._read[each.key] = known
+        return [found for other, (_, found) in self._read.items() if other != key]
 
     def recheck(self, attributes: Attributes) -> None:
         """Another service may have taken the address meanwhile; one that is free stays."""
         self.mutate(attributes)
 
 
-def spec_of(value: bytes) -> dict[str, Any]:
-    """The specification of a stored service."""
+def allocated(value: bytes) -> Allocated:
+    """Return the addresses and ports of a stored service."""
     spec: dict[str, Any] = msgspec.json.decode(value).get("spec") or {}
-    return spec
+    ports = frozenset(port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort"))
+    return Allocated(spec.get("clusterIP"), ports, spec.get("healthCheckNodePort"))
 
 
-def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dict[str, Any]]) -> None:
+def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[Allocated]) -> None:
     """An address in the cluster, unless there is one or none is wanted."""
     old = (attributes.old or {}).get("spec") or {}
     address = spec.get("clusterIP") or old.get("clusterIP")
@@ -64,11 +91,9 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dic
         return  # refused: the first of them is not told as `clusterIP`
     if not address and (spec.get("ipFamilies") or ["IPv4"])[0] != "IPv4":
         return  # refused: the cluster has no such addresses
-    taken = {each.get("clusterIP") for each in others}
+    taken = {each.address for each in others}
     if not address:
-        address = _random_address(attributes)
-        while address in taken:
-            address = _random_address(attributes)
+        address = _free_address(attributes, taken)
     elif address != "None" and (address in taken or (address == _own_address(attributes) and not _is_own(attributes))):
         message = "failed to allocate IP " + address + ": provided IP is already allocated"
         raise status.invalid("Service", "", attributes.name, [invalid_value("spec.clusterIPs", [address], message)])
@@ -101,20 +126,40 @@ def _own_address(attributes: Attributes) -> str:
     return str(attributes.backend.service_range[1])
 
 
-def _random_address(attributes: Attributes) -> str:
+def _free_address(attributes: Attributes, taken: set[str | None]) -> str:
+    """Return an address that is not taken.
+
+    Raises:
+        ApiFault: there is none.
+    """
     network = attributes.backend.service_range
-    number = attributes.backend.rng.randrange(RESERVED, network.num_addresses - 1)
-    return str(IPv4Address(int(network.network_address) + number))
+    first, last = RESERVED, network.num_addresses - 2
+    addresses = (str(network[number]) for number in _in_random_order(attributes, first, last))
+    found = next((each for each in addresses if each not in taken), None)
+    if found is None:
+        raise status.internal(f"failed to allocate a serviceIP: {FULL}")
+    return found
 
 
-def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[str, Any]]) -> None:
+def _in_random_order(attributes: Attributes, first: int, last: int) -> Iterator[int]:
+    """Yield some random numbers of a range, then all of it from a random one."""
+    rng = attributes.backend.rng
+    for _ in range(TRIES):
+        yield rng.randint(first, last)
+    start = rng.randint(first, last)
+    yield from range(start, last + 1)
+    yield from range(first, start)
+
+
+def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[Allocated]) -> None:
     """Ports of the nodes; ports of one number and several protocols have the same."""
-    taken = {port.get("nodePort") for each in others for port in each.get("ports") or []}
+    taken = {port for each in others for port in each.ports}
     old = ((attributes.old or {}).get("spec") or {}).get("ports") or []
     had = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in old}
     kept = {port.get("nodePort") for port in old}
     ports = spec.get("ports") or []
     own = {(port["nodePort"], port.get("protocol", "TCP")) for port in ports if port.get("nodePort")}
+    used = taken | {number for number, _ in own}
     alike = {port.get("port"): port["nodePort"] for port in ports if port.get("nodePort")}
     for number, port in enumerate(ports):
         protocol, shared = port.get("protocol", "TCP"), alike.get(port.get("port"))
@@ -126,28 +171,34 @@ def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[
             raise status.invalid("Service", "", attributes.name, [cause])
         if not wanted:
             is_free = shared and (shared, protocol) not in own
-            wanted = shared if is_free else _free_port(attributes, taken | {each for each, _ in own})
+            wanted = shared if is_free else _free_port(attributes, used, "a nodePort")
         port["nodePort"] = wanted
         own.add((wanted, protocol))
+        used.add(wanted)
         alike.setdefault(port.get("port"), wanted)
-    taken |= {each for each, _ in own}
     if spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local":
         before = (attributes.old or {}).get("spec") or {}
-        taken |= {each.get("healthCheckNodePort") for each in others}
+        used |= {each.health_check_port for each in others if each.health_check_port}
         checked = spec.get("healthCheckNodePort") or before.get("healthCheckNodePort")
-        while not checked or (checked in taken and not spec.get("healthCheckNodePort")):
-            checked = attributes.backend.rng.randint(FIRST_PORT, LAST_PORT)
+        if not checked or (checked in used and not spec.get("healthCheckNodePort")):
+            checked = _free_port(attributes, used, "a HealthCheck NodePort")
         spec["healthCheckNodePort"] = checked
 
 
-def _free_port(attributes: Attributes, taken: set[int | None]) -> int:
-    """Return a port of the nodes that is not taken."""
-    while (port := attributes.backend.rng.randint(FIRST_PORT, LAST_PORT)) in taken:
-        pass
-    return port
+def _free_port(attributes: Attributes, taken: set[int], what: str) -> int:
+    """Return a port of the nodes that is not taken.
+
+    Raises:
+        ApiFault: there is none.
+    """
+    ports = _in_random_order(attributes, FIRST_PORT, LAST_PORT)
+    found = next((each for each in ports if each not in taken), None)
+    if found is None:
+        raise status.internal(f"failed to allocate {what}: {FULL}")
+    return found
 
 
-def _objection(port: int, taken: set[int | None], kept: set[int | None]) -> str:
+def _objection(port: int, taken: set[int], kept: set[int | None]) -> str:
     """Return what speaks against a port that a service asks for; empty for one that it may have."""
     if port in taken:
         return "provided port is already allocated"

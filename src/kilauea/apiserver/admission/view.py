@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Generic, TypeVar
 
 import msgspec
 
+from kilauea.api.remembered import remembered
 from kilauea.apiserver.storage import Store
 
 T = TypeVar("T")
 REMEMBERED = 4096
 """Decoded objects of a kind that are kept; clusters have fewer namespaces, accounts and classes than that."""
+LONGEST = 8192
+"""Bytes of an object from which on it is decoded each time: a tenant can write accounts of a megabyte."""
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,8 +54,14 @@ class Derived(Generic[T]):
 
 
 def reader(kind: type[T]) -> Callable[[bytes], T]:
-    """A function from the bytes of an object to a record, which must not be changed: equal bytes share one."""
-    return lru_cache(REMEMBERED)(msgspec.json.Decoder(kind).decode)
+    """A function from the bytes of an object to a record, which must not be changed: equal bytes share one, if few."""
+    decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
+
+    @remembered(REMEMBERED, LONGEST)
+    def read(value: bytes) -> T:
+        return decoder.decode(value)
+
+    return read
 
 
 def default_of(classes: Sequence[Metadata], marks: Sequence[str]) -> str:

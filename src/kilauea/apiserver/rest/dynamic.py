@@ -26,6 +26,8 @@ async def validate_dynamically(call: Call, attributes: Attributes) -> None:
         call.rest()
         await dynamic.validate(attributes)
         attributes.waited = True
+    if call.turn is not None:
+        await call.aside(call.backend.admission.examine, attributes)
     if attributes.waited or call.turn is not None:
         call.backend.admission.recheck(attributes)
     call.backend.admission.validate(attributes)

@@ -111,12 +111,26 @@ def _budgets_of(call: Call, pod: Object) -> list[Stored]:
     """The disruption budgets whose selector matches a pod."""
     page = call.backend.store.list(f"/policy/poddisruptionbudgets/{call.namespace}/")
     labels = pod["metadata"].get("labels") or {}
-    return [each for each in page.items if _selects(decode(each.value), labels)]
+    return [each for each in page.items if _selects(_selector_in(each.value).spec.selector, labels)]
 
 
-def _selects(budget: Object, labels: dict[str, str]) -> bool:
-    given = (budget.get("spec") or {}).get("selector")
-    return given is not None and matches(selector_of(msgspec.convert(given, LabelSelector)), labels)
+class _Spec(msgspec.Struct):
+    selector: LabelSelector | None = None
+
+
+class _Budget(msgspec.Struct):
+    """The part of a budget that is read of each in the namespace: there may be thousands."""
+
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+_selector_in = msgspec.json.Decoder(_Budget).decode
+
+
+def _selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
+    if selector is None or selector.match_expressions:
+        return matches(selector_of(selector), labels)
+    return (selector.match_labels or {}).items() <= labels.items()
 
 
 def _is_unready(pod: Object) -> bool:

@@ -8,7 +8,20 @@ from typing import Any
 from zlib import crc32
 
 from kilauea.api.kinds import DAEMON_SETS, NODES, PODS, REVISIONS
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Single, Together, View, key_of
+from kilauea.api.ports import (
+    Delete,
+    Interest,
+    Key,
+    Obj,
+    Operation,
+    Outcome,
+    Record,
+    Single,
+    Steps,
+    Together,
+    View,
+    key_of,
+)
 from kilauea.controllers.daemonsets.node_fit import NodeFit, node_for, pod_for
 from kilauea.controllers.deployments.scaling import scaled
 from kilauea.controllers.objects import (
@@ -54,22 +67,32 @@ class DaemonSetController:
         Interest(NODES, _all, delay=NODES_SECONDS),
     )
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+    def reconcile(self, key: Key, view: View, now: int) -> Steps:
         """Make pods where they are missing, delete those that do not belong, replace old ones, count."""
         if key in ALL:
-            outcomes = [Reconciliation(view, each, now).outcome() for each in view.indexed(DAEMON_SETS, PART, key.name)]
+            outcomes = []
+            for each in view.indexed(DAEMON_SETS, PART, key.name):
+                found = yield from _outcome(view, each, now)
+                outcomes.append(found)
             waits = [each.again for each in outcomes if each.again is not None]
             return Outcome([each for outcome in outcomes for each in outcome.operations], min(waits, default=None))
         daemon_set = view.get(DAEMON_SETS, key)
-        return NOTHING if daemon_set is None else Reconciliation(view, daemon_set, now).outcome()
+        if daemon_set is None:
+            return NOTHING
+        return (yield from _outcome(view, daemon_set, now))
+
+
+def _outcome(view: View, daemon_set: Obj, now: int) -> Steps:
+    pods, claims = yield from claim(view, DAEMON_SETS, daemon_set)
+    return Reconciliation(view, daemon_set, pods, claims, now).outcome()
 
 
 class Reconciliation:
     """One look at a daemon set."""
 
-    def __init__(self, view: View, daemon_set: Obj, now: int) -> None:
+    def __init__(self, view: View, daemon_set: Obj, pods: Sequence[Obj], claims: Sequence[Operation], now: int) -> None:
         self._view, self._set = view, daemon_set
-        self._pods, self._claims = claim(view, DAEMON_SETS, daemon_set)
+        self._pods, self._claims = pods, claims
         self._history: History = history(view, DAEMON_SETS, daemon_set)
         suiting, self._nodes = NodeFit(spec_of(daemon_set)["template"]), view.list(NODES)
         self._on: dict[str, list[Obj]] = {}

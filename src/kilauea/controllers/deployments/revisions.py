@@ -11,13 +11,13 @@ from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, View, 
 from kilauea.controllers.deployments.scaling import DESIRED, MAXIMUM, figures
 from kilauea.controllers.hashes import template_hash
 from kilauea.controllers.objects import (
-    ORPHANS,
     adoption,
     annotations_of,
     is_going,
     labels_of,
     matcher,
     name_of,
+    orphans,
     owned_by,
     owner_reference,
     release,
@@ -67,10 +67,9 @@ def claim(view: View, deployment: Obj) -> tuple[list[Obj], list[Operation]]:
         elif not is_going(each):
             operations.append(release(REPLICA_SETS, each, deployment))
     if not is_going(deployment):
-        for each in view.indexed(REPLICA_SETS, ORPHANS, deployment["metadata"]["namespace"]):
-            if not is_going(each) and selected(labels_of(each)):
-                mine.append(each)
-                operations.append(adoption(REPLICA_SETS, each, DEPLOYMENTS, deployment))
+        for each in orphans(view, REPLICA_SETS, deployment, selected):
+            mine.append(each)
+            operations.append(adoption(REPLICA_SETS, each, DEPLOYMENTS, deployment))
     return sorted(mine, key=age_rank), operations
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kilauea.api.kinds import JOBS, PODS
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Together, View
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Steps, Together, View, no_keys
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.jobs.counting import (
     count,
@@ -29,14 +29,11 @@ from kilauea.controllers.jobs.index_failures import limit_of
 from kilauea.controllers.jobs.indexes import index_of
 from kilauea.controllers.jobs.scaling import new_pods, pause_left, pauses_left, removed, surplus, wanted_active
 from kilauea.controllers.objects import (
-    DEBOUNCE_SECONDS,
     NOTHING,
-    ORPHANS,
-    ItsController,
     controller_of,
+    dependents,
     is_going,
     is_true,
-    orphans_of,
     own_key,
     owned_by,
     spec_of,
@@ -63,10 +60,11 @@ class JobController:
     name = "job-controller"
     interests = (
         Interest(JOBS, own_key),
-        Interest(PODS, ItsController(JOBS), indexes={ORPHANS: orphans_of, TRACKED: tracked_by}, delay=DEBOUNCE_SECONDS),
+        dependents(PODS, JOBS),
+        Interest(PODS, no_keys, indexes={TRACKED: tracked_by}),
     )
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+    def reconcile(self, key: Key, view: View, now: int) -> Steps:
         """Count pods that have ended, make or delete pods, say how far the job is."""
         job = view.get(JOBS, key)
         strangers = [pod for pod in view.indexed(PODS, TRACKED, str(key)) if not _belongs(pod, job)]
@@ -77,7 +75,8 @@ class JobController:
             return NOTHING
         if ended(job) is not None:
             return _after_the_end(view, job, operations, now)
-        look = Reconciliation(view, job, now)
+        pods, claims = yield from claim(view, JOBS, job)
+        look = Reconciliation(view, job, pods, claims, now)
         return Outcome([*operations, *look.operations()], look.again)
 
 
@@ -103,11 +102,10 @@ class Reconciliation:
         again: in how many seconds to look again.
     """
 
-    def __init__(self, view: View, job: Obj, now: int) -> None:
+    def __init__(self, view: View, job: Obj, pods: Sequence[Obj], claims: Sequence[Operation], now: int) -> None:
         self._view, self._job, self._now = view, job, now
         self.again: float | None = None
-        pods, self._claims = claim(view, JOBS, job)
-        self._pods: Sequence[Obj] = pods
+        self._pods, self._claims = pods, claims
         self._active = [pod for pod in pods if is_active(pod)]
         self._going = [pod for pod in pods if is_going(pod) and not is_finished(pod)]
         over = is_true(job, "FailureTarget") or is_true(job, "SuccessCriteriaMet")

@@ -67,6 +67,9 @@ class Count:
     fatal: str = ""
     to_let_go: list[Obj] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._noted = {uid for uids in self.uncounted.values() for uid in uids}
+
     @property
     def all_succeeded(self) -> int:
         """Pods (or indexes) that have succeeded."""
@@ -84,8 +87,10 @@ class Count:
 
     def note(self, how: str, pod: Obj) -> None:
         """Count a pod, if it is not counted."""
-        if not any(uid_of(pod) in uids for uids in self.uncounted.values()):
-            self.uncounted[how].append(uid_of(pod))
+        uid = uid_of(pod)
+        if uid not in self._noted:
+            self._noted.add(uid)
+            self.uncounted[how].append(uid)
 
     @property
     def is_settled(self) -> bool:
@@ -131,7 +136,7 @@ def _take_in_failures(job: Obj, pods: Sequence[Obj], found: Count, *, over: bool
             index for pod in failed if fails_index(job, pod) and (index := index_of(pod)) is not None
         }
         if not over and not is_going(job):
-            others = [pod for pod in pods if pod not in failed]
+            others = [pod for pod in pods if uid_of(pod) not in meanings]
             last = last_of_each(filter(is_tracked, failed), others)
             found.last_failed = {index: pod for index, pod in last.items() if index not in found.failed_indexes}
     done = is_true(job, "SuccessCriteriaMet")  # pods that a job needs no more have not failed it

@@ -168,5 +168,6 @@ def surplus(job: Obj, active: Sequence[Obj], number: int, done: set[int]) -> lis
             doubled.append(pod)
         else:
             seen.add(index)
-    rest = [pod for pod in ranked if pod not in doubled]
+    first = set(map(uid_of, doubled))
+    rest = [pod for pod in ranked if uid_of(pod) not in first]
     return doubled + rest[: max(0, number - len(doubled))]

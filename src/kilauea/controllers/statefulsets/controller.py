@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kilauea.api.kinds import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of, no_keys
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Steps, View, key_of, no_keys
 from kilauea.controllers.objects import (
     NOTHING,
     dependents,
@@ -42,12 +42,12 @@ class StatefulSetController:
         Interest(CLAIMS, no_keys),
     )
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+    def reconcile(self, key: Key, view: View, now: int) -> Steps:
         """Make, replace or end pods, and count them."""
         stateful_set = view.get(STATEFUL_SETS, key)
         if stateful_set is None:
             return NOTHING
-        pods, operations = claim(view, STATEFUL_SETS, stateful_set)
+        pods, operations = yield from claim(view, STATEFUL_SETS, stateful_set)
         look = Reconciliation(view, stateful_set, pods, now)
         if not is_going(stateful_set):
             operations += look.history.operations

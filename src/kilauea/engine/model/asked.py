@@ -17,6 +17,8 @@ from kilauea.engine.model.task_specs import SpecTable, TaskSpec
 
 MOST = 4096
 """Specs that are remembered; with more, all are forgotten."""
+LONGEST = 16 * 1024
+"""Bytes of a spec from which on it is not remembered: one can have a megabyte of tolerations."""
 READ = frozenset(
     {
         wellknown.CARD_NAME,
@@ -73,7 +75,7 @@ class AskedTable:
         known = self._known.get(key)
         if known is None:
             known = self._find(pod)
-            if _follows_from_spec(known.spec):
+            if len(key) <= LONGEST and _follows_from_spec(known.spec):
                 if len(self._known) >= MOST:
                     self._known.clear()
                 self._known[key] = known

@@ -6,7 +6,7 @@ and the namespace are kept apart: they matter only in clusters where pods are se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -264,7 +264,8 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
     stage = stage_of(pod, cooldown)
     asked = table.of(pod)
     spec = asked.spec
-    template = _template(  # by position, which is quicker: in the order of its fields
+    containers = _containers(pod.spec) if spec.extended else ()
+    template = _template_for(asked.images[1], containers)(  # by position, which is quicker: in the order of its fields
         pod.namespace,
         annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, ""),
         asked.images,
@@ -277,7 +278,7 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
         asked.limits,
         asked.qos,
         wants_numa(annotations),
-        _containers(pod.spec) if spec.extended else (),
+        containers,
         queue_in(annotations, pod.labels) if object_key(group) else "",
         pod.spec.scheduler_name or wellknown.SCHEDULER_NAMES[0],
         _preemptable(annotations, pod.labels),
@@ -310,6 +311,12 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
 
 _template = lru_cache(maxsize=4096)(TaskTemplate)
 """The template with these fields; equal ones are one."""
+LONGEST = 4096
+"""Characters of names from which on a template is not remembered: images of a pod can have a megabyte of them."""
+
+
+def _template_for(*names: tuple[str, ...]) -> Callable[..., TaskTemplate]:
+    return _template if sum(sum(map(len, each)) for each in names) <= LONGEST else TaskTemplate
 
 
 class Stage(NamedTuple):

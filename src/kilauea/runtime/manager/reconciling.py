@@ -35,10 +35,12 @@ from kilauea.api.ports import (
     Key,
     Obj,
     Operation,
+    Outcome,
     Patch,
     Record,
     Resource,
     Single,
+    Steps,
     Together,
     no_keys,
 )
@@ -318,9 +320,10 @@ class Driver:
         """
         asked = self._clock.monotonic()
         try:
-            outcome = worker.controller.reconcile(key, self._cache, self._clock.now())
+            found = worker.controller.reconcile(key, self._cache, self._clock.now())
         finally:
             self._took(worker, key, self._clock.monotonic() - asked)
+        outcome = found if isinstance(found, Outcome) else await self._in_steps(worker, key, found, traces)
         try:
             await self._chain(worker.controller.name, outcome.operations, traces)
         except CreationRefused as refusal:
@@ -334,6 +337,26 @@ class Driver:
         else:
             self._timers.set(moment, outcome.again, asked)
         return outcome.foreseen
+
+    async def _in_steps(self, worker: ControllerWorker, key: Key, steps: Steps, traces: list[Trace]) -> Outcome:
+        """Do one step after another, and rest after each for as long as it took."""
+        failures: list[ApiError] = []
+        while True:
+            started = self._clock.monotonic()
+            try:
+                operations = next(steps)
+            except StopIteration as end:
+                if failures:
+                    raise failures[0] from None
+                outcome: Outcome = end.value
+                return outcome
+            took = self._clock.monotonic() - started
+            self._took(worker, key, took)
+            try:
+                await self._chain(worker.controller.name, operations, traces)
+            except ApiError as error:
+                failures.append(error)
+            await self._clock.sleep(took / SECOND)
 
     def _took(self, worker: ControllerWorker, key: Key, micros: int) -> None:
         """Let keys rest after work that took long."""
@@ -446,7 +469,9 @@ class Driver:
         if self._tell_failure(error):
             return
         if isinstance(error, ApiError):
-            level = logging.DEBUG if error.reason == "Conflict" else logging.WARNING
+            # A tenant can have ten thousand objects that are refused each minute: the log grows slower and slower.
+            is_told = error.reason == "Conflict" or failures & (failures - 1)
+            level = logging.DEBUG if is_told else logging.WARNING
             what = "; ".join(getattr(error, "__notes__", ()))
             log.log(level, "%s %s: %s: %s (again in %.1f s)", worker.controller.name, key, what, error, seconds)
         else:

@@ -194,7 +194,10 @@ class Writes:
             return
         failures = self._failures[name] = self._failures.get(name, 0) + 1
         seconds = max(pause(failures, self._rng), error.retry_after)
-        log.warning("status of %s: %s (again in %.1f s)", name, error, seconds)
+        level = (
+            logging.DEBUG if error.reason == "Conflict" else logging.WARNING
+        )  # such as of a group that was made again
+        log.log(level, "status of %s: %s (again in %.1f s)", name, error, seconds)
         self._wanted.setdefault(name, write)
         self._pausing[name] = asyncio.get_running_loop().create_task(self._again(name, seconds))
 

@@ -26,6 +26,7 @@ from kilauea.api.ports import (
     Record,
     Replace,
     Together,
+    finished,
     key_of,
 )
 from kilauea.api.times import SECOND, format_time
@@ -113,7 +114,7 @@ class Controlling:
             heappush(self._heap, (when, number, key))
 
     def _look(self, number: int, key: Key) -> None:
-        outcome = self._controllers[number].reconcile(key, self._objects, self.now)
+        outcome = finished(self._controllers[number].reconcile(key, self._objects, self.now))
         self._carry_out(outcome.operations)
         if outcome.again is not None:
             self._ask(number, key, self.now + max(1, round(outcome.again * SECOND)))

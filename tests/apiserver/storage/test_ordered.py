@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.apiserver.storage import Stored, ordered
+from kilauea.apiserver.storage import Event, Stored, ordered
+from kilauea.apiserver.storage.objects import Objects
 from kilauea.apiserver.storage.ordered import Ordered
 
 KEYS = st.text("abc/-", max_size=4)
@@ -32,3 +34,26 @@ def test_what_lies_between_two_keys_is_what_a_sorted_list_has_there(
     if first <= end:
         assert tested.between(first, end, most) == (wanted if most is None else wanted[:most])
         assert tested.count(first, end) == len(wanted)
+
+
+def test_an_object_that_is_looked_up_again_and_again_is_looked_for_once_until_the_next_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[str] = []
+    get = Ordered.get
+
+    def noted(self: Ordered, key: str) -> Stored | None:
+        looked.append(key)
+        return get(self, key)
+
+    monkeypatch.setattr(Ordered, "get", noted)
+    objects = Objects()
+    one, two, other = (Stored(f"/g/r/{name}", b"", number, 1) for number, name in enumerate("aab", 1))
+    objects.apply(Event("added", one, None))
+    objects.apply(Event("added", other, None))
+    assert [objects.get(one.key), objects.get(one.key), objects.get(other.key)] == [one, one, other]
+    assert looked == [one.key, other.key]
+    objects.apply(Event("modified", two, one))
+    assert objects.get(one.key) is two
+    objects.apply(Event("deleted", two, two))
+    assert objects.get(one.key) is None

@@ -30,6 +30,7 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
 from kilauea.apiserver.rest.parsing import may_repeat_keys, parse_json, read_yaml
+from kilauea.apiserver.rest.renewal import renew
 from kilauea.apiserver.rest.update import change_object, check_body_name
 from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 
@@ -45,6 +46,8 @@ async def patch(call: Call) -> ApiResponse:
     form = patch_form(call)
     if form == APPLY_PATCH:
         return await _apply(call)
+    if form == MERGE_PATCH and (renewed := await renew(call)) is not None:
+        return renewed
     if call.backend.store.get(call.key) is None:
         raise call.not_found()  # whatever the patch is
     document = await call.aside(_read, call, form)

@@ -18,19 +18,25 @@ class Objects:
 
     def __init__(self) -> None:
         self._resources: dict[str, Ordered] = {}
+        self._found: Stored | None = None
 
     def get(self, key: str) -> Stored | None:
-        """The object of a key."""
+        """The object of a key; that which was found last is at hand, as a write looks for its object several times."""
+        found = self._found
+        if found is not None and found.key == key:
+            return found
         ordered = self._resources.get(key[: key.find("/", key.find("/", 1) + 1) + 1])
         if ordered is None:
             resource_of(key)  # refuses what is not a key
             return None
-        return ordered.get(key)
+        found = self._found = ordered.get(key)
+        return found
 
     def apply(self, event: Event) -> None:
         """Make the write of an event."""
         stored = event.now
         key, resource = stored.key, resource_of(stored.key)
+        self._found = None
         ordered = self._resources.get(resource)
         if ordered is None:
             ordered = self._resources[resource] = Ordered()

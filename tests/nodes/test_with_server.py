@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import LEASES, NODES, PODS
+from kilauea.apiserver.schema import kubernetes_version
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.machine import Machine
@@ -33,6 +34,11 @@ def pod(command: str, name: str = "p", node: str = "node-1", **spec: Any) -> dic
 def test_nodes_with_leases_are_there_at_once(cluster: Cluster) -> None:
     assert cluster.names(NODES) == cluster.names(LEASES) == ["node-0", "node-1", "node-2"]
     assert cluster.get(NODES, "node-0")["status"]["allocatable"]["nvidia.com/gpu"] == "2"
+
+
+def test_nodes_are_of_the_version_of_kubernetes_that_the_server_has(cluster: Cluster) -> None:
+    found = cluster.get(NODES, "node-0")["status"]["nodeInfo"]["kubeletVersion"]
+    assert found.partition("-")[0] == kubernetes_version()
 
 
 def test_heartbeats_are_taken_for_an_hour(cluster: Cluster) -> None:

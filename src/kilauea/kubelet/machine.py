@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kilauea import __version__
 from kilauea.kubelet.node import MachineNode
-from kilauea.nodes.machine import GPU
+from kilauea.nodes.machine import GPU, KUBELET_VERSION
 
 RESERVED_CPU, RESERVED_MEMORY = 100, 256 << 20
 """Thousandths of a processor and bytes that are left to everything else on the machine."""
@@ -114,7 +114,7 @@ def _info(boot: str) -> dict[str, str]:
         "containerRuntimeVersion": f"processes://{__version__}",
         "kernelVersion": platform.release(),
         "kubeProxyVersion": "",
-        "kubeletVersion": f"v1.36.0-kilauea.{__version__}",
+        "kubeletVersion": KUBELET_VERSION,
         "machineID": _text(Path("/etc/machine-id")),
         "operatingSystem": platform.system().lower(),
         "osImage": system.get("PRETTY_NAME", platform.platform()),

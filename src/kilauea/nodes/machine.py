@@ -11,6 +11,8 @@ from zlib import crc32
 from kilauea import __version__
 from kilauea.api.wellknown import HOSTNAME
 
+KUBELET_VERSION = f"v1.36.3-kilauea.{__version__}"
+"""The version of Kubernetes that the API server has, with ours."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 GPU = "nvidia.com/gpu"
 NOTHING: Mapping[str, str] = {}
@@ -105,7 +107,7 @@ def _node_info() -> dict[str, str]:
         "containerRuntimeVersion": f"kilauea://{__version__}",
         "kernelVersion": "",
         "kubeProxyVersion": "",
-        "kubeletVersion": f"v1.36.0-kilauea.{__version__}",
+        "kubeletVersion": KUBELET_VERSION,
         "machineID": "",
         "operatingSystem": "linux",
         "osImage": "simulated",

@@ -138,6 +138,26 @@ def test_a_container_that_could_not_start_has_run_for_no_time() -> None:
     assert squeue_lines("%t %M", [record], NOW, heading=False) == ["F 0:00"]
 
 
+@pytest.mark.parametrize(
+    ("phase", "phases", "shown"),
+    [
+        ("Aborted", {"Pending": "00:00", "Running": "10:00", "Aborting": "10:07", "Aborted": "10:09"}, "00:00:07"),
+        ("Terminated", {"Pending": "00:00", "Running": "10:00", "Terminated": "11:00"}, "00:01:00"),
+        ("Aborted", {"Pending": "00:00", "Aborting": "10:07", "Aborted": "10:09"}, "00:00:00"),
+        ("Pending", {"Running": "10:00", "Aborted": "10:09", "Restarting": "12:00", "Pending": "12:01"}, "00:00:00"),
+    ],
+)
+def test_a_job_without_pods_has_run_as_long_as_its_conditions_say(
+    phase: str, phases: dict[str, str], shown: str
+) -> None:
+    made = job("a", phase)
+    made["status"]["conditions"] = [
+        {"status": each, "lastTransitionTime": f"2026-01-01T00:{at}Z"} for each, at in phases.items()
+    ]
+    (column,) = sacct_columns("Elapsed")
+    assert column.cell(one(made), NOW) == shown
+
+
 def test_columns_and_states_that_are_not_known_are_named() -> None:
     with pytest.raises(CommandError, match='"%Z" is not known: use %i, '):
         squeue_lines("%Z", [], NOW, heading=True)

@@ -63,6 +63,7 @@ class Record:
         submitted: microseconds since 1970; None if it is not known.
         started: microseconds since 1970; None before the start.
         ended: microseconds since 1970; None before the end.
+        ran: seconds of the last run of a job that has no pods any more, such as a suspended one.
         nodes: names of the nodes.
         wanted_nodes: number of nodes of a job that waits.
         cpus: of all its copies, in thousandths.
@@ -89,6 +90,7 @@ class Record:
     exit_code: int
     reason: str
     message: str
+    ran: int = 0
 
 
 def state_of_phase(phase: str) -> str:
@@ -190,6 +192,7 @@ def _record(
         exit_code=exit_code(pods),
         reason=reason,
         message=message,
+        ran=0 if pods or suffix or state in ("PENDING", "REQUEUED") else _last_run(job),
     )
 
 
@@ -228,6 +231,17 @@ def _times(pods: Sequence[Obj]) -> tuple[int | None, int | None]:
     ends = [_time(part(state, "terminated", "finishedAt")) for state in states]
     known, finished = [at for at in starts if at is not None], [at for at in ends if at is not None]
     return min(known, default=None), max(finished, default=None) if len(finished) == len(states) else None
+
+
+def _last_run(job: Obj) -> int:
+    """Seconds for which a job was Running when it last was, by the times of its conditions; 0 if it never was."""
+    conditions = part(job, "status", "conditions") or ()
+    times = {str(each.get("status")): _time(each.get("lastTransitionTime")) for each in conditions}
+    started = times.get("Running")
+    if started is None:
+        return 0
+    later = [at for phase, at in times.items() if phase != "Running" and at is not None and at >= started]
+    return (min(later, default=started) - started) // SECOND
 
 
 def _time(text: Any) -> int | None:
@@ -274,5 +288,5 @@ def cpu_count(record: Record) -> str:
 def elapsed(record: Record, now: int) -> int:
     """Seconds that a job has run."""
     if record.started is None:
-        return 0
+        return record.ran
     return max(0, (record.ended if record.ended is not None else now) - record.started) // SECOND

@@ -70,3 +70,23 @@ def test_the_engine_is_told_of_the_step_and_of_nothing_else(step: float) -> None
         live.wait(2)
         ago = live.world.clock.now() - live.scheduler.scheduler.backoff.running_since
         assert 0 < ago <= 2_000_000
+
+
+def test_long_cycles_are_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    with live_world() as live:
+        live.node("n1")
+        live.pod("too-large", cpu="8")
+        live.start()
+        scheduler, cycles = live.scheduler.scheduler, 0
+        step = scheduler.step
+
+        async def step_for_long() -> None:
+            nonlocal cycles
+            await step()
+            await live.world.clock.sleep(20)
+            cycles += 1
+
+        monkeypatch.setattr(scheduler, "step", step_for_long)
+        live.wait(120)
+        assert cycles > 1
+        assert scheduler.backoff.running_since == 0

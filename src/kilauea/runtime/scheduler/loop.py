@@ -136,12 +136,14 @@ class Scheduler:
         while True:
             await self._wait()
             self._note_stall()
+            began = self._clock.monotonic()
             try:
                 if not self._is_idle():
                     await self.step()
             except Exception:
                 log.exception("a cycle failed; the next one runs after the schedule period")
                 self._due = self._earliest = self._clock.monotonic() + self._period
+            self._looked += self._clock.monotonic() - began  # a long cycle is no stall
 
     def _note_stall(self) -> None:
         """Remember that the process stalled or the time of day was set: what should have ended may have had no time."""

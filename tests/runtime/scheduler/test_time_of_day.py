@@ -72,7 +72,7 @@ def test_the_engine_is_told_of_the_step_and_of_nothing_else(step: float) -> None
         assert 0 < ago <= 2_000_000
 
 
-def test_long_cycles_are_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_cycles_do_not_count_as_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     with live_world() as live:
         live.node("n1")
         live.pod("too-large", cpu="8")

@@ -143,7 +143,7 @@ class Scheduler:
             except Exception:
                 log.exception("a cycle failed; the next one runs after the schedule period")
                 self._due = self._earliest = self._clock.monotonic() + self._period
-            self._looked += self._clock.monotonic() - began  # a long cycle is no stall
+            self._looked += self._clock.monotonic() - began  # a long cycle is not a stall
 
     def _note_stall(self) -> None:
         """Remember that the process stalled or the time of day was set: what should have ended may have had no time."""

@@ -39,7 +39,7 @@ LONG_SELECTOR = 16 * 1024
 TURN = 0.02
 """Seconds of CPU time for which objects are tested against a selector before others have their turn.
 
-Not of the clock: on a busy machine, that would be over after a few objects, and make a list wait hundreds of times.
+By the clock, a turn on a busy machine would be over after a few objects, and a list would wait hundreds of times.
 """
 
 _TOO_OLD = (

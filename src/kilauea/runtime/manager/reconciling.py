@@ -470,8 +470,8 @@ class Driver:
             return
         if isinstance(error, ApiError):
             # A tenant can have ten thousand objects that are refused each minute: the log grows slower and slower.
-            is_told = error.reason == "Conflict" or failures & (failures - 1)
-            level = logging.DEBUG if is_told else logging.WARNING
+            is_repetition = failures & (failures - 1)  # not after 1, 2, 4, 8, ... attempts
+            level = logging.DEBUG if is_repetition or error.reason == "Conflict" else logging.WARNING
             what = "; ".join(getattr(error, "__notes__", ()))
             log.log(level, "%s %s: %s: %s (again in %.1f s)", worker.controller.name, key, what, error, seconds)
         else:

@@ -66,7 +66,9 @@ def remembered_parts(most: int, longest: int = 16 * 1024) -> Callable[[Callable[
 
 
 def remembered_items(most: int, longest: int = 64) -> Callable[[Callable[[Items], T]], Callable[[Items], T]]:
-    """Remember the answers of a function of a tuple.
+    """Remember the answers of a function of a tuple whose items are short, such as names and quantities.
+
+    To count items is ten times as fast as to count characters.
 
     Args:
         most: answers that are remembered; the one that was asked for least lately makes room.

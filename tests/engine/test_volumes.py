@@ -19,11 +19,13 @@ from support.builders import (
     labels_of,
     need,
     node,
+    nominations,
     pending,
     plan_in,
     plan_of,
     plugin,
     pod,
+    priority_class,
     state_of,
 )
 from support.probes import inside
@@ -546,6 +548,35 @@ def test_claims_of_one_pod_count_together() -> None:
     assert (
         pending(plan_of(*objects, csi_node("n1", csi=2, nfs=0)))["p"].message == f"0/1 nodes are unavailable: 1 {FULL}."
     )
+
+
+ATTACHED = [node("n1"), csi_node("n1", csi=1), volume("v", driver="csi"), volume("w", driver="csi")]
+ATTACHED += [claim(bound="v"), claim("c", bound="w"), attached("w", "n1", "csi")]
+
+
+@pytest.mark.parametrize(
+    ("user_of_w", "expected"),
+    [
+        pytest.param([user("r", "c", node="n1", deleting=True)], {"p": "n1"}, id="its pod terminates"),
+        pytest.param([], {"p": "n1"}, id="its pod is gone"),
+        pytest.param([user("r", "c", node="n1")], {}, id="its pod runs"),
+    ],
+)
+def test_a_pod_keeps_its_promise_until_the_volume_of_its_victim_is_detached(
+    user_of_w: list[Object], expected: dict[str, str]
+) -> None:
+    plan = plan_of(ATTACHED, group(), user("p", "data", nominated="n1"), user_of_w)
+    assert binds(plan) == {}
+    assert nominations(plan) == expected
+
+
+def test_a_volume_that_only_a_victim_uses_is_room_for_the_pod_that_preempts_it() -> None:
+    classes = [priority_class("low", 1), priority_class("high", 9)]
+    low = [group("low", minimum=0, priority="low"), user("r", "c", group="low", node="n1", priority=1)]
+    high = [group("high", priority="high"), user("p", "data", group="high", priority=9)]
+    preempting = conf("allocate, preempt", ["priority", "gang"], ["predicates"])
+    plan = plan_of(ATTACHED, classes, low, high, conf=preempting)
+    assert [each.pod for each in plan.evictions] == ["ns/r"]
 
 
 def test_limits_can_be_switched_off() -> None:

@@ -3,6 +3,8 @@
 A volume counts once on a node, however many pods there use it, and also when it is attached without a pod. A claim that
 is not bound yet counts for the driver of its storage class. Volumes of the kinds of Kubernetes itself count for the CSI
 drivers that serve them, with a claim or without.
+
+A volume is detached some time after its last pod is gone. A pod that was promised the room meanwhile keeps its promise.
 """
 
 from __future__ import annotations
@@ -62,16 +64,22 @@ class VolumeLimitsFilter:
             row = int(placements.node[task.row])
             if row >= 0:
                 self._change(task, row, 1, self._now, *([] if task.status == status.RELEASING else [self._later]))
-        for attachment in self._storage.attachments.values():
-            volume = self._storage.volumes.get(attachment.volume)
-            row = self._session.nodes.row_of.get(attachment.node, -1)
-            if volume is not None and volume.handle and attachment.driver in self._limits and row >= 0:
-                handle = (attachment.driver, volume.handle)
-                ends = self._now.has(handle, row) and not self._later.has(handle, row)
-                for uses in [self._now] if ends else [self._now, self._later]:
-                    uses.change(handle, row, 1)
+        self._count_attachments()
         self._session.add_predicate(plugin, self._room, [FULL], applies=self._applies, room=self._room_now)
         self._session.add_event_handler(plugin, self._placed, self._gone)
+
+    def _count_attachments(self) -> None:
+        """Count what is attached: it goes with its pods; without pods it makes way for pods nominated to the node."""
+        rows = self._session.nodes.row_of
+        promised = {rows.get(task.nominated, -1) for task in self._session.state.nominated.values()}
+        for attachment in self._storage.attachments.values():
+            volume = self._storage.volumes.get(attachment.volume)
+            row = rows.get(attachment.node, -1)
+            if volume is not None and volume.handle and attachment.driver in self._limits and row >= 0:
+                handle = (attachment.driver, volume.handle)
+                goes = self._now.has(handle, row) or row in promised
+                for uses in [self._now] if goes else [self._now, self._later]:
+                    uses.change(handle, row, 1)
 
     def _applies(self, shape: TaskShape) -> bool:
         return bool(self._of(shape.spec))

@@ -75,17 +75,29 @@ def test_a_bind_that_fails_is_undone_said_and_tried_again_later(live: Live) -> N
 
 
 @pytest.mark.parametrize(
-    ("error", "warned"), [(FORBIDDEN, True), (ApiError(404, "NotFound", 'pods "web" not found'), False)]
+    ("error", "is_deleted", "warns"),
+    [
+        pytest.param(FORBIDDEN, False, True, id="forbidden"),
+        pytest.param(ApiError(404, "NotFound", 'nodes "n1" not found'), False, True, id="not found"),
+        pytest.param(ApiError(404, "NotFound", 'pods "web" not found'), True, False, id="its pod is gone"),
+    ],
 )
-def test_only_a_bind_that_fails_while_its_pod_is_there_is_a_warning(
-    live: Live, caplog: pytest.LogCaptureFixture, error: ApiError, *, warned: bool
+def test_a_bind_that_fails_is_a_warning_while_its_pod_is_there(
+    live: Live, caplog: pytest.LogCaptureFixture, error: ApiError, *, is_deleted: bool, warns: bool
 ) -> None:
-    live.wire.before = refusing(error, "/web/binding")
-    with caplog.at_level(logging.DEBUG, "kilauea.runtime.scheduler.executor"):
+    async def refuse(method: str, target: str) -> None:
+        if method == "POST" and target.endswith("/web/binding"):
+            if is_deleted:
+                await live.calm.delete(PODS, Key("default", "web"), grace=0)
+            raise error
+
+    live.wire.before = refuse
+    with caplog.at_level(logging.WARNING, "kilauea.runtime.scheduler.executor"):
         live.pod("web")
         live.wait(0.4)
-    levels = [each.levelno for each in caplog.records if each.getMessage().startswith("bind of pod default/web")]
-    assert levels[0] == (logging.WARNING if warned else logging.DEBUG)
+    assert live.wire.count("POST", "/web/binding") == 1
+    told = [each.getMessage() for each in caplog.records if each.getMessage().startswith("bind of pod default/web")]
+    assert told == ([f"bind of pod default/web (n1): {error}"] if warns else [])
 
 
 def test_a_pod_that_cannot_be_bound_is_tried_ever_more_rarely_and_stops_no_one(live: Live) -> None:

@@ -99,6 +99,10 @@ class PodOperation:
         return reference("Pod", self.pod, self.uid)
 
 
+def _warn(operation: PodOperation, error: ApiError) -> None:
+    log.warning("%s of pod %s (%s): %s", operation.kind, operation.pod, operation.node, error)
+
+
 class Executor:
     """Binds and evicts pods.
 
@@ -428,8 +432,8 @@ class Executor:
         if operation.kind == "bind":
             self._metrics.failed()
         # A pod may be deleted meanwhile, which is not a fault: a namespace that goes has thousands of them.
-        level = logging.DEBUG if error.code == 404 else logging.WARNING
-        log.log(level, "%s of pod %s (%s): %s", operation.kind, operation.pod, operation.node, error)
+        if error.code != 404:
+            _warn(operation, error)
         again = failures <= TRIES and (error.code < 400 or error.code == 429 or error.code >= 500)
         self._later(self._recover(operation, error, failures, again=again))
 
@@ -448,7 +452,10 @@ class Executor:
         await self._feed.thawed()
         if not self._is_assumed(operation):
             self._feed.assumed.failures.pop(operation.pod, None)
-        elif again:
+            return
+        if error.code == 404:
+            _warn(operation, error)
+        if again:
             self._queue(operation)
         else:
             await self._hold_back(operation, error, pause(failures, self._rng, FIRST_PAUSE, LONGEST_PAUSE))

@@ -240,6 +240,7 @@ async def _submit(cluster: Cluster, script: Script, arguments: tuple[str, ...], 
     """Create the job; return 0, or its exit code with --wait."""
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import key_of
+    from kilauea.cli.jobs.batch_request import output_place
     from kilauea.cli.jobs.dependencies import parse_dependencies, wait_for
     from kilauea.cli.jobs.manifest import submitted
     from kilauea.cli.jobs.place import is_this_machine
@@ -258,6 +259,7 @@ async def _submit(cluster: Cluster, script: Script, arguments: tuple[str, ...], 
         key = key_of(made)
         click.echo(key.name if given["parsable"] else f"Submitted batch job {key.name}")
         click.echo(f"{key.name}: {submitted(made)}", err=True)
+        click.echo(f"{key.name}: {output_place(made, given['output'], given['error'], here=here)}", err=True)
         if not given["wait"]:
             return 0
         with left_running(key):
@@ -294,7 +296,7 @@ def batch_job(
     container = job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
     container["env"] = [*container.get("env", ()), *slurm_variables(request, name, os.getcwd())]
     if files and not here:
-        _note("--output and --error have no effect: pods do not run on this machine; `kubectl logs` shows the output")
+        _note("--output and --error have no effect: pods do not run on this machine")
     outputs = [name for name in (given["output"], given["error"]) if name]
     put_in_place(job, given["chdir"], given["export"], here=here, files=outputs)
     return job

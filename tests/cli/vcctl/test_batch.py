@@ -12,7 +12,7 @@ import pytest
 from cluster.api_process import Server
 from kilauea.api.kinds import VC_JOBS
 from kilauea.cli.batch import batch, batch_job
-from kilauea.cli.jobs.batch_request import redirection
+from kilauea.cli.jobs.batch_request import output_place, redirection
 from kilauea.cli.jobs.script import read_script
 from kilauea.cli.vcctl.command import CommandError
 from support.vcctl_runs import Console, Objects, Ran
@@ -85,8 +85,43 @@ def test_options_without_effect_are_named_with_the_reason(submit: Any) -> None:
         "note: --account has no effect: queues have no accounts: name a queue with -p",
         "note: --mail-type has no effect: the cluster sends no mail",
         "note: job.sh:4: srun does not exist in pods: each copy runs the whole script, so leave srun out",
-        "note: --output and --error have no effect: pods do not run on this machine; `kubectl logs` shows the output",
+        "note: --output and --error have no effect: pods do not run on this machine",
     ]
+
+
+SHOWN = "output: kubectl logs -n default -l volcano.sh/job-name={name} --tail=-1"
+
+
+def test_it_says_where_the_output_is(submit: Any, namespace: str) -> None:
+    ran, job = submit("#!/bin/sh\n#SBATCH -o out.txt\ntrue\n", "x")
+    name = job["metadata"]["name"]
+    shown = f"kubectl logs -n {namespace} -l volcano.sh/job-name={name} --tail=-1"
+    assert ran.err.splitlines()[-1] == f"{name}: output: {shown}"
+    ran, job = submit("#!/bin/sh\n#SBATCH -n 2\ntrue\n", "x")
+    name = job["metadata"]["name"]
+    shown = f"kubectl logs -n {namespace} -l volcano.sh/job-name={name} --tail=-1 --prefix"
+    assert ran.err.splitlines()[-1] == f"{name}: output: {shown}"
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "place"),
+    [
+        pytest.param("", "", SHOWN, id="the log"),
+        pytest.param("%x-%j.txt", "", "output in {folder}/My job-{name}.txt", id="one file"),
+        pytest.param("a%%b", "/tmp/%3a-%N", "output in {folder}/a%b, errors in /tmp/%3a-%N", id="two files"),
+        pytest.param("", "e", SHOWN + ", errors in {folder}/e", id="errors"),
+        pytest.param("both", "both", "output in {folder}/both", id="the same file"),
+    ],
+)
+def test_files_with_output_are_named_as_far_as_they_are_known(
+    tmp_path: Path, output: str, error: str, place: str
+) -> None:
+    given: dict[str, Any] = {str(option.name): "" for option in batch.params}
+    given |= {"output": output, "error": error, "cpus": 1, "limit": 0, "ntasks": None, "ntasks_per_node": None}
+    given |= {"job_name": "My job", "image": "x", "chdir": str(tmp_path)}
+    job = batch_job(read_script("job", b"#!/bin/sh\ntrue\n"), (), given, "default", here=True)
+    expected = place.format(folder=tmp_path, name=job["metadata"]["name"])
+    assert output_place(job, output, error, here=True) == expected
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kilauea.api.ports import Obj
 from kilauea.cli.jobs.arrays import parse_array, split_limit
-from kilauea.cli.jobs.copies import INDEX_LABEL
+from kilauea.cli.jobs.copies import INDEX_LABEL, JOB_LABEL
 from kilauea.cli.jobs.manifest import Request, new_name, user_name
 from kilauea.cli.jobs.script import Script
 from kilauea.cli.vcctl.command import CommandError
@@ -213,6 +215,31 @@ def redirection(output: str, error: str, open_mode: str, copies: int = 1) -> str
     elif output:
         parts.append("2>&1")
     return f"exec {' '.join(parts)}; " if parts else ""
+
+
+def output_place(job: Obj, output: str, error: str, *, here: bool) -> str:
+    """Where users find the output of a job: `output in /home/ada/out-eval-g7v2x.txt`, or the command that shows it.
+
+    Args:
+        job: as the server has it.
+        output: name of the file for the output, with Slurm's patterns; empty for none.
+        error: the same for standard error.
+        here: True if pods are processes of this machine; elsewhere the files are not written.
+    """
+    (task,) = job["spec"]["tasks"]
+    name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
+    (container,) = task["template"]["spec"]["containers"]
+    known = {"j": name, "A": name, "x": job["metadata"]["annotations"][JOB_NAME], "u": user_name(), "%": "%"}
+
+    def path(pattern: str) -> str:
+        filled = re.sub(r"%(\d*)([jAxu%])", lambda found: known[found[2]], pattern)
+        return os.path.join(container["workingDir"], filled)
+
+    shown = f"kubectl logs -n {namespace} -l {JOB_LABEL}={name} --tail=-1{' --prefix' * (task['replicas'] > 1)}"
+    places = [f"output in {path(output)}" if here and output else f"output: {shown}"]
+    if here and error and error != output:
+        places.append(f"errors in {path(error)}")
+    return ", ".join(places)
 
 
 def _file(pattern: str) -> str:

@@ -218,7 +218,7 @@ def redirection(output: str, error: str, open_mode: str, copies: int = 1) -> str
 
 
 def output_place(job: Obj, output: str, error: str, *, here: bool) -> str:
-    """Where users find the output of a job: `output in /home/ada/out-eval-g7v2x.txt`, or the command that shows it.
+    """The place of a job's output: `output in /home/ada/out-eval-g7v2x.txt`, or the command that shows it.
 
     Args:
         job: as the server has it.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from kilauea.api.kinds import CONFIG_MAPS, NODES, PODS, SECRETS, SERVICES
 from kilauea.api.times import SECOND
 from kilauea.nodes.logs import PodLogs
@@ -155,6 +157,32 @@ def test_a_command_prints_what_objects_of_the_cluster_give_it() -> None:
     assert wanted <= set(lines)
     assert "OLDER_SERVICE_HOST=10.0.0.9" in lines
     assert not any(line.startswith(("YOUNGER", "HEADLESS")) for line in lines)
+
+
+def test_a_command_prints_who_and_where_its_container_is() -> None:
+    given = pod(restart="Never", command="echo $(hostname) on $HOSTNAME; id; sysctl kernel.shm_rmid_forced")
+    of_pod = {"runAsUser": 1001, "runAsGroup": 2001, "fsGroup": 3001, "supplementalGroups": [4001]}
+    given["spec"]["securityContext"] = {**of_pod, "sysctls": [{"name": "kernel/shm_rmid_forced", "value": "1"}]}
+    given["spec"]["containers"][0]["securityContext"] = {"runAsUser": 1002}
+    w = world(given, 1)
+    assert w.pod()["status"]["phase"] == "Succeeded"
+    assert read(w)[1:-1] == ["p on p", "uid=1002 gid=2001 groups=2001,4001,3001", "kernel.shm_rmid_forced = 1"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ({}, "p p"),
+        ({"hostname": "a", "subdomain": "s"}, "a a.s.default.svc.cluster.local"),
+        ({"subdomain": "s", "setHostnameAsFQDN": True}, " ".join(["p.s.default.svc.cluster.local"] * 2)),
+        ({"subdomain": "s", "hostnameOverride": "o.example"}, "o.example o.example"),
+        ({"hostNetwork": True}, "node-0 node-0"),
+    ],
+)
+def test_a_command_prints_the_names_of_its_host(spec: dict[str, Any], name: str) -> None:
+    given = pod(restart="Never", command="echo $(hostname) $(hostname -f)")
+    given["spec"].update(spec)
+    assert read(world(given, 1))[1] == name
 
 
 def put_service(w: World, name: str, created: str, address: str = "10.0.0.9") -> None:

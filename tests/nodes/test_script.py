@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from kilauea.api.times import SECOND
+from kilauea.nodes.identity import Identity
 from kilauea.nodes.script import Script, read_script
 
 
@@ -127,6 +128,31 @@ def test_two_dollars_stand_for_one() -> None:
 def test_programs_print_the_variables_that_they_have(text: str, lines: list[str]) -> None:
     environment = (("key-1", "two\nlines"), ("A", "1"))
     assert printed(read_script(("sh", "-c", text), (), environment)) == tuple(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("echo $(hostname)';'$(hostname -f)", ["web-0;web-0.web.default.svc.cluster.local"]),
+        ("id", ["uid=1001 gid=0(root) groups=0(root),1234,5678"]),
+        ("id -u; id -g; id -G", ["1001", "0", "0 1234 5678"]),
+        ("/bin/sysctl kernel/shm_rmid_forced", ["kernel.shm_rmid_forced = 1"]),
+        ("sysctl -n kernel.shm_rmid_forced", ["1"]),
+        ("[ $(id -u) = 1001 ] && echo not root", ["not root"]),
+    ],
+)
+def test_programs_print_who_and_where_their_container_is(text: str, lines: list[str]) -> None:
+    parameters = (("kernel.shm_rmid_forced", "1"),)
+    identity = Identity("web-0", "web-0.web.default.svc.cluster.local", 1001, 0, (1234, 5678), parameters)
+    script = read_script(("sh", "-c", text), (), (), identity)
+    assert printed(script) == tuple(lines)
+    assert (script.tells_time, script.run_time) == (True, 0)
+
+
+@pytest.mark.parametrize("text", ["id -Z", "hostname -i", "sysctl kernel.msgmax", "sysctl -a"])
+def test_what_is_not_known_of_a_container_does_not_tell_its_time(text: str) -> None:
+    script = read_script(("sh", "-c", text), (), (), Identity("web-0"))
+    assert (printed(script), script.tells_time) == ((), False)
 
 
 @pytest.mark.parametrize(

@@ -236,9 +236,19 @@ def hostname_of(pod: Obj, machine: str) -> str:
     if spec.get("hostNetwork"):
         return machine
     name = str(spec.get("hostname") or pod["metadata"]["name"])[:63].rstrip("-.")
-    if spec.get("setHostnameAsFQDN") and spec.get("subdomain"):
-        return f"{name}.{spec['subdomain']}.{pod['metadata'].get('namespace', '')}.svc.{_DOMAIN}"
-    return name
+    return _with_domain(pod, name) if spec.get("setHostnameAsFQDN") else name
+
+
+def full_hostname_of(pod: Obj, machine: str) -> str:
+    """Return the host name that the containers of a pod see, with its domain if the pod has a subdomain."""
+    name, spec = hostname_of(pod, machine), pod["spec"]
+    plain = not (spec.get("hostnameOverride") or spec.get("hostNetwork") or spec.get("setHostnameAsFQDN"))
+    return _with_domain(pod, name) if plain else name
+
+
+def _with_domain(pod: Obj, name: str) -> str:
+    subdomain = pod["spec"].get("subdomain")
+    return f"{name}.{subdomain}.{pod['metadata'].get('namespace', '')}.svc.{_DOMAIN}" if subdomain else name
 
 
 def cluster_ip(service: Obj) -> str:

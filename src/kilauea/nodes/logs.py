@@ -23,6 +23,7 @@ from kilauea.nodes.environment import (
     hostname_of,
     service_variables,
 )
+from kilauea.nodes.identity import identity_of
 from kilauea.nodes.lifecycle import extra_runs, runs_of
 from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.script import Line, read_script
@@ -170,7 +171,8 @@ def _output(pod: Obj, run: Run, view: View, started: int) -> Iterator[Line]:
     except ConfigError:
         return run.program.output
     own = {**DEFAULTS, "HOSTNAME": hostname_of(pod, pod["spec"].get("nodeName", ""))}
-    return read_script(command, args, tuple({**own, **variables}.items())).output
+    environment = tuple({**own, **variables}.items())
+    return read_script(command, args, environment, identity_of(pod, run.container)).output
 
 
 def _facts(pod: Obj, view: View) -> PodFacts:

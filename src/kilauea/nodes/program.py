@@ -26,6 +26,7 @@ from kilauea.nodes.annotations import (
     read_exit_code,
 )
 from kilauea.nodes.environment import expand
+from kilauea.nodes.identity import Identity, identity_of
 from kilauea.nodes.script import Environment, Line, Script, read_script
 
 JOB_RUN_TIME = 5 * SECOND
@@ -77,7 +78,8 @@ def program_of(pod: Obj, container: Obj, init: bool = False, default: int = JOB_
     command, args = tuple(container.get("command") or ()), tuple(container.get("args") or ())
     notes = tuple(each for each in annotations_of(pod).items() if each[0].startswith(PREFIX))
     environment = _environment(pod, container) if any("$" in word for word in command + args) else ()
-    return _program(command, args, environment, container["name"], notes, init, _is_to_end(pod, container), default)
+    identity, ends = identity_of(pod, container), _is_to_end(pod, container)
+    return _program(command, args, environment, identity, container["name"], notes, init, ends, default)
 
 
 def _environment(pod: Obj, container: Obj) -> Environment:
@@ -103,6 +105,7 @@ def _program(
     command: tuple[str, ...],
     args: tuple[str, ...],
     environment: Environment,
+    identity: Identity,
     name: str,
     said_of_pod: _Notes,
     init: bool,
@@ -110,7 +113,7 @@ def _program(
     default: int,
 ) -> Program:
     """The program of a container; pods of one template have the same."""
-    notes, script = dict(said_of_pod), read_script(command, args, environment)
+    notes, script = dict(said_of_pod), read_script(command, args, environment, identity)
     # What is said about all containers of a pod is not meant for those that prepare it.
     if init:
         notes = {key: text for key, text in notes.items() if key.endswith(f".{name}")}

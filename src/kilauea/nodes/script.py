@@ -1,7 +1,8 @@
 """Reads commands and small shell scripts as people write them in examples, to tell how long they take and how they end.
 
 Nothing is executed. Known are `sleep`, `exit`, `true`, `false`, `echo`, `printf`, `seq`, `expr`, `test`, variables,
-arithmetic, `env`, `for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other commands take no time.
+arithmetic, `env`, `hostname`, `id`, `sysctl`, `for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other
+commands take no time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from kilauea.api.numbers import whole_number
 from kilauea.api.remembered import remembered_parts
 from kilauea.api.times import SECOND
 from kilauea.nodes.environment import expand as with_references
+from kilauea.nodes.identity import NOBODY, PROGRAMS, Identity
 from kilauea.nodes.shell_syntax import For, Group, If, NotUnderstood, Simple, Statement, Step, While, parse
 from kilauea.nodes.shell_words import MOST_WORDS, calculate, expand
 
@@ -52,6 +54,7 @@ class Script:
         exit_code: with which it ends.
         steps: its statements.
         environment: its variables.
+        identity: what programs print of its container.
     """
 
     tells_time: bool
@@ -59,11 +62,12 @@ class Script:
     exit_code: int
     steps: tuple[Step, ...] = ()
     environment: Environment = ()
+    identity: Identity = NOBODY
 
     @property
     def output(self) -> Iterator[Line]:
         """The lines that it prints, in order; of a script without an end, as long as one asks."""
-        run = _Run(self.environment, MOST_FOLLOWED)
+        run = _Run(self.environment, MOST_FOLLOWED, self.identity)
         try:
             yield from run.follow(self.steps)
         except (_Stop, NotUnderstood):
@@ -77,7 +81,7 @@ class Script:
             until: microseconds after the start at which it was ended.
             fallback: whether the end of its log is the message where the file has none.
         """
-        run, lines = _Run(self.environment, MOST_FOLLOWED), []
+        run, lines = _Run(self.environment, MOST_FOLLOWED, self.identity), []
         try:
             for moment, text in run.follow(self.steps):
                 if moment > until:
@@ -95,7 +99,9 @@ class Script:
 
 
 @remembered_parts(4096)
-def read_script(command: tuple[str, ...], args: tuple[str, ...], environment: Environment = ()) -> Script:
+def read_script(
+    command: tuple[str, ...], args: tuple[str, ...], environment: Environment = (), identity: Identity = NOBODY
+) -> Script:
     """Return the effects of a container's command and arguments."""
     if sum(map(len, command + args)) > LONGEST_SCRIPT:
         return Script(False, 0, 0)
@@ -108,7 +114,7 @@ def read_script(command: tuple[str, ...], args: tuple[str, ...], environment: En
             steps = (Step("", Simple(tuple(map(_literal, words)))),) if words else ()
     except (NotUnderstood, RecursionError):
         return Script(False, 0, 0)
-    run, endless = _Run(environment, MOST_STEPS, stops_at_endless=True), False
+    run, endless = _Run(environment, MOST_STEPS, identity, stops_at_endless=True), False
     try:
         for _ in run.follow(steps):
             pass
@@ -119,7 +125,7 @@ def read_script(command: tuple[str, ...], args: tuple[str, ...], environment: En
     except _Stop:
         pass
     tells = endless or run.timed or (bool(steps) and not run.unknown)
-    return Script(tells, None if endless else run.taken, run.status, steps, environment)
+    return Script(tells, None if endless else run.taken, run.status, steps, environment, identity)
 
 
 def _literal(word: str) -> str:
@@ -161,11 +167,13 @@ class _Run:
     Args:
         environment: variables that it begins with.
         most: statements that are followed.
+        identity: what programs print of the container.
         stops_at_endless: whether a loop without an end raises at once, instead of being followed.
     """
 
-    def __init__(self, environment: Environment, most: int, stops_at_endless: bool = False) -> None:
+    def __init__(self, environment: Environment, most: int, identity: Identity, stops_at_endless: bool = False) -> None:
         self.variables = {"?": "0", **dict(environment)}
+        self._identity = identity
         self._exported = {name for name, _ in environment if name != "?"}
         self.taken = self.status = 0
         self.written: list[tuple[int, str, str, bool]] = []
@@ -259,7 +267,7 @@ class _Run:
 
     def _output(self, text: str) -> str:
         """The output of `$(...)`."""
-        inner = _Run(tuple(self.variables.items()), min(self._left, MOST_STEPS))
+        inner = _Run(tuple(self.variables.items()), min(self._left, MOST_STEPS), self._identity)
         lines = []
         try:
             for _, line in inner.follow(parse(text)):
@@ -289,6 +297,9 @@ class _Run:
                 yield self.taken, text
         elif name in ("echo", "printf", "seq"):
             for text in _printed(name, rest):
+                yield self.taken, text
+        elif name in PROGRAMS and (told := self._identity.printed(name, rest)) is not None:
+            for text in told:
                 yield self.taken, text
         elif name == "sleep":
             self._sleep(rest)

@@ -34,12 +34,13 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage test-matrix test-clients test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs manifests lock clean
+.PHONY: help install demo test checks real-stories real-programs coverage test-matrix test-clients test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs manifests lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
 	@echo "make demo             start a cluster here and play the newest story on it: examples/inference-and-training"
 	@echo "make test             format, lint, prose, types, layers and tests: the gate for every change"
+	@echo "make checks           all of these but the tests"
 	@echo "make coverage         tests, and how much of the code they run: build/coverage/index.html"
 	@echo "make test-matrix      quick tests on each Python of this machine, and with the lowest requirements"
 	@echo "make test-clients     the official Python clients of all versions from 29 to the newest"
@@ -62,9 +63,8 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	@echo "install: create $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@echo "install: pinned requirements, which takes some minutes"
+# Python compiles what is imported; to compile everything here would take half a minute, most of it for nothing.
 	@$(PIP) install --require-hashes --no-compile -r requirements/dev.txt
-# pip would compile on one core. As with pip, a file that cannot be compiled, being for another Python, ends nothing.
-	@$(BIN)/python -m compileall -qq -j 2 $(VENV)/lib || true
 	@echo "install: kilauea itself, editable"
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -87,7 +87,13 @@ $(TRACING_STAMP): requirements/tracing.txt $(STAMP)
 demo: install
 	@$(BIN)/python examples/inference-and-training/demo.py
 
-test: install $(CLIENT_STAMPS)
+# The clients are installed beside the checks, as pip waits for the network and uses one core.
+test: install
+	@$(MAKE) --no-print-directory --jobs 2 checks $(CLIENT_STAMPS)
+	@echo "test: tests"
+	@$(PYTEST_ON_TWO) $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
+
+checks: install
 	@echo "test: format"
 	@$(BIN)/ruff format --quiet --check . || { echo "test: run $(BIN)/ruff format"; exit 1; }
 	@echo "test: lint"
@@ -98,8 +104,6 @@ test: install $(CLIENT_STAMPS)
 	@$(BIN)/mypy --num-workers 2 src tests $(wildcard benchmarks/*.py)
 	@echo "test: layers"
 	@$(BIN)/lint-imports --no-logo
-	@echo "test: tests"
-	@$(PYTEST_ON_TWO) $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
 
 # COVERAGE_TESTS=tests/api measures a part. Tests of speed are left out: measuring slows what they time.
 coverage: install
@@ -119,14 +123,21 @@ test-cluster: install $(TRACING_STAMP)
 	@KILAUEA_HISTORIES=100 $(PYTEST_ON_TWO) tests/cluster tests/system $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
 	@$(BIN)/pytest tests/adversary $(PYTEST_FLAGS)
 
+# The stories wait for clusters most of the time, and need Kubernetes only, so Helm and the operators are built beside them.
 test-kubernetes: install
+	@! command -v go > /dev/null || $(BIN)/python tests/kubernetes/real_binaries.py
+	@$(MAKE) --no-print-directory --jobs 2 real-stories real-programs
+	@$(PYTEST_ON_TWO) $(REAL) $(PYTEST_FLAGS)
+
+real-stories: install
 	@$(BIN)/python tests/kubernetes/compare.py
 	@$(BIN)/python tests/kubernetes/live_plans.py
 	@$(BIN)/python tests/kubernetes/beside.py
 	@$(BIN)/python tests/kubernetes/shards.py
-	@$(BIN)/python tests/charts/sources.py helm > /dev/null
-	@$(BIN)/python tests/kubernetes/real_operators.py
-	@$(PYTEST_ON_TWO) $(REAL) $(PYTEST_FLAGS)
+
+real-programs: install
+	@nice -n 10 $(BIN)/python tests/charts/sources.py helm > /dev/null
+	@nice -n 10 $(BIN)/python tests/kubernetes/real_operators.py
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.
 test-conformance: install

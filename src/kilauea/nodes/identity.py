@@ -1,4 +1,4 @@
-"""Who and where a container is, as `hostname`, `id` and `sysctl` print it in a simulated one.
+"""The host and the users of a container, as `hostname`, `id` and `sysctl` print them in a simulated one.
 
 Users and groups are those of the security contexts, root where these say nothing; the image might name others. Kernel
 parameters are those that the pod sets, as those of its node are not known.
@@ -19,7 +19,7 @@ _ASKS = re.compile(rf"\b(?:{'|'.join(sorted(PROGRAMS))})\b")
 
 
 class Identity(NamedTuple):
-    """Who and where a container is.
+    """The host, the users and the kernel parameters of a container.
 
     Attributes:
         hostname: the short name of its host, empty if it is not known.
@@ -66,7 +66,7 @@ class Identity(NamedTuple):
         return None if found is None else [found]
 
 
-NOBODY = Identity()
+UNASKED = Identity()
 """Of a container about which no command asks."""
 
 
@@ -78,7 +78,7 @@ def identity_of(pod: Obj, container: Obj) -> Identity:
     """The identity of a container, if its command seems to ask for it."""
     words = (*(container.get("command") or ()), *(container.get("args") or ()))
     if not any(_ASKS.search(word) for word in words):
-        return NOBODY
+        return UNASKED
     spec, context = pod["spec"], security_context(pod, container)
     groups = [*(context.get("supplementalGroups") or ()), context.get("fsGroup")]
     sysctls = context.get("sysctls") or ()

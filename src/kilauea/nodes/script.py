@@ -15,7 +15,7 @@ from kilauea.api.numbers import whole_number
 from kilauea.api.remembered import remembered_parts
 from kilauea.api.times import SECOND
 from kilauea.nodes.environment import expand as with_references
-from kilauea.nodes.identity import NOBODY, PROGRAMS, Identity
+from kilauea.nodes.identity import PROGRAMS, UNASKED, Identity
 from kilauea.nodes.shell_syntax import For, Group, If, NotUnderstood, Simple, Statement, Step, While, parse
 from kilauea.nodes.shell_words import MOST_WORDS, calculate, expand
 
@@ -62,7 +62,7 @@ class Script:
     exit_code: int
     steps: tuple[Step, ...] = ()
     environment: Environment = ()
-    identity: Identity = NOBODY
+    identity: Identity = UNASKED
 
     @property
     def output(self) -> Iterator[Line]:
@@ -100,7 +100,7 @@ class Script:
 
 @remembered_parts(4096)
 def read_script(
-    command: tuple[str, ...], args: tuple[str, ...], environment: Environment = (), identity: Identity = NOBODY
+    command: tuple[str, ...], args: tuple[str, ...], environment: Environment = (), identity: Identity = UNASKED
 ) -> Script:
     """Return the effects of a container's command and arguments."""
     if sum(map(len, command + args)) > LONGEST_SCRIPT:

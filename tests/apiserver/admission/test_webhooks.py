@@ -415,7 +415,7 @@ def test_a_webhook_that_does_not_answer_keeps_no_one_from_others(hooked: Api, se
     async def ask() -> tuple[int, int]:
         slow = [created(f"slow-{number}", "yes") for number in range(110)]  # aiohttp opens 100 unless told otherwise
         await asked.wait()
-        for _ in range(10):  # all have begun to wait for a connection
+        for _ in range(10):  # all of them wait for a connection or an answer
             await asyncio.sleep(0)
         quick = await created("quick", "no")
         waiting = sum(not each.done() for each in slow)

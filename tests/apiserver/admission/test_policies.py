@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kilauea.apiserver.dynamic.literals import plain_literals
-from support.api_core import MAPS, PODS, Api
+from support.api_core import MAPS, PODS, Api, causes
 from support.policies import HOOKS, MAPS_ONLY, change, check
 
 MERGE = "application/merge-patch+json"
@@ -171,3 +171,53 @@ def test_a_mutating_policy_that_fails_refuses_unless_it_may(api: Api) -> None:
 )
 def test_typed_literals_become_maps(given: str, plain: str) -> None:
     assert plain_literals(given) == plain
+
+
+def replaced(path: str, value: str) -> dict[str, Any]:
+    return json_patch(f"[JSONPatch{{op: 'add', path: '{path}', value: {value}}}]")
+
+
+@pytest.mark.parametrize(
+    ("mutation", "code"),
+    [
+        (replaced("/metadata/namespace", "'kube-system'"), 400),
+        (replaced("/kind", "'Secret'"), 500),
+        (replaced("/kind", "5"), 500),
+        (replaced("/apiVersion", "'v2'"), 500),
+        (json_patch("[JSONPatch{op: 'remove', path: '/kind'}]"), 500),
+        (configuration("Object{kind: 'Secret'}"), 500),
+    ],
+)
+def test_a_policy_makes_no_object_of_another_kind_or_namespace(api: Api, mutation: dict[str, Any], code: int) -> None:
+    change(api, mutation)
+    assert api.ask("POST", MAPS, {"metadata": {"name": "a"}}).code == code
+    assert not [each.key for each in api.backend.store.list("/core/configmaps/").items if each.key.endswith("/a")]
+
+
+def test_a_policy_gives_no_object_another_name_or_identity(api: Api) -> None:
+    before = api.create_map("a")["metadata"]
+    change(
+        api,
+        replaced("/metadata/uid", "'other'"),
+        replaced("/metadata/creationTimestamp", "'2020-01-01T00:00:00Z'"),
+        replaced("/metadata/deletionTimestamp", "'2020-01-01T00:00:00Z'"),
+    )
+    after = api.good("PATCH", f"{MAPS}/a", {"data": {"x": "1"}}, content_type=MERGE)["metadata"]
+    assert {**after, "managedFields": None, "resourceVersion": ""} == {
+        **before,
+        "managedFields": None,
+        "resourceVersion": "",
+    }
+    api.good("DELETE", f"{HOOKS}/mutatingadmissionpolicies/p")
+    api.good("DELETE", f"{HOOKS}/mutatingadmissionpolicybindings/b")
+    change(api, replaced("/metadata/name", "'b'"))
+    answer = api.ask("PATCH", f"{MAPS}/a", {"data": {"x": "2"}}, content_type=MERGE)
+    assert (answer.code, causes(answer)) == (422, [("metadata.name", "FieldValueInvalid")])
+    assert api.good("GET", f"{MAPS}/a")["data"] == {"x": "1"}
+
+
+def test_an_object_that_a_policy_changes_gets_its_generated_name(api: Api) -> None:
+    change(api, replaced("/metadata/labels", "{'a': 'b'}"))
+    made = api.good("POST", MAPS, {"metadata": {"generateName": "made-"}})["metadata"]
+    assert made["name"].startswith("made-")
+    assert api.good("GET", f"{MAPS}/{made['name']}")["metadata"]["labels"] == {"a": "b"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -392,3 +393,35 @@ def test_wrong_configurations_are_refused_with_their_field(
     answer = hooked.ask("POST", VALIDATING, {"metadata": {"name": "x"}, "webhooks": [hook(server, "allow", **change)]})
     assert answer.code == 422
     assert answer.body["details"]["causes"][0]["field"] == field
+
+
+def test_a_webhook_that_does_not_answer_keeps_no_one_from_others(hooked: Api, server: WebhookServer) -> None:
+    asked, answered = asyncio.Event(), threading.Event()
+
+    async def silent(request: dict[str, Any]) -> dict[str, Any]:
+        hooked.loop.call_soon_threadsafe(asked.set)
+        await asyncio.to_thread(answered.wait)
+        return {"allowed": True}
+
+    server.responders["silent"] = silent
+    other = WebhookServer(allow=allow())
+    register(hooked, VALIDATING, hook(server, "silent", objectSelector={"matchLabels": {"slow": "yes"}}))
+    register(hooked, MUTATING, hook(other, "allow", objectSelector={"matchLabels": {"slow": "no"}}), name="other")
+
+    def created(name: str, slow: str) -> asyncio.Task[Any]:
+        body = json.dumps({"metadata": {"name": name, "labels": {"slow": slow}}}).encode()
+        return hooked.loop.create_task(hooked.server.handle(make_request("POST", MAPS, {}, body, ADMIN)))
+
+    async def ask() -> tuple[int, int]:
+        slow = [created(f"slow-{number}", "yes") for number in range(110)]  # aiohttp opens 100 unless told otherwise
+        await asked.wait()
+        for _ in range(10):  # all of them wait for a connection or an answer
+            await asyncio.sleep(0)
+        quick = await created("quick", "no")
+        waiting = sum(not each.done() for each in slow)
+        answered.set()
+        await asyncio.gather(*slow)
+        return quick.status, waiting
+
+    assert hooked.run(ask()) == (201, 110)
+    other.close()

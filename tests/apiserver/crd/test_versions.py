@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pytest
 from aiohttp import web
 
 from kilauea.apiserver.crd.version_order import version_order
+from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.rest import versions
+from kilauea.apiserver.rest.call import LARGE
 from support.api_core import Api
 from support.definitions import serve
 from support.webhook_server import WebhookServer, api_with_webhooks
@@ -17,6 +19,7 @@ from support.webhook_server import WebhookServer, api_with_webhooks
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
 V1, V2 = (f"/apis/example.com/{version}/namespaces/default/hosts" for version in ("v1", "v2"))
+T = TypeVar("T")
 HOST_1, HOST_2 = ({"apiVersion": f"example.com/{version}", "kind": "Host"} for version in ("v1", "v2"))
 
 
@@ -184,9 +187,12 @@ def test_a_new_storage_version_is_noted_and_old_objects_are_still_read(api: Api)
             "invalid groupVersion (expected example.com/v2, received example.com/v3)",
         ),
         (web.Response(status=500, text="broken"), 'an error on the server ("broken")'),
-        (web.Response(text='{"response":' + "[" * 100_000), "the answer cannot be read"),
+        (web.Response(text='{"other":' + "[" * 100_000), "the answer cannot be read"),
         (web.Response(text='{"response":'), "the answer cannot be read"),
-        ({"result": {"status": "Success"}, "convertedObjects": "x"}, "it is not an object"),
+        ({"result": {"status": "Success"}, "convertedObjects": "x"}, "the answer is not valid"),
+        ({"result": {"status": "Success"}, "convertedObjects": ["x"]}, "it is not an object"),
+        ({"result": {"status": "Success"}, "convertedObjects": [[[]] * 260_000]}, "more than 250000 lists and objects"),
+        ({"result": {"status": "Success"}, "convertedObjects": ["x" * 3_200_000]}, "larger than 3145728 bytes"),
         ({"result": ["Success"]}, "the answer is not valid"),
     ],
 )
@@ -198,6 +204,37 @@ def test_a_conversion_that_fails_is_told(api: Api, server: WebhookServer, respon
     assert answer.code == 500
     assert "conversion webhook for example.com/v1, Kind=Host" in answer.body["message"]
     assert words in answer.body["message"]
+
+
+def test_large_answers_are_read_beside_the_loop(api: Api, server: WebhookServer) -> None:
+    threads = []
+
+    class Writes(LargeWrites):
+        async def run(self, function: Callable[[], T]) -> T:
+            threads.append(function)
+            return await super().run(function)
+
+    api.backend.large_writes = writes = Writes()
+    serve(api, split(server))
+    api.good("POST", V1, {**HOST_1, "metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
+    api.good("GET", f"{V2}/x")
+    assert threads == []
+    api.good("POST", V1, {**HOST_1, "metadata": {"name": "y"}, "spec": {"hostPort": f"{'y' * LARGE}:1"}})
+    threads.clear()
+    assert api.good("GET", f"{V2}/y")["spec"]["host"] == "y" * LARGE
+    assert len(threads) == 1
+    writes.close()
+
+
+def test_a_watch_ends_with_the_fault_of_a_conversion(api: Api, server: WebhookServer) -> None:
+    serve(api, split(server))
+    watch = api.watch(V2)
+    server.responders["convert"] = lambda request: {"result": {"status": "Failure", "message": "cannot"}}
+    api.good("POST", V1, {**HOST_1, "metadata": {"name": "x"}, "spec": {"hostPort": "a:1"}})
+    event = watch.next()
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 500)
+    assert event["object"]["message"].endswith("failed: cannot")
+    watch.close()
 
 
 @pytest.mark.parametrize("labels", [5, {"a": 1}, ["a"]])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,8 +11,10 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.dynamic.remote import CallError, target_of
+from kilauea.apiserver.dynamic.versions import LARGEST
+from kilauea.apiserver.rest.call import LARGE
+from kilauea.apiserver.rest.parsing import MOST_CONTAINERS, has_too_many
 from kilauea.apiserver.schema import DecodeError, Schema, read_custom
-from kilauea.apiserver.status import ApiFault
 
 Object = dict[str, Any]
 SECONDS = 30.0
@@ -100,10 +103,21 @@ class VersionConversion:
             config = webhook.get("clientConfig") or {}
             target = target_of(config, self._backend.store, self._backend.connections)
             body = await remote.post(target, msgspec.json.encode(review), SECONDS)
-            answers = _answers(body, uid)
+            read = partial(self._read, subject, body, uid, objects, api_version)
+            writes = self._backend.large_writes
+            return read() if writes is None or len(body) <= LARGE else await writes.run(read)
         except CallError as error:
             words = str(error).removeprefix("failed to call webhook: ")
             raise status.internal(f"{subject} failed: {words}") from error
+
+    def _read(self, subject: str, body: bytes, uid: str, objects: list[Object], api_version: str) -> list[Object]:
+        """The objects in an answer, which can take long to look at.
+
+        Raises:
+            CallError: it has another form, or tells of an error.
+            ApiFault: these are not the objects that were sent (500).
+        """
+        answers = _answers(body, uid)
         if len(answers) != len(objects):
             raise status.internal(f"{subject} returned {len(answers)} objects, expected {len(objects)}")
         return [
@@ -111,9 +125,13 @@ class VersionConversion:
             for index, (before, after) in enumerate(zip(objects, answers, strict=True))
         ]
 
-    def _checked(self, subject: str, index: int, before: Object, after: Any, api_version: str) -> Object:
+    def _checked(self, subject: str, index: int, before: Object, text: msgspec.Raw, api_version: str) -> Object:
         """An object that a webhook converted, with the metadata that it may not change."""
         invalid = f"{subject} returned invalid converted object at index {index}"
+        try:
+            after = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise status.internal(f"{invalid}: {error}") from error
         if not isinstance(after, dict):
             raise status.internal(f"{invalid}: it is not an object")
         if after.get("apiVersion") != api_version:
@@ -144,20 +162,40 @@ class VersionConversion:
             raise status.internal(f"{invalid}: {error}") from error
 
 
-def _answers(body: bytes, uid: str) -> Sequence[Any]:
-    """The objects in an answer; raises CallError."""
+class _Response(msgspec.Struct, rename="camel"):
+    """The fields of a response that are read; its objects are read one by one."""
+
+    uid: str = ""
+    result: dict[str, Any] | None = None
+    converted_objects: list[msgspec.Raw] | None = None
+
+
+class _Review(msgspec.Struct):
+    response: _Response
+
+
+def _answers(body: bytes, uid: str) -> list[msgspec.Raw]:
+    """The objects in an answer, as JSON.
+
+    Raises:
+        CallError: it is larger than what was asked about can become, has another form, or tells of an error.
+    """
+    if len(body) > LARGEST:
+        raise CallError(f"the answer is larger than {LARGEST} bytes")
+    if has_too_many(body):
+        raise CallError(f"the answer has more than {MOST_CONTAINERS} lists and objects")
     try:
-        response = msgspec.json.decode(body)["response"]
-        if response.get("uid") != uid:
-            raise CallError(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
-        result = response.get("result") or {}
-        if result.get("status") != "Success":
-            raise CallError(str(result.get("message") or "response.result.status was '', not 'Success'"))
-        return list(response.get("convertedObjects") or ())
+        response = msgspec.json.decode(body, type=_Review).response
+    except msgspec.ValidationError as error:
+        raise CallError(f"the answer is not valid: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CallError(f"the answer cannot be read: {error}") from error
-    except (KeyError, TypeError, AttributeError, ApiFault) as error:
-        raise CallError(f"the answer is not valid: {error}") from error
+    if response.uid != uid:
+        raise CallError(f'expected response.uid="{uid}", got "{response.uid}"')
+    result = response.result or {}
+    if result.get("status") != "Success":
+        raise CallError(str(result.get("message") or "response.result.status was '', not 'Success'"))
+    return response.converted_objects or []
 
 
 def _head(kind: str, api_version: str) -> bytes:

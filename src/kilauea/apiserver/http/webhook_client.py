@@ -14,6 +14,8 @@ from kilauea.apiserver.dynamic.remote import CallError, Target
 
 LARGEST_ANSWER = 8 * 1024 * 1024
 """Bytes of an answer that are read."""
+MOST_CONNECTIONS = 512
+"""Connections to one webhook, and any number in all: one that never answers must not keep the server from others."""
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, */*",
@@ -64,7 +66,8 @@ class WebhookClient:
 
     async def _post(self, target: Target, body: bytes, seconds: float) -> bytes:
         if self._session is None:
-            self._session = aiohttp.ClientSession(auto_decompress=True, trust_env=False)
+            connector = aiohttp.TCPConnector(limit=0, limit_per_host=MOST_CONNECTIONS)
+            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True, trust_env=False)
         path = target.url.removeprefix("https://").partition("/")[2]
         host = f"[{target.host}]" if ":" in target.host else target.host
         url = f"https://{host}:{target.port}/{path}"

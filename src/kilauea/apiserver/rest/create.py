@@ -52,11 +52,12 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
         obj: as the caller wants it.
         track: whether to note the fields as set by the caller; a server-side apply has done that.
     """
-    metadata = metadata_of(obj)
+    metadata_of(obj)
     settle_namespace(call, obj)
-    revision = metadata.get("resourceVersion")
-    generate = metadata.get("generateName") if not metadata.get("name") else ""
+    revision = obj["metadata"].get("resourceVersion")
     attributes = await _admitted(call, obj, track)
+    metadata = obj["metadata"]  # webhooks and policies may have put others in its place
+    generate = metadata.get("generateName") if not metadata.get("name") else ""
     for number in range(TRIES if generate else 1):
         if generate:
             metadata["name"] = generate[:LONGEST_PREFIX] + _suffix(call, number)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.objects import complete
+from kilauea.apiserver.rest.objects import complete, invalid, kept_metadata, settle_namespace
 from kilauea.apiserver.schema import DecodeError, forget_empty, read_builtin, read_custom
 
 
@@ -15,7 +18,8 @@ async def mutate_dynamically(call: Call, attributes: Attributes) -> None:
     if dynamic is None or not dynamic.is_asked(attributes):
         return
     call.rest()
-    await dynamic.mutate(attributes, lambda: _settle(call, attributes))
+    form = _form(attributes.obj)
+    await dynamic.mutate(attributes, lambda: _settle(call, attributes, form))
     attributes.waited = True
 
 
@@ -45,9 +49,21 @@ async def _nothing() -> None:
     """Leave what is not stored as it is."""
 
 
-async def _settle(call: Call, attributes: Attributes) -> None:
-    """Bring an object in order that a webhook or policy has changed: no unknown fields, defaults, built-in steps."""
+def _form(obj: Object | None) -> tuple[Any, Any] | None:
+    """Version and kind of an object."""
+    return None if obj is None else (obj.get("apiVersion"), obj.get("kind"))
+
+
+async def _settle(call: Call, attributes: Attributes, form: tuple[Any, Any] | None) -> None:
+    """Bring an object in order that a webhook or policy has changed: no unknown fields, defaults, built-in steps.
+
+    Raises:
+        ApiFault: it has become one of another kind (500), namespace (400) or name (422): the caller was allowed to
+            write this one.
+    """
     obj = attributes.obj
+    if _form(obj) != form:
+        raise status.internal("a webhook or policy has changed apiVersion or kind of the object")
     if obj is None or obj.get("kind") != call.resource.kind:
         return
     await call.aside(_complete, call, obj, attributes.old)
@@ -64,4 +80,10 @@ def _complete(call: Call, obj: Object, old: Object | None) -> None:
             forget_empty(schema, obj)
     except DecodeError as error:
         raise status.internal(str(error)) from error
+    settle_namespace(call, obj)
+    if old is not None:
+        kept_metadata(obj, old)
+        name = obj["metadata"].get("name", "")
+        if name != old["metadata"]["name"]:
+            raise invalid(call, call.info.name, [invalid_value("metadata.name", name, "field is immutable")])
     complete(call, obj, old)

@@ -114,6 +114,8 @@ async def _stream(call: Call, options: ListOptions, selection: Selection) -> Asy
             watcher.close()
     except Expired as error:
         yield [frames.error(status.expired(f"too old resource version: {error.asked} ({error.oldest})"))]
+    except status.ApiFault as fault:  # the webhook that converts the objects fails
+        yield [frames.error(fault)]
 
 
 def _prefix(call: Call, selection: Selection) -> str:

@@ -34,7 +34,7 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test checks real-stories real-programs coverage test-matrix test-clients test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs manifests lock clean
+.PHONY: help install demo test checks coverage test-matrix test-clients test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs manifests lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
@@ -123,21 +123,14 @@ test-cluster: install $(TRACING_STAMP)
 	@KILAUEA_HISTORIES=100 $(PYTEST_ON_TWO) tests/cluster tests/system $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
 	@$(BIN)/pytest tests/adversary $(PYTEST_FLAGS)
 
-# The stories wait for clusters most of the time, and need Kubernetes only, so Helm and the operators are built beside them.
 test-kubernetes: install
-	@! command -v go > /dev/null || $(BIN)/python tests/kubernetes/real_binaries.py
-	@$(MAKE) --no-print-directory --jobs 2 real-stories real-programs
-	@$(PYTEST_ON_TWO) $(REAL) $(PYTEST_FLAGS)
-
-real-stories: install
 	@$(BIN)/python tests/kubernetes/compare.py
 	@$(BIN)/python tests/kubernetes/live_plans.py
 	@$(BIN)/python tests/kubernetes/beside.py
 	@$(BIN)/python tests/kubernetes/shards.py
-
-real-programs: install
-	@nice -n 10 $(BIN)/python tests/charts/sources.py helm > /dev/null
-	@nice -n 10 $(BIN)/python tests/kubernetes/real_operators.py
+	@$(BIN)/python tests/charts/sources.py helm > /dev/null
+	@$(BIN)/python tests/kubernetes/real_operators.py
+	@$(PYTEST_ON_TWO) $(REAL) $(PYTEST_FLAGS)
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.
 test-conformance: install

@@ -8,7 +8,6 @@ import pytest
 
 from kilauea.api.kinds import CLAIMS, COMMANDS, CONFIG_MAPS, POD_GROUPS, PODS, QUEUES, SECRETS, VC_JOBS
 from kilauea.api.ports import Key, key_of
-from kilauea.api.times import SECOND
 from kilauea.controllers.vcjobs.members import Members
 from support.jobs_at_work import NAMESPACE, JobWorld, job, policy, task
 
@@ -211,28 +210,6 @@ def test_three_tries_are_two_restarts_and_what_failed_last_stays_to_be_looked_at
     assert (world.phase, world.retries, list(world.uids())) == ("Failed", 3, ["m-a-0"])
     world.settle()
     assert world.retries == 3
-
-
-@pytest.mark.parametrize("action", ["RestartJob", "RestartPod"])
-def test_a_job_that_restarts_more_often_than_others_may_pauses_before_each_try(action: str) -> None:
-    world = running(task("a", 2), policies=[policy(action, "PodFailed")], maxRetry=9)
-    for _ in range(3):
-        world.say("m-a-0", "Failed")
-        world.start()
-        assert (world.phase, world.again) == ("Running", None)
-    world.say("m-a-0", "Failed")
-    world.start()
-    assert (world.phase, world.retries, world.again) == ("Restarting", 4, 10.0)
-    assert "m-a-0" not in world.uids()
-    world.now += 4 * SECOND
-    world.start()
-    assert (world.phase, world.again) == ("Restarting", 6.0)
-    world.now -= 3600 * SECOND
-    world.start()
-    assert (world.phase, world.again) == ("Restarting", 10.0), "a clock that was set back adds nothing to the pause"
-    world.now += 3610 * SECOND
-    world.start()
-    assert (world.phase, len(world.uids())) == ("Running", 2)
 
 
 def test_many_pods_that_fail_at_once_are_one_restart() -> None:

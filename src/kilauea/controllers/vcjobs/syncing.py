@@ -64,9 +64,6 @@ class Sync:
         self.again: float | None = None
         self._counts = count(work, members)
         self._phase = next_phase(work, self._counts)
-        self._pause = 0.0 if self._phase in OVER else work.pause(now)
-        if self._pause:
-            self._phase, self.again = RESTARTING, self._pause
         self._reason, self._message = self._why()
         if not work.phase:  # a new job has none: so it is said once
             self._warn_of_unknown_arguments()
@@ -78,7 +75,7 @@ class Sync:
     def _keep_in_step(self) -> None:
         plugins = self._belongings()
         self._delete_doomed()
-        if plugins is not None and not self._pause and self._is_admitted():
+        if plugins is not None and self._is_admitted():
             self._keep_pods(plugins)
 
     def _say_faults(self) -> None:

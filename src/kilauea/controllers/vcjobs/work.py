@@ -9,7 +9,7 @@ from typing import Any
 from kilauea.api.numbers import whole_number
 from kilauea.api.ports import Key, Obj, key_of
 from kilauea.api.task_order import OrderedTask, endless_wait, late_tasks
-from kilauea.api.times import SECOND, format_time, parse_duration, parse_time
+from kilauea.api.times import parse_duration
 from kilauea.controllers.objects import annotations_of, name_of, spec_of, status_of, uid_of
 from kilauea.controllers.remembering import Remembered
 from kilauea.controllers.vcjobs.machine import PHASES, RESTART_JOB, RESTARTING
@@ -24,8 +24,6 @@ MOST_PODS = 100_000
 """Pods of one job at most: a cluster must survive a mistyped number."""
 MAX_RETRY = 3
 """Restarts of a job, or of the containers of a task, if the job does not say."""
-PAUSE = 10.0
-"""Seconds from a restart beyond these to the new pods: what fails at once would else fail many times a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +198,6 @@ class Work:
         """True if all pods are restarted, also those that have ended; they stay after the last try."""
         state = self.status.get("state") or {}
         return self.phase == RESTARTING and state.get("reason") == RESTART_JOB and self.retries < self.max_retry
-
-    def pause(self, now: int) -> float:
-        """Seconds until a job that has restarted more often than others may has new pods."""
-        if self.phase != RESTARTING or self.retries <= MAX_RETRY:
-            return 0.0
-        since = parse_time((self.status.get("state") or {}).get("lastTransitionTime") or format_time(now))
-        return max(0.0, PAUSE - max(0, now - since) / SECOND)
 
     def has_outlived(self, group: Obj) -> bool:
         """Return True if a pod group is from before all pods were killed; one that does not say so is not."""

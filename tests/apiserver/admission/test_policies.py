@@ -178,19 +178,22 @@ def replaced(path: str, value: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("mutation", "code"),
+    ("mutation", "code", "words"),
     [
-        (replaced("/metadata/namespace", "'kube-system'"), 400),
-        (replaced("/kind", "'Secret'"), 500),
-        (replaced("/kind", "5"), 500),
-        (replaced("/apiVersion", "'v2'"), 500),
-        (json_patch("[JSONPatch{op: 'remove', path: '/kind'}]"), 500),
-        (configuration("Object{kind: 'Secret'}"), 500),
+        (replaced("/metadata/namespace", "'kube-system'"), 400, "namespace"),
+        (replaced("/kind", "'Secret'"), 500, 'kind of configmaps "a", which must stay ConfigMap'),
+        (replaced("/kind", "5"), 500, "which must stay ConfigMap"),
+        (replaced("/apiVersion", "'v2'"), 500, 'apiVersion of configmaps "a", which must stay v1'),
+        (json_patch("[JSONPatch{op: 'remove', path: '/kind'}]"), 500, "which must stay ConfigMap"),
+        (configuration("Object{kind: 'Secret'}"), 500, "which must stay ConfigMap"),
     ],
 )
-def test_a_policy_makes_no_object_of_another_kind_or_namespace(api: Api, mutation: dict[str, Any], code: int) -> None:
+def test_a_policy_makes_no_object_of_another_kind_or_namespace(
+    api: Api, mutation: dict[str, Any], code: int, words: str
+) -> None:
     change(api, mutation)
-    assert api.ask("POST", MAPS, {"metadata": {"name": "a"}}).code == code
+    answer = api.ask("POST", MAPS, {"metadata": {"name": "a"}})
+    assert (answer.code, words in answer.body["message"]) == (code, True)
     assert not [each.key for each in api.backend.store.list("/core/configmaps/").items if each.key.endswith("/a")]
 
 

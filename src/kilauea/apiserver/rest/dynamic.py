@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes
 from kilauea.apiserver.fields import invalid_value
@@ -49,12 +47,12 @@ async def _nothing() -> None:
     """Leave what is not stored as it is."""
 
 
-def _form(obj: Object | None) -> tuple[Any, Any] | None:
+def _form(obj: Object | None) -> Object:
     """Version and kind of an object."""
-    return None if obj is None else (obj.get("apiVersion"), obj.get("kind"))
+    return {field: (obj or {}).get(field) for field in ("apiVersion", "kind")}
 
 
-async def _settle(call: Call, attributes: Attributes, form: tuple[Any, Any] | None) -> None:
+async def _settle(call: Call, attributes: Attributes, form: Object) -> None:
     """Bring an object in order that a webhook or policy has changed: no unknown fields, defaults, built-in steps.
 
     Raises:
@@ -62,8 +60,10 @@ async def _settle(call: Call, attributes: Attributes, form: tuple[Any, Any] | No
             write this one.
     """
     obj = attributes.obj
-    if _form(obj) != form:
-        raise status.internal("a webhook or policy has changed apiVersion or kind of the object")
+    for field, value in _form(obj).items():
+        if value != form[field]:
+            subject = f'{field} of {call.resource.plural} "{attributes.name}"'
+            raise status.internal(f"a mutating webhook or policy changed {subject}, which must stay {form[field]}")
     if obj is None or obj.get("kind") != call.resource.kind:
         return
     await call.aside(_complete, call, obj, attributes.old)

@@ -158,15 +158,31 @@ def test_when_the_supervisor_is_killed_its_containers_end_and_that_is_told(
 ) -> None:
     async def story() -> None:
         async with runtime(tmp_path, isolation) as opened:
-            # An id that no test beside this one has: those of such a container are ended, also if another started them.
-            state = await opened.start(container(tmp_path, "sh", "-c", "sleep 1000 & wait", id="killed"))
+            state = await opened.start(container(tmp_path, "sh", "-c", "sleep 1000 & wait"))
             old = opened.supervisor
             os.kill(old, signal.SIGKILL)
-            ended = await exit_of(opened, "killed")
+            ended = await exit_of(opened, "one")
             assert (ended.exit_code, ended.reason) == (137, "ContainerStatusUnknown")
             await until(lambda: not is_alive(state.pid))
             assert opened.supervisor != old
             assert (await run(opened, container(tmp_path, "true", id="two"))).exit_code == 0
+
+    asyncio.run(story())
+
+
+def test_when_a_supervisor_is_killed_containers_of_the_same_id_elsewhere_go_on(
+    tmp_path: Path, isolation: Isolation
+) -> None:
+    async def story() -> None:
+        for name in ("killed", "other"):
+            (tmp_path / name).mkdir()
+        async with runtime(tmp_path / "other", isolation) as other, runtime(tmp_path / "killed", isolation) as killed:
+            stays = await other.start(container(tmp_path / "other", "sleep", "1000"))
+            goes = await killed.start(container(tmp_path / "killed", "sleep", "1000"))
+            os.kill(killed.supervisor, signal.SIGKILL)
+            await exit_of(killed, "one")
+            await until(lambda: not is_alive(goes.pid))
+            assert (is_alive(stays.pid), sorted(other.running)) == (True, ["one"])
 
     asyncio.run(story())
 
@@ -176,7 +192,7 @@ def test_when_the_supervisor_is_killed_while_no_client_is_there_its_containers_e
 ) -> None:
     async def story() -> None:
         async with runtime(tmp_path, isolation) as opened:
-            state = await opened.start(container(tmp_path, "sleep", "1000", id="killed-alone"))
+            state = await opened.start(container(tmp_path, "sleep", "1000"))
             supervisor = opened.supervisor
             await opened.close()
             os.kill(supervisor, signal.SIGKILL)

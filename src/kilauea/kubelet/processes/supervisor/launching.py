@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from kilauea.kubelet.processes.supervisor import linux
-from kilauea.kubelet.processes.supervisor.process_tree import MARK
+from kilauea.kubelet.processes.supervisor.process_tree import MARK, mark
 from kilauea.kubelet.processes.supervisor.specs import Failure, Spec
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -321,15 +321,15 @@ def execute_plain(spec: Spec, supervisor: int, argv: Sequence[str], *, tty: bool
     enter_folder(spec.working_dir, make=False)
     if spec.no_new_privileges:
         linux.gain_no_privileges()
-    execute(argv, {**environment_of(spec, tty=tty), MARK: spec.id})
+    execute(argv, {**environment_of(spec, tty=tty), MARK: mark(supervisor, spec.id)})
 
 
-def spawn_plain(spec: Spec, descriptors: Descriptors) -> int:
-    """Start the command of a container without namespaces; return its id."""
+def spawn_plain(spec: Spec, supervisor: int, descriptors: Descriptors) -> int:
+    """Start the command of a container without namespaces; return its process id."""
     folder, mask = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), os.umask(0o022)
     try:
         enter_folder(spec.working_dir, make=False)
-        return spawn(spec.argv, {**environment_of(spec, tty=False), MARK: spec.id}, descriptors)
+        return spawn(spec.argv, {**environment_of(spec, tty=False), MARK: mark(supervisor, spec.id)}, descriptors)
     finally:
         os.fchdir(folder)
         os.close(folder)

@@ -100,7 +100,7 @@ class Plain:
         own = not spec.changes_ids and spec.root is None and not spec.no_new_privileges
         if not own or spec.tty or cgroups or self.memory_of_process(spec) is not None:
             return None  # steps are to be done between its start and its command
-        return spawn_plain(spec, descriptors)
+        return spawn_plain(spec, self.own, descriptors)
 
     def prepare(self, spec: Spec) -> Plan:
         """Return the steps of the first process of a container."""
@@ -124,7 +124,8 @@ class Plain:
         """End all processes of a container whose supervisor has ended."""
         if record.boot != boot:
             return
-        found = [pid for pid in process_tree.processes() if process_tree.mark_of(pid) == record.id]
+        mark = process_tree.mark(record.supervisor, record.id)
+        found = [pid for pid in process_tree.processes() if process_tree.mark_of(pid) == mark]
         first = process_tree.stat(record.pid) if record.pid else None
         if first is not None and first.started == record.ticks:
             found.append(record.pid)
@@ -176,4 +177,5 @@ class Plain:
     def _strays(self, record: Record) -> list[int]:
         """Processes of a container that left their parents."""
         orphans = [pid for pid in process_tree.children(self.own) if not self.loop.knows(pid)]
-        return [pid for pid in orphans if process_tree.mark_of(pid) == record.id]
+        mark = process_tree.mark(record.supervisor, record.id)
+        return [pid for pid in orphans if process_tree.mark_of(pid) == mark]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 MARK = "KILAUEA_CONTAINER"
-"""Variable with the id of the container in the environment of all its processes. It tells apart those that left their
-process group and their parents where there are no process namespaces."""
+"""Variable in the environment of all processes of a container, see `mark`. It tells apart those that left their process
+group and their parents where there are no process namespaces."""
 
 _HARMLESS = frozenset(
     (
@@ -104,8 +104,13 @@ def with_descendants(pids: Iterable[int]) -> list[int]:
     return found
 
 
+def mark(supervisor: int, id: str) -> str:
+    """Return the mark of a container: that of another cluster on this machine may have the same id."""
+    return f"{supervisor}/{id}"
+
+
 def mark_of(pid: int) -> str:
-    """Return the container that a process says that it belongs to; empty for none."""
+    """Return the mark of the container that a process says that it belongs to; empty for none."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
             variables = file.read(1 << 21).split(b"\0")

@@ -28,7 +28,8 @@ class MemorySocket:
 
     async def take(self) -> bytes:
         """The next message of the server."""
-        return await asyncio.wait_for(self._to_client.get(), 60)
+        async with asyncio.timeout(60):
+            return await self._to_client.get()
 
     @property
     def has_more(self) -> bool:

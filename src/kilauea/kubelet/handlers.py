@@ -98,7 +98,8 @@ async def _exec(command: Sequence[str], target: Target, seconds: float | None) -
     except ContainerError as error:
         return Result("unknown" if error.reason == "NotFound" else "failure", str(error))
     try:
-        code, output = await asyncio.wait_for(_finish(process), seconds)
+        async with asyncio.timeout(seconds):
+            code, output = await _finish(process)
     except TimeoutError:
         return Result("failure", f'command timed out: "{shown}" timed out after {seconds:g}s')
     finally:
@@ -118,7 +119,8 @@ async def _finish(process: Process) -> tuple[int, bytes]:
 async def _tcp(action: Obj, target: Target, seconds: float | None) -> Result:
     host, port = action.get("host") or target.host, target.port(action["port"])
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), seconds)
+        async with asyncio.timeout(seconds):
+            _, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError) as error:
         return Result("failure", _dial(host, port, error))
     writer.close()
@@ -138,7 +140,8 @@ def _dial(host: str, port: int, error: Exception) -> str:
 async def _grpc(action: Obj, target: Target, seconds: float | None) -> Result:
     host, port = target.host, target.port(action["port"])
     try:
-        status = await asyncio.wait_for(check_health(host, port, action.get("service") or ""), seconds)
+        async with asyncio.timeout(seconds):
+            status = await check_health(host, port, action.get("service") or "")
     except (OSError, TimeoutError) as error:
         return Result("failure", f'timeout: failed to connect service "{host}:{port}": {_dial(host, port, error)}')
     except NoHealth as error:
@@ -158,7 +161,8 @@ async def _http(action: Obj, target: Target, seconds: float | None) -> Result:
     headers = {"Host": f"{shown}:{port}", "User-Agent": _PROBE_AGENT, "Accept": "*/*", "Connection": "close"}
     headers |= {each["name"]: each.get("value") or "" for each in action.get("httpHeaders") or ()}
     try:
-        answer = await asyncio.wait_for(http_get(url, headers), seconds)
+        async with asyncio.timeout(seconds):
+            answer = await http_get(url, headers)
     except TimeoutError:
         words = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         return Result("failure", f'Get "{url}": {words}')

@@ -38,7 +38,8 @@ async def pre_stop(container: Obj, target: Target, grace: float, failed: Callabl
     loop = asyncio.get_running_loop()
     begin = loop.time()
     try:
-        result = await asyncio.wait_for(handle(hook, target, None), grace)
+        async with asyncio.timeout(grace):
+            result = await handle(hook, target, None)
     except TimeoutError:
         result = Result("failure", f"the hook was still running after the grace period of {grace:g} seconds")
     if result.verdict != "success":

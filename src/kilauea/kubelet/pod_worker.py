@@ -160,7 +160,8 @@ class PodWorker:
         due = self._due()
         seconds = None if due is None else max(due - self._host.clock.now(), 0) / SECOND
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
 
     async def _step(self) -> bool:
         """Do what is due; return True if nothing is left to do."""
@@ -180,7 +181,8 @@ class PodWorker:
         self._exit_came.clear()
         if not self._exits:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._exit_came.wait(), SHORT_RUN)
+                async with asyncio.timeout(SHORT_RUN):
+                    await self._exit_came.wait()
         self._take_exits()
         self._check_end(self._host.clock.now())
 

@@ -230,7 +230,8 @@ def test_a_stream_that_is_not_read_holds_the_client_up_and_not_the_server() -> N
             client.socket.put(client.writer.data(1, part))
         client.socket.put(client.writer.ping(1))
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(client.take(), 0.05)
+            async with asyncio.timeout(0.05):
+                await client.take()
         read = 0
         while read < 3 * MOST_KEPT:
             read += len(await stream.read())
@@ -259,7 +260,8 @@ def test_streams_that_are_not_read_keep_little_together() -> None:
             client.open(2 * number + 1)
             client.socket.put(client.writer.data(2 * number + 1, part))
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(until_accepted(client, count), 0.05)
+            async with asyncio.timeout(0.05):
+                await until_accepted(client, count)
         assert len(client.accepted) * len(part) <= MOST_KEPT_OF_ALL + len(part)
         client.socket.put(client.writer.reset(1, frames.CANCEL))
         read = 0

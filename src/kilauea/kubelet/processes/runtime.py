@@ -128,7 +128,8 @@ class ProcessRuntime:
         try:
             signal.pidfd_send_signal(descriptor, signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), _PATIENCE)
+                async with asyncio.timeout(_PATIENCE):
+                    await ended.wait()
         finally:
             loop.remove_reader(descriptor)
             os.close(descriptor)

@@ -21,6 +21,9 @@ LONG := tests/cluster tests/adversary tests/charts tests/system
 # Tests at the real Kubernetes; `make test-kubernetes` runs them, because it builds Kubernetes and Helm.
 REAL := $(addprefix tests/cluster/test_,beside_volcano.py from_volcano.py howto_operators.py installation.py operators.py \
 	real_failover.py real_faults.py real_kubernetes.py rights.py webhooks.py)
+OPERATORS := $(addprefix tests/cluster/test_,beside_volcano.py howto_operators.py operators.py)
+# Those that `make test-kubernetes` builds, so that it ends in time.
+QUICK_OPERATORS := training-operator jobset kuberay
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Each of the two has tests that stand together, so that it needs few servers twice; the one that ends first takes half
@@ -34,7 +37,7 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test checks coverage test-matrix test-clients test-cluster test-kubernetes test-conformance test-charts kubernetes-binaries bench docs manifests lock clean
+.PHONY: help install demo test checks coverage test-matrix test-clients test-cluster test-kubernetes test-operators test-conformance test-charts kubernetes-binaries bench docs manifests lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
@@ -46,6 +49,7 @@ help:
 	@echo "make test-clients     the official Python clients of all versions from 29 to the newest"
 	@echo "make test-cluster     longer tests against the embedded cluster"
 	@echo "make test-kubernetes  our API server against the real one; our scheduler, our chart and operators at it (needs Go)"
+	@echo "make test-operators   example jobs of all operators that the documentation names (needs Go)"
 	@echo "make test-conformance conformance specs of Kubernetes' own e2e suite on \`kilauea up\` (needs Go and kubectl)"
 	@echo "make test-charts      well-known charts on \`kilauea up\` with Helm (needs Go and kubectl)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
@@ -129,14 +133,21 @@ test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/beside.py
 	@$(BIN)/python tests/kubernetes/shards.py
 	@$(BIN)/python tests/charts/sources.py helm > /dev/null
-	@$(BIN)/python tests/kubernetes/real_operators.py
+	@$(BIN)/python tests/kubernetes/real_operators.py $(QUICK_OPERATORS)
 	@$(PYTEST_ON_TWO) $(REAL) $(PYTEST_FLAGS)
+
+# All operators: the others take two to four minutes to build each.
+test-operators: install
+	@$(BIN)/python tests/kubernetes/real_binaries.py
+	@$(BIN)/python tests/kubernetes/real_operators.py
+	@$(PYTEST_ON_TWO) $(OPERATORS) $(PYTEST_FLAGS)
 
 # CONFORMANCE_FLAGS="--sig sig-auth" runs a part; tests/kubernetes/conformance.py --help lists the flags.
 test-conformance: install
 	@$(BIN)/python tests/kubernetes/real_binaries.py e2e.test agnhost etcd sample-apiserver
 	@$(BIN)/python tests/kubernetes/conformance.py $(CONFORMANCE_FLAGS)
 	@$(MAKE) --no-print-directory test-charts
+	@$(MAKE) --no-print-directory test-operators
 
 # Fetches Helm and the charts first; what cannot be had is skipped. PYTEST_FLAGS="-k cilium" runs one chart.
 test-charts: install

@@ -1,6 +1,7 @@
 """Operators from their Go modules, and how to run one beside a cluster.
 
-    python tests/kubernetes/real_operators.py       # build what is missing
+    python tests/kubernetes/real_operators.py              # build what is missing
+    python tests/kubernetes/real_operators.py jobset lws   # of these
     with running_operator("jobset", kubectl, cluster, home, ports): ...
 
 The binaries are in `$XDG_CACHE_HOME/kilauea/operators/<name>-<version>`; XDG_CACHE_HOME is ~/.cache unless set. An
@@ -198,7 +199,7 @@ def is_built(name: str) -> bool:
 def lacks(name: str) -> str:
     """What an operator needs and does not find here; empty if it can run."""
     if not is_built(name):
-        reason = f"no {folder(name) / name}: run `python tests/kubernetes/real_operators.py`, which needs Go"
+        reason = f"no {folder(name) / name}: run `make test-operators`, which needs Go"
         return f"{reason}; {trouble}" if (trouble := OPERATORS[name].trouble) else reason
     mounts = ["unshare", "--mount", "true"]
     if OPERATORS[name].private and subprocess.run(mounts, check=False, capture_output=True).returncode:
@@ -434,9 +435,12 @@ def _wait(process: subprocess.Popen[bytes], holds: Callable[[], bool], log: Path
         time.sleep(0.2)
 
 
-def main() -> int:
-    """Build what is missing; an operator that cannot be had is named, and its tests are skipped."""
-    for name in OPERATORS:
+def main(arguments: Sequence[str]) -> int:
+    """Build what is missing, of some or of all; an operator that cannot be had is named, and its tests are skipped."""
+    if unknown := [name for name in arguments if name not in OPERATORS]:
+        print(f"operators: {unknown[0]} is not one of {', '.join(OPERATORS)}", file=sys.stderr)
+        return 2
+    for name in arguments or OPERATORS:
         if is_built(name):
             continue
         print(f"operators: {folder(name) / name}", flush=True)
@@ -450,4 +454,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

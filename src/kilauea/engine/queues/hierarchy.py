@@ -181,7 +181,7 @@ class Hierarchy:
         shares come to an end.
         """
         self._settle()
-        out, below = [], [queue.name]
+        out, below = list[list[float]](), [queue.name]
         for number in self._ways[queue.name]:
             weight = 1.0
             if 0 <= number < len(self._parent):

@@ -265,6 +265,45 @@ def test_departments_are_compared_before_teams(others: int, expected: list[str])
     assert inside(objects, do=lambda s: reclaimed(s, "a-0", ["b-0", "c-0"]), conf=conf("", [TREE])) == expected
 
 
+def test_what_branches_hold_for_their_weights_does_not_depend_on_who_can_grow() -> None:
+    """A way that ends early goes on with its last node; neither saturation nor the least sibling counts."""
+    objects: list[Objects] = [
+        node("n1", cpu=10, memory="10Gi"),
+        [at("a", "root/x/a", "1/2/3"), job("a", 3, cpu=1, running=3)],
+        [at("b", "root/x/b", "1/2/1"), job("b", 2, cpu=1, running=1)],
+        [at("c", "root/c", "1/4"), job("c", 6, cpu=1, memory="1Gi", running=4)],
+        [at("d", None)],
+    ]
+
+    def held(session: Session) -> dict[str, list[list[float]]]:
+        assert session.weighted_shares is not None
+        ways = {name: session.weighted_shares(queue) for name, queue in session.queues.items()}
+        return {name: [[round(share, 3) for share in node[:2]] for node in way] for name, way in ways.items()}
+
+    assert inside(objects, do=held, conf=conf("", [TREE])) == {
+        "a": [[0.2, 0.018], [0.1, 0.009]],
+        "b": [[0.2, 0.018], [0.1, 0.009]],
+        "c": [[0.1, 0.1], [0.4, 0.4]],
+        "d": [[0.0, 0.0], [0.0, 0.0]],
+    }
+
+
+@pytest.mark.parametrize(("weight", "lost"), [(1, 0), (3, 1)])
+def test_a_team_takes_from_another_department_only_what_leaves_its_own_no_larger_share(weight: int, lost: int) -> None:
+    """Though gang, in an earlier tier, lets the pods go, and the job that waits for all has put the team first."""
+    objects: list[Objects] = [
+        node("n1", cpu=10),
+        [at("a", "root/x/a", f"1/{weight}/1"), job("a", 5, cpu=1, running=0)],
+        [at("b", "root/x/b", f"1/{weight}/1"), job("b", 6, cpu=1, running=6)],
+        [at("c", "root/y/c"), job("c", 4, cpu=1, running=4)],
+        [group("all", "a"), pod("all-0", "all", cpu=10)],
+    ]
+    chosen = conf("reclaim", ["gang"], [TREE, "predicates"])
+    evicted = [e.pod for e in plan_of(objects, conf=chosen).evictions]
+    assert sum(name.startswith("ns/c") for name in evicted) == lost
+    assert any(name.startswith("ns/b") for name in evicted)
+
+
 def test_a_preemptor_without_a_group_gets_nothing() -> None:
     objects = [node("n1"), at("b", "root/b"), job("b", 1, cpu=1, running=1), pod("lost", "nowhere")]
     assert inside(objects, do=lambda s: reclaimed(s, "lost", ["b-0"]), conf=conf("", [TREE])) == []

@@ -18,6 +18,7 @@ from kilauea.engine.model.resources import (
     largest,
     less_equal,
     names,
+    ranked_shares,
     share,
 )
 from support.builders import GI, GPU, pod, state_of
@@ -147,6 +148,10 @@ def test_share(part: float, whole: float, expected: float) -> None:
 )
 def test_dominant_share(part: Amounts, whole: Amounts, expected: float) -> None:
     assert dominant_share(part, whole) == expected
+
+
+def test_ranked_shares_are_of_what_the_whole_has() -> None:
+    assert ranked_shares({"memory": 6, GPU: 5}, {"cpu": 10, "memory": 10, "pods": 0}) == [0.6, 0.0]
 
 
 def test_axis_keeps_rows_and_leaves_out_what_it_does_not_know() -> None:

@@ -409,6 +409,42 @@ def test_jobs_that_name_a_card_by_its_model_start_on_no_other_model() -> None:
     assert {p.spec.node_name for p in placed} == {"h1"}
 
 
+# --- queues that are promised nothing
+
+UNPROMISED = pytest.mark.parametrize("name", ["hierarchical-drf", "no-queue-plugin"])
+
+
+@UNPROMISED
+def test_a_queue_with_a_job_that_holds_nothing_takes_no_cpu_from_one_that_holds_less(name: str) -> None:
+    """In the order of hierarchical drf it comes first as long as cpus are used up, and last while one is free."""
+    history = lived(
+        CONFIGURATIONS[name],
+        [node("n0", 4), node("n1", 4), node("n2", 8)],
+        [queue("q0", created=0), queue("q1", created=1)],
+        job("less", "q1", "n0", "n0", "n0", "n0", "n1", "n1"),
+        job("more", "q0", "n1", "n2", "n2", "n2", "n2", cpu=2, priority="low", created=2),
+        job("nothing", "q0", None, cpu=3, priority="low", phase="Inqueue", created=5),
+        job("late", "q0", *waiting(3), minimum=2, priority="high", created=100),
+    )
+    assert running(history) == {"less": 6, "more": 4, "late": 2}
+    assert len(evictions(history)) == 1
+
+
+@UNPROMISED
+def test_queues_that_hold_as_many_cpus_do_not_take_the_same_memory_in_turn(name: str) -> None:
+    history = lived(
+        CONFIGURATIONS[name],
+        node("n", 8, "8Gi"),
+        [queue("q0"), queue("q1"), queue("full", reclaimable=False)],
+        [job(f"cpus-{of}", of, *["n"] * 4, memory=None) for of in ("q0", "q1")],
+        job("rest", "full", "n", cpu=None, memory="6Gi"),
+        job("a", "q0", "n", "n", minimum=0, cpu=None, created=1),
+        job("b", "q1", *waiting(2), minimum=0, cpu=None, phase="Inqueue", created=2),
+    )
+    assert (running(history)["a"], running(history)["b"]) == (1, 1)
+    assert len(evictions(history)) == 1
+
+
 # --- who is spared
 
 

@@ -123,6 +123,9 @@ class Session:
         """Cards that pods share, where a plugin gives them out."""
         self.card_order: CardOrder | None = None
         """The order of the cards of a node, where another plugin than the one that gives them out decides."""
+        self.weighted_shares: Callable[[Queue], tuple[list[float], ...]] | None = None
+        """For each branch from the root to a queue, what it holds of the cluster for its weight: the share of each
+        resource, the largest first. None if no plugin has a tree of weights."""
         self.kept_promises: set[str] = set()
         """Tasks that started on room that they had been promised."""
         selecting = bool(state.selecting) or any(state.spreaders.values())
@@ -154,7 +157,7 @@ class Session:
         """
         self.ledger.close()
         self.points.close()
-        self.card_ledger = self.card_order = None
+        self.card_ledger = self.card_order = self.weighted_shares = None
         self._evaluations.close()
 
     # --- where plugins register

@@ -20,7 +20,7 @@ from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.model.resources import dominant_share
+from kilauea.engine.model.resources import ranked_shares
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import SpareReason
 from kilauea.engine.session import Session
@@ -190,9 +190,17 @@ class BetweenQueues(Policy):
         return frozenset(owner.name for owner in owners if self._turn(preemptor) > self._turn(owner))
 
     def _turn(self, queue: Queue) -> tuple[object, ...]:
-        """The place of a queue among others: as plugins say, then by what it holds of the cluster for its weight."""
-        *keys, _, _ = self.session.points.queue_key(queue)
-        return (*keys, dominant_share(queue.allocated, self.session.total) / queue.weight)
+        """The place of a queue among others, which must not fall when it loses a pod nor rise when it gets one.
+
+        Where a plugin has a tree of weights, what the branches on the way to the queue hold decides; elsewhere what
+        plugins say, then what the queue holds for its weight. Shares of all resources count, the largest first: what
+        moves may be none of those of which the queues hold the most.
+        """
+        session = self.session
+        if session.weighted_shares is not None:
+            return session.weighted_shares(queue)
+        *keys, _, _ = session.points.queue_key(queue)
+        return (*keys, [share / queue.weight for share in ranked_shares(queue.allocated, session.total)])
 
 
 class LesserGangs(Policy):

@@ -138,6 +138,11 @@ def share(part: float, whole: float) -> float:
     return part / whole
 
 
+def ranked_shares(part: Amounts, whole: Amounts) -> list[float]:
+    """The shares that `part` is of `whole`, of each resource of which `whole` has some, the largest first."""
+    return sorted((part.get(name, 0) / value for name, value in whole.items() if value >= EPSILON), reverse=True)
+
+
 def dominant_share(part: Amounts, whole: Amounts) -> float:
     """The largest share that `part` is of `whole`, over the resources of which `whole` has some; 0 if it has none."""
     # A loop, since it is asked for each queue and each waiting job in every cycle.

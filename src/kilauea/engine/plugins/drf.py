@@ -6,7 +6,8 @@ What:
 
     With `enableHierarchy: true` queues are compared too, along the tree that their annotations describe: level by level
     from the root a node that can still grow goes before one that cannot, then the one with the smaller share for its
-    weight. A task may reclaim another queue's if its own would still go first afterwards.
+    weight. A task may reclaim another queue's if its own would still go first afterwards. In all, reclaim moves only
+    what leaves the branch that takes with no larger share for its weight than the one that gives.
 
 Why:
     Jobs that need much of different things can be compared: one holds a tenth of the cores, another a tenth of the
@@ -37,7 +38,8 @@ Difference from the original:
     early goes on as if its last node had a single child, and a queue without annotations stands below the root with
     weight 1. Of different weights for one node the oldest queue's counts, not that of any job. Jobs and tasks that have
     ended do not keep a node from being saturated. A path that does not begin with `root` stands below it. A node whose
-    children have unequal weights gets what its own weight says; in the original it gets more.
+    children have unequal weights gets what its own weight says; in the original it gets more. A queue that can still
+    grow takes nothing from one with a smaller share, so two queues do not take the same room from each other in turn.
 """
 
 from __future__ import annotations
@@ -84,6 +86,7 @@ class Drf(Plugin):
             tree = Hierarchy(session, weighted=self.arguments.shares == "level")
             session.add_event_handler(self.name, tree.came, tree.left)
             session.add_queue_order(self.name, tree.key)
+            session.weighted_shares = tree.weighted_shares
             session.add_reclaimable(
                 self.name, lambda task, candidates: (tree.victims(task, candidates), PERMIT), why=FAIR_SHARE
             )

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.model.jobs import INQUEUE, PHASES
 from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import add, ranked_shares
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
@@ -171,6 +172,27 @@ class Hierarchy:
     def _key(self, queue: Queue) -> tuple[Any, ...]:
         parts = self._parts
         return tuple([parts[number] for number in self._ways[queue.name]])
+
+    def weighted_shares(self, queue: Queue) -> tuple[list[float], ...]:
+        """For each node of a queue's way as in its key: the shares of all that is held below / weight, largest first.
+
+        A key does not tell who gained: all are saturated once a resource is used up, but for jobs that hold nothing,
+        and children that can grow are scaled down. What is held tells, so queues that take from each other by these
+        shares come to an end.
+        """
+        self._settle()
+        out, below = list[list[float]](), [queue.name]
+        for number in self._ways[queue.name]:
+            weight = 1.0
+            if 0 <= number < len(self._parent):
+                below, weight = self._under[number], self._weight[number]
+            elif number < 0:
+                below = [queue.name]
+            held: dict[str, float] = {}
+            for name in below:
+                add(held, self._session.queues[name].allocated)
+            out.append([share / weight for share in ranked_shares(held, self._session.total)])
+        return tuple(out)
 
     def victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates any one of which the preemptor could replace, its queue still standing before theirs."""

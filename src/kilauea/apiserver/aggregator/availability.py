@@ -1,16 +1,17 @@
 """Asks the aggregated API servers, in bounded ways, whether they answer and what they serve, and writes the condition.
 
-All APIServices are looked at every half minute, and at once when they, their services or endpoints change. A server is
-asked once at a time, has a few seconds to answer, and more than a few megabytes of an answer are not read.
+Each APIService is looked at every half minute, and at once when it, its service or the endpoints of that change. A
+server is asked once at a time, has a few seconds to answer, and more than a few megabytes of an answer are not read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,9 +21,10 @@ from kilauea.apiserver.aggregator.proxying import user_headers
 from kilauea.apiserver.aggregator.services import PREFIX, Aggregator, Found, GroupVersion, RemoteService
 from kilauea.apiserver.bootstrap import SELF, message_of, own_server
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.dynamic.remote import CallError
+from kilauea.apiserver.dynamic.remote import CallError, service_of_slice, slices_of
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
 from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.storage import Event
 from kilauea.apiserver.streams.http_exchange import Answer, ExchangeError, exchange
 
 log = logging.getLogger(__name__)
@@ -39,7 +41,8 @@ AT_A_TIME = 8
 LARGEST_DISCOVERY, LARGEST_DESCRIPTION = 2 * 1024 * 1024, 8 * 1024 * 1024
 """Bytes of an answer that are read."""
 MOST_KINDS = 2000
-_WATCHED = (PREFIX, "/core/services/", "/core/endpoints/", "/discovery.k8s.io/endpointslices/")
+_SLICES = "/discovery.k8s.io/endpointslices/"
+_WATCHED = ("/core/services/", "/core/endpoints/", _SLICES)
 _MERGE = {"content-type": "application/merge-patch+json", "user-agent": "kube-apiserver/kilauea"}
 
 
@@ -69,9 +72,20 @@ class _Kinds(msgspec.Struct):
 
 @dataclass(slots=True)
 class _Watched:
-    """The state of the checks of a server."""
+    """The state of the checks of a server.
 
+    Attributes:
+        specification: of the APIService, as it was looked at last.
+        facts: all that the last verdict depends on, besides the server.
+        is_changed: True if any of these may have changed since.
+        due: when the server is to be asked again, by the clock of the loop.
+        failures: checks that failed, one after another.
+        task: the check that is under way.
+    """
+
+    specification: object = None
     facts: object = None
+    is_changed: bool = True
     due: float = 0.0
     failures: int = 0
     task: asyncio.Task[None] | None = None
@@ -93,6 +107,10 @@ class Availability:
         self._stamp = api.backend.timestamp
         self._aggregator = aggregator
         self._watched: dict[GroupVersion, _Watched] = {}
+        self._concerned: set[tuple[str, str]] = set()
+        """Namespace and name of the services that may have changed."""
+        self._faults: dict[tuple[str, str, int], Verdict | None] = {}
+        """What objects say of a service and its port, until one of them changes."""
         self._changed = asyncio.Event()
         self._turns = asyncio.Semaphore(AT_A_TIME)
 
@@ -115,14 +133,29 @@ class Availability:
     def _listening(self) -> Iterator[None]:
         """Hear of changes, as long as there is anything to check."""
 
-        def heard() -> None:
+        def heard(_: object) -> None:
             if self._aggregator.services or self._watched:
                 self._changed.set()
 
         with ExitStack() as stack:
+            stack.enter_context(self._store.listening(PREFIX, heard))
             for prefix in _WATCHED:
-                stack.enter_context(self._store.listening(prefix, heard))
+                stack.enter_context(self._store.listening(prefix, self._hear))
             yield
+
+    def _hear(self, events: Sequence[Event]) -> None:
+        """Note the services of APIServices that writes of services and endpoints concern."""
+        for event in events:
+            namespace, name = event.key.rsplit("/", 2)[1:]
+            followed = self._aggregator.behind.get(namespace)
+            if not followed:
+                continue
+            names = {name}
+            if event.key.startswith(_SLICES):
+                names = {service_of_slice(each.value) for each in (event.now, event.before) if each is not None}
+            self._concerned |= {(namespace, each) for each in names & followed}
+        if self._concerned:
+            self._changed.set()
 
     async def _wait(self, now: float) -> None:
         """Wait for a change or for the next check that is due."""
@@ -136,41 +169,50 @@ class Availability:
             pass
 
     def _look(self, now: float) -> None:
-        """Begin the checks that are due, or whose facts have changed."""
-        services = self._aggregator.services
+        """Begin the checks that are due, or whose facts may have changed."""
+        services, concerned = self._aggregator.services, self._concerned
+        self._concerned = set()
+        asked = {(each.namespace, each.service, each.port) for each in services.values()}
+        self._faults = {key: each for key, each in self._faults.items() if key in asked and key[:2] not in concerned}
         for key in [key for key in self._watched if key not in services]:
             gone = self._watched.pop(key)
             if gone.task is not None:
                 gone.task.cancel()
         for key, service in services.items():
             watched = self._watched.setdefault(key, _Watched())
-            facts = self._facts(service)
-            if watched.task is None and (facts != watched.facts or now >= watched.due):
-                watched.facts = facts
+            if (service.namespace, service.service) in concerned or service.specification != watched.specification:
+                watched.specification, watched.is_changed = service.specification, True
+            if watched.task is None and (watched.is_changed or now >= watched.due):
                 watched.task = asyncio.ensure_future(self._checked(service, watched))
 
     def _facts(self, service: RemoteService) -> object:
         """All that a verdict depends on, besides the server."""
-        stored = self._store.get(f"/core/services/{service.namespace}/{service.service}")
+        fault = self._fault(service)
+        if fault is not None:
+            return service.specification, fault
         try:
-            target: object = self._aggregator.target(service)
+            return service.specification, self._aggregator.target(service)
         except CallError as error:
-            target = str(error)
-        return service.specification, stored.value if stored is not None else None, target
+            return service.specification, str(error)
 
     async def _checked(self, service: RemoteService, watched: _Watched) -> None:
-        """Check a service, write the verdict, and plan the next check."""
+        """Check a service if that is due or its facts have changed, write the verdict, and plan the next check."""
+        loop = asyncio.get_running_loop()
         try:
             async with self._turns:
+                watched.is_changed, facts = False, self._facts(service)
+                if facts == watched.facts and loop.time() < watched.due:
+                    return
+                watched.facts, watched.due = facts, 0.0
                 verdict, found = await self.check(service)
             self._aggregator.note(service.key, found)
             await self._write(service.name, verdict)
             watched.failures = 0 if verdict.status == "True" else watched.failures + 1
         except Exception:
             log.exception("APIService %s cannot be checked", service.name)
-            watched.failures += 1
+            watched.failures, watched.due = watched.failures + 1, 0.0
         finally:
-            watched.due = asyncio.get_running_loop().time() + self._pause(watched.failures)
+            watched.due = watched.due or loop.time() + self._pause(watched.failures)
             watched.task = None
             self._changed.set()
 
@@ -197,14 +239,21 @@ class Availability:
         if not 200 <= code < 300:
             words = f"failing or missing response from {url}{path}: bad status from {url}{path}: {code}"
             return Verdict("False", "FailedDiscoveryCheck", words), known
-        resources = _resources(body)
+        resources = await asyncio.to_thread(_resources, body)
         if resources is None:
             return PASSED, known
         v3, v2 = await self._descriptions(service, path)
-        return PASSED, Found(resources, v3, described(v2, path) if v2 else None)
+        return PASSED, Found(resources, v3, await asyncio.to_thread(described, v2, path) if v2 else None)
 
     def _fault(self, service: RemoteService) -> Verdict | None:
-        """A verdict that objects give already, as Kubernetes words it; None if the server is to be asked."""
+        """A verdict that objects give already; None if the server is to be asked."""
+        key = service.namespace, service.service, service.port
+        if key not in self._faults:
+            self._faults[key] = self._fault_of_objects(service)
+        return self._faults[key]
+
+    def _fault_of_objects(self, service: RemoteService) -> Verdict | None:
+        """The same, as Kubernetes words it."""
         where = f'service/{service.service} in "{service.namespace}"'
         stored = self._store.get(f"/core/services/{service.namespace}/{service.service}")
         if stored is None:
@@ -216,15 +265,13 @@ class Availability:
         if port is None:
             return Verdict("False", "ServicePortError", f"{where} is not listening on port {service.port}")
         name = port.get("name") or ""
-        slices = [
-            piece
-            for piece in (decode(each.value) for each in self._store.list(_slices(service)).items)
-            if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == service.service
-        ]
+        slices = slices_of(self._store, service.namespace, service.service)
+        first = next(slices, None)
         endpoints = self._store.get(f"/core/endpoints/{service.namespace}/{service.service}")
-        if not slices and endpoints is None:
+        if first is None and endpoints is None:
             return Verdict("False", "EndpointsNotFound", f"cannot find endpointslices for {where}")
-        if not any(_is_ready(piece, name) for piece in slices) and not _has_address(endpoints, name):
+        pieces = chain([first] if first is not None else (), slices)
+        if not any(_is_ready(piece, name) for piece in pieces) and not _has_address(endpoints, name):
             words = f'endpointslices for {where} have no addresses with port name "{name}"'
             return Verdict("False", "MissingEndpoints", words)
         return None
@@ -280,10 +327,6 @@ class Availability:
         answer = await self._own.handle(ApiRequest("PATCH", path, headers=_MERGE, body=body, user=SELF))
         if not isinstance(answer, ApiResponse) or answer.status not in (200, 404):
             log.warning("the status of APIService %s cannot be written: %s", name, message_of(answer))
-
-
-def _slices(service: RemoteService) -> str:
-    return f"/discovery.k8s.io/endpointslices/{service.namespace}/"
 
 
 def _is_ready(piece: Mapping[str, Any], name: str) -> bool:

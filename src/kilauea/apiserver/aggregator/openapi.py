@@ -11,6 +11,13 @@ import msgspec
 _REFERENCE = re.compile(rb'"#/definitions/([^"]+)"')
 
 
+class _Document(msgspec.Struct):
+    """A document, of whose parts most are about something else: they are not decoded."""
+
+    paths: dict[str, msgspec.Raw]
+    definitions: dict[str, msgspec.Raw] | None = None
+
+
 def described(document: bytes, path: str) -> Mapping[str, Any] | None:
     """Return the part of a document of OpenAPI v2 that is about one version of a group: paths, and what they refer to.
 
@@ -19,18 +26,23 @@ def described(document: bytes, path: str) -> Mapping[str, Any] | None:
         path: `/apis/GROUP/VERSION`.
     """
     try:
-        whole = msgspec.json.decode(document)
-        paths = {key: each for key, each in whole["paths"].items() if key == f"{path}/" or key.startswith(f"{path}/")}
-        definitions, found = whole.get("definitions") or {}, {}
-        waiting = [msgspec.json.encode(paths)]
+        whole = msgspec.json.decode(document, type=_Document)
+        paths = {key: _object(each) for key, each in whole.paths.items() if key.startswith(f"{path}/")}
+        definitions, found = whole.definitions or {}, dict[str, msgspec.Raw]()
+        waiting = [*paths.values()]
         while waiting:
             for name in dict.fromkeys(each.decode() for each in _REFERENCE.findall(waiting.pop())):
                 if name not in found and name in definitions:
-                    found[name] = definitions[name]
-                    waiting.append(msgspec.json.encode(found[name]))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError, KeyError, TypeError):
+                    found[name] = _object(definitions[name])
+                    waiting.append(found[name])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return {"paths": paths, "definitions": found}
+
+
+def _object(part: msgspec.Raw) -> msgspec.Raw:
+    """A part of a document, an object, encoded as this server does it: references have one form only."""
+    return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(part, type=dict[str, Any])))
 
 
 def merged(own: dict[str, Any], others: list[Mapping[str, Any]]) -> dict[str, Any]:

@@ -102,13 +102,15 @@ class Aggregator:
         self._sessions: dict[GroupVersion, Sessions] = {}
         self.services: dict[GroupVersion, RemoteService] = {}
         """By group and version; nothing else is looked at as long as this is empty."""
+        self.behind: dict[str, set[str]] = {}
+        """The names of the services behind them, by namespace."""
         self.found: dict[GroupVersion, Found] = {}
         self.generation = 0
 
     @contextmanager
     def following(self) -> Iterator[None]:
         """Know the APIServices in the store, from now on."""
-        with self._backend.store.listening(PREFIX, self.sync):
+        with self._backend.store.listening(PREFIX, lambda _: self.sync()):
             self.sync()
             yield
 
@@ -118,6 +120,9 @@ class Aggregator:
         services = {each.key: each for each in read if each is not None and not self._is_own(each.key)}
         if services != self.services:
             self.services = services
+            self.behind = {}
+            for each in services.values():
+                self.behind.setdefault(each.namespace, set()).add(each.service)
             self.found = {key: each for key, each in self.found.items() if key in services}
             self._sessions = {key: each for key, each in self._sessions.items() if key in services}
             self.generation += 1

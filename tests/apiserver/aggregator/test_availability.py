@@ -18,8 +18,10 @@ from kilauea.apiserver.dynamic.remote import SERVICE_NAME
 from kilauea.apiserver.storage import Store
 from support.aggregated_server import (
     API_SERVICES,
+    GROUP,
     NAME,
     PATH,
+    VERSION,
     AggregatedServer,
     Aggregation,
     api_service,
@@ -245,3 +247,53 @@ def test_answers_are_decoded_beside_the_event_loop(
     behind.register(server)
     assert threads
     assert threading.get_ident() not in threads
+
+
+async def hang(request: web.Request) -> web.StreamResponse:
+    """Answer never."""
+    await asyncio.sleep(600)
+    return web.Response()
+
+
+def test_servers_that_never_answer_do_not_hold_up_the_checks_of_others(
+    behind: Aggregation, server: AggregatedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(availability, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(availability, "SLOW_SECONDS", 0.1)
+    behind.service(server.port)
+    dead = [f"g{number}.example.com" for number in range(2 * availability.AT_A_TIME)]
+    for group in dead:
+        server.handlers[f"/apis/{group}/v1alpha1"] = hang
+        behind.api.good("POST", API_SERVICES, api_service(server.bundle, group=group))
+    for group in dead:
+        behind.wait("False", "FailedDiscoveryCheck", name=f"v1alpha1.{group}")
+    monkeypatch.setattr(availability, "CHECK_SECONDS", 600.0)  # from now on they wait for ever
+    while behind.availability._slow_turns._value:
+        behind.api.run(asyncio.sleep(0.01))
+    behind.api.good("POST", API_SERVICES, api_service(server.bundle))
+    behind.wait("True")
+
+
+def test_a_server_is_available_while_its_descriptions_do_not_come(
+    behind: Aggregation, server: AggregatedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(availability, "CHECK_SECONDS", 600.0)
+    server.handlers[f"/openapi/v3{PATH}"] = hang
+    behind.register(server, described=False)
+    while (GROUP, VERSION) not in behind.aggregator.found:
+        behind.api.run(asyncio.sleep(0.01))
+    kinds = behind.aggregator.found[GROUP, VERSION].resources
+    assert kinds is not None
+    assert kinds[0]["name"] == "flunders"
+
+
+def test_descriptions_outlast_a_time_in_which_none_comes(
+    behind: Aggregation, server: AggregatedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind.register(server)
+    known, before = behind.aggregator.found[GROUP, VERSION], len(server.checks)
+    monkeypatch.setattr(availability, "CHECK_SECONDS", 0.1)
+    server.handlers |= {f"/openapi/v3{PATH}": hang, "/openapi/v2": hang}
+    while len(server.checks) < before + 10:
+        behind.api.run(asyncio.sleep(0.01))
+    assert behind.aggregator.found[GROUP, VERSION] == known

@@ -18,7 +18,7 @@ import msgspec
 
 from kilauea.apiserver.aggregator.openapi import described
 from kilauea.apiserver.aggregator.proxying import user_headers
-from kilauea.apiserver.aggregator.services import PREFIX, Aggregator, Found, GroupVersion, RemoteService
+from kilauea.apiserver.aggregator.services import PREFIX, Aggregator, Found, GroupVersion, RemoteService, Resources
 from kilauea.apiserver.bootstrap import SELF, message_of, own_server
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.dynamic.remote import CallError, service_of_slice, slices_of
@@ -36,8 +36,10 @@ AGAIN_SECONDS, SOON_SECONDS = 30.0, 0.5
 """Seconds from one check to the next, and after the first one that failed; those after each further one double."""
 GATHER_SECONDS = 0.1
 """Seconds for which changes gather."""
-AT_A_TIME = 8
-"""Servers that are asked at a time."""
+AT_A_TIME, SLOW_AT_A_TIME = 8, 4
+"""Servers that are asked at a time, and those of them that kept it waiting the last time."""
+SLOW_SECONDS = 1.0
+"""Seconds of a check from which on a server is one that keeps it waiting."""
 LARGEST_DISCOVERY, LARGEST_DESCRIPTION = 2 * 1024 * 1024, 8 * 1024 * 1024
 """Bytes of an answer that are read."""
 MOST_KINDS = 2000
@@ -57,13 +59,18 @@ class Verdict(NamedTuple):
 PASSED = Verdict("True", "Passed", "all checks passed")
 
 
-class _Kind(msgspec.Struct):
-    """An entry of an APIResourceList: the fields that are relied on."""
+class _Kind(msgspec.Struct, rename="camel"):
+    """An entry of an APIResourceList: the fields that discovery shows, as clients refuse all kinds for a wrong one."""
 
     name: str
     kind: str
     namespaced: bool
     verbs: list[str]
+    group: str = ""
+    version: str = ""
+    singular_name: str = ""
+    short_names: list[str] | None = None
+    categories: list[str] | None = None
 
 
 class _Kinds(msgspec.Struct):
@@ -80,6 +87,7 @@ class _Watched:
         is_changed: True if any of these may have changed since.
         due: when the server is to be asked again, by the clock of the loop.
         failures: checks that failed, one after another.
+        is_slow: True if the last check took long.
         task: the check that is under way.
     """
 
@@ -88,6 +96,7 @@ class _Watched:
     is_changed: bool = True
     due: float = 0.0
     failures: int = 0
+    is_slow: bool = False
     task: asyncio.Task[None] | None = None
 
 
@@ -112,7 +121,7 @@ class Availability:
         self._faults: dict[tuple[str, str, int], Verdict | None] = {}
         """What objects say of a service and its port, until one of them changes."""
         self._changed = asyncio.Event()
-        self._turns = asyncio.Semaphore(AT_A_TIME)
+        self._turns, self._slow_turns = asyncio.Semaphore(AT_A_TIME), asyncio.Semaphore(SLOW_AT_A_TIME)
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -199,15 +208,20 @@ class Availability:
         """Check a service if that is due or its facts have changed, write the verdict, and plan the next check."""
         loop = asyncio.get_running_loop()
         try:
-            async with self._turns:
+            async with self._slow_turns if watched.is_slow else self._turns:
                 watched.is_changed, facts = False, self._facts(service)
                 if facts == watched.facts and loop.time() < watched.due:
                     return
                 watched.facts, watched.due = facts, 0.0
-                verdict, found = await self.check(service)
-            self._aggregator.note(service.key, found)
-            await self._write(service.name, verdict)
-            watched.failures = 0 if verdict.status == "True" else watched.failures + 1
+                since = loop.time()
+                try:
+                    verdict, resources = await self.check(service)
+                    await self._write(service.name, verdict)
+                    watched.failures = 0 if verdict.status == "True" else watched.failures + 1
+                    if resources is not None:
+                        await self._describe(service, resources)
+                finally:
+                    watched.is_slow = loop.time() - since > SLOW_SECONDS
         except Exception:
             log.exception("APIService %s cannot be checked", service.name)
             watched.failures, watched.due = watched.failures + 1, 0.0
@@ -220,30 +234,25 @@ class Availability:
         """Seconds until the next check, after this many that failed."""
         return min(self._again, SOON_SECONDS * 2.0 ** (failures - 1)) if failures else self._again
 
-    async def check(self, service: RemoteService) -> tuple[Verdict, Found]:
-        """Return the condition of a service, and what its server serves, which outlasts a server that is away."""
-        known = self._aggregator.found.get(service.key, Found())
+    async def check(self, service: RemoteService) -> tuple[Verdict, Resources | None]:
+        """Return the condition of a service, and the entries of the APIResourceList of its server, if it gives one."""
         fault = self._fault(service)
         if fault is not None:
-            return fault, known
-        path = f"/apis/{service.group}/{service.version}"
+            return fault, None
+        path = service.path
         try:
             url = self._aggregator.target(service).url
         except CallError as error:
-            return Verdict("False", "FailedDiscoveryCheck", str(error)), known
+            return Verdict("False", "FailedDiscoveryCheck", str(error)), None
         try:
             code, body = await self._ask(service, path, LARGEST_DISCOVERY)
         except (CallError, ExchangeError, OSError) as error:
             words = f'failing or missing response from {url}{path}: Get "{url}{path}": {error}'
-            return Verdict("False", "FailedDiscoveryCheck", words), known
+            return Verdict("False", "FailedDiscoveryCheck", words), None
         if not 200 <= code < 300:
             words = f"failing or missing response from {url}{path}: bad status from {url}{path}: {code}"
-            return Verdict("False", "FailedDiscoveryCheck", words), known
-        resources = await asyncio.to_thread(_resources, body)
-        if resources is None:
-            return PASSED, known
-        v3, v2 = await self._descriptions(service, path)
-        return PASSED, Found(resources, v3, await asyncio.to_thread(described, v2, path) if v2 else None)
+            return Verdict("False", "FailedDiscoveryCheck", words), None
+        return PASSED, await asyncio.to_thread(_resources, body)
 
     def _fault(self, service: RemoteService) -> Verdict | None:
         """A verdict that objects give already; None if the server is to be asked."""
@@ -276,16 +285,23 @@ class Availability:
             return Verdict("False", "MissingEndpoints", words)
         return None
 
-    async def _descriptions(self, service: RemoteService, path: str) -> tuple[bytes, bytes]:
-        """The descriptions in OpenAPI v3 and v2; nothing where there is none."""
-        found = []
-        for where in (f"/openapi/v3{path}", "/openapi/v2"):
-            try:
-                code, body = await self._ask(service, where, LARGEST_DESCRIPTION)
-            except (CallError, ExchangeError, OSError):
-                code, body = 0, b""
-            found.append(body if code == 200 else b"")
-        return found[0], found[1]
+    async def _describe(self, service: RemoteService, resources: Resources) -> None:
+        """Note what a server serves, and then how it describes that; what is known outlasts one that is away."""
+        known, path = self._aggregator.found.get(service.key, Found())._replace(resources=resources), service.path
+        self._aggregator.note(service.key, known)
+        v3 = await self._description(service, f"/openapi/v3{path}")
+        v2 = await self._description(service, "/openapi/v2")
+        older = await asyncio.to_thread(described, v2, path) if v2 else None
+        found = Found(resources, known.v3 if v3 is None else v3, known.v2 if v2 is None else older)
+        self._aggregator.note(service.key, found)
+
+    async def _description(self, service: RemoteService, where: str) -> bytes | None:
+        """The description at a path; empty where there is none, None if that cannot be told."""
+        try:
+            code, body = await self._ask(service, where, LARGEST_DESCRIPTION)
+        except (CallError, ExchangeError, OSError):
+            return None
+        return body if code == 200 else b""
 
     async def _ask(self, service: RemoteService, path: str, largest: int) -> tuple[int, bytes]:
         """Return code and body of an answer.
@@ -346,17 +362,16 @@ def _has_address(stored: Any, name: str) -> bool:
 
 async def _limited(answer: Answer, largest: int) -> bytes:
     """Return a body; raises CallError if it is too large."""
-    parts, size = [], 0
+    received = bytearray()  # parts may be a few bytes each
     async with aclosing(answer.body) as body:
         async for part in body:
-            parts.append(part)
-            size += len(part)
-            if size > largest:
+            received += part
+            if len(received) > largest:
                 raise CallError(f"the answer is larger than {largest} bytes")
-    return b"".join(parts)
+    return bytes(received)
 
 
-def _resources(body: bytes) -> tuple[Mapping[str, Any], ...] | None:
+def _resources(body: bytes) -> Resources | None:
     """Return the entries of an APIResourceList; None if it is none."""
     try:
         msgspec.json.decode(body, type=_Kinds)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 
+from kilauea.apiserver.protobuf.openapi import encode_definition
+
+MOST_LEVELS = 100
+"""Of objects and lists within each other: what is deeper cannot be encoded by a function that calls itself."""
 _REFERENCE = re.compile(rb'"#/definitions/([^"]+)"')
 
 
@@ -24,6 +29,9 @@ def described(document: bytes, path: str) -> Mapping[str, Any] | None:
     Args:
         document: of another server.
         path: `/apis/GROUP/VERSION`.
+
+    Returns:
+        None if the document is none, or its definitions cannot be given in each form of this server's own.
     """
     try:
         whole = msgspec.json.decode(document, type=_Document)
@@ -34,15 +42,27 @@ def described(document: bytes, path: str) -> Mapping[str, Any] | None:
             for name in dict.fromkeys(each.decode() for each in _REFERENCE.findall(waiting.pop())):
                 if name not in found and name in definitions:
                     found[name] = _object(definitions[name])
+                    encode_definition(name, msgspec.json.decode(found[name]))
                     waiting.append(found[name])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, AttributeError, TypeError):
         return None
     return {"paths": paths, "definitions": found}
 
 
 def _object(part: msgspec.Raw) -> msgspec.Raw:
-    """A part of a document, an object, encoded as this server does it: references have one form only."""
-    return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(part, type=dict[str, Any])))
+    """A part of a document, an object, encoded as this server does it: references have one form only.
+
+    Raises:
+        msgspec.DecodeError: it is no object, or too deep.
+    """
+    found = msgspec.json.decode(part, type=dict[str, Any])
+    level: list[Any] = [found]
+    for _ in range(MOST_LEVELS):
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = list(chain.from_iterable(inner))
+    if level:
+        raise msgspec.DecodeError(f"more than {MOST_LEVELS} levels")
+    return msgspec.Raw(msgspec.json.encode(found))
 
 
 def merged(own: dict[str, Any], others: list[Mapping[str, Any]]) -> dict[str, Any]:

@@ -26,6 +26,8 @@ _DELETING = frozenset(("deletecollection", "list"))
 _OUTSIDE = "run the API server outside of the cluster, and"
 
 GroupVersion = tuple[str, str]
+Resources = tuple[Mapping[str, Any], ...]
+"""The entries of an APIResourceList."""
 
 
 class Dialer(Protocol):
@@ -78,6 +80,11 @@ class RemoteService:
         """Group and version."""
         return self.group, self.version
 
+    @property
+    def path(self) -> str:
+        """The path below which its kinds are."""
+        return f"/apis/{self.group}/{self.version}"
+
 
 class Found(NamedTuple):
     """The kinds of a server and their descriptions.
@@ -88,7 +95,7 @@ class Found(NamedTuple):
         v2: paths and definitions of the older form.
     """
 
-    resources: tuple[Mapping[str, Any], ...] | None = None
+    resources: Resources | None = None
     v3: bytes = b""
     v2: Mapping[str, Any] | None = None
 

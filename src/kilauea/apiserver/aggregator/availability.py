@@ -119,7 +119,7 @@ class Availability:
         self._concerned: set[tuple[str, str]] = set()
         """Namespace and name of the services that may have changed."""
         self._faults: dict[tuple[str, str, int], Verdict | None] = {}
-        """What objects say of a service and its port, until one of them changes."""
+        """Verdicts of objects on a service and its port, until one of them changes."""
         self._changed = asyncio.Event()
         self._turns, self._slow_turns = asyncio.Semaphore(AT_A_TIME), asyncio.Semaphore(SLOW_AT_A_TIME)
 

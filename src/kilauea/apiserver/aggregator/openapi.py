@@ -53,7 +53,7 @@ def _object(part: msgspec.Raw) -> msgspec.Raw:
     """A part of a document, an object, encoded as this server does it: references have one form only.
 
     Raises:
-        msgspec.DecodeError: it is no object, or too deep.
+        msgspec.DecodeError: it is not an object, or too deep.
     """
     found = msgspec.json.decode(part, type=dict[str, Any])
     level: list[Any] = [found]

@@ -104,7 +104,7 @@ def check_applied(applied: dict[str, Any], api_version: str, schema: Schema) -> 
 
 
 def form_problems(applied: dict[str, Any], schema: Schema) -> str:
-    """What does not have the form of a kind, such as a field that its schema does not declare; empty for nothing."""
+    """Return the errors in the form of an object, such as a field that its schema does not declare; empty for none."""
     found = problems(shape_of(schema), applied)
     return text_of(found) if found else ""
 

@@ -148,7 +148,7 @@ class _Reader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._left = bytearray()
-        """What was read and not taken: of a bytearray, the beginning is removed without copying the rest."""
+        """Bytes that were read and not taken: of a bytearray, the beginning is removed without copying the rest."""
 
     def left(self) -> bytes:
         """Bytes that have been read and not taken."""

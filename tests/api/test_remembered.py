@@ -14,6 +14,7 @@ from kilauea.api.names import (
     service_name_problems,
     subdomain_problems,
 )
+from kilauea.api.quantity import resource_amounts
 from kilauea.api.remembered import remembered, remembered_items, remembered_parts
 from kilauea.api.selectors import is_label_key, is_label_value
 from kilauea.nodes.script import read_script
@@ -79,3 +80,30 @@ def test_a_schedule_of_a_megabyte_is_not_remembered() -> None:
     usual, long = "*/5 * * * *", f"{'1,' * 50_000}1 * * * *"
     assert parse_schedule(usual) is parse_schedule(usual)
     assert parse_schedule(long) is not parse_schedule(long)
+
+
+def test_long_texts_in_short_tuples_are_not_kept() -> None:
+    asked: list[int] = []
+
+    @remembered_items(4, longest=2, characters=10)
+    def count(items: tuple[tuple[str, str], ...]) -> int:
+        asked.append(len(items))
+        return len(items)
+
+    for _ in range(3):
+        count((("cpu", "1"), ("memory", "2")))  # 11 characters
+    assert asked == [2, 2, 2]
+    for _ in range(3):
+        count((("cpu", "1"), ("pods", "2")))
+    assert asked == [2, 2, 2, 2]
+
+
+def test_the_memory_for_quantities_is_bounded_whatever_clients_send() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(300):
+            resource_amounts({f"example.com/{number}-{'x' * 100_000}": "1"})
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 3_000_000  # of 30 million characters

@@ -498,3 +498,24 @@ def test_an_image_is_a_volume(machine: Machine) -> None:
         mounts("host")
     with pytest.raises(VolumeError, match="there is none"):
         mounts("missing")
+
+
+def test_others_have_their_turn_between_the_volumes_of_a_pod(machine: Machine) -> None:
+    machine.objects[CONFIG_MAPS, "c"] = {"kind": "ConfigMap", "data": {"a": "x"}}
+    asked = pod(*({"name": f"v{number}", "configMap": {"name": "c"}} for number in range(150)))
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def story() -> int:
+        task = asyncio.ensure_future(other())
+        found = await machine.volumes.prepare(asked, PodFacts(asked))
+        task.cancel()
+        return len(found)
+
+    assert asyncio.run(story()) == 150
+    assert turns >= 149

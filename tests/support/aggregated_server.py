@@ -140,11 +140,15 @@ class Aggregation:
         self.api.good("POST", "/api/v1/namespaces/default/services", service(**more))
         self.api.good("POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", piece(port))
 
-    def register(self, server: AggregatedServer, **more: Any) -> None:
-        """Make the service and the APIService, and wait until it is checked."""
+    def register(self, server: AggregatedServer, *, described: bool = True, **more: Any) -> None:
+        """Make the service and the APIService, and wait until it is checked and, if it is, described."""
         self.service(server.port)
         self.api.good("POST", API_SERVICES, api_service(server.bundle, **more))
         self.wait("True")
+        end = time.monotonic() + 30.0
+        while [path for _, path, _ in server.checks].count("/openapi/v2") < 2 and described:  # one check is over
+            assert time.monotonic() < end, server.checks
+            self.api.run(asyncio.sleep(0.01))
 
     def open_connections(self, name: tuple[str, str] = (GROUP, VERSION)) -> int:
         """Connections of users to a server."""

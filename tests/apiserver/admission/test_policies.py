@@ -8,6 +8,7 @@ import pytest
 
 from kilauea.apiserver.dynamic.literals import plain_literals
 from support.api_core import MAPS, PODS, Api, causes
+from support.definitions import TREES, serve, trees
 from support.policies import HOOKS, MAPS_ONLY, change, check
 
 MERGE = "application/merge-patch+json"
@@ -224,3 +225,54 @@ def test_an_object_that_a_policy_changes_gets_its_generated_name(api: Api) -> No
     made = api.good("POST", MAPS, {"metadata": {"generateName": "made-"}})["metadata"]
     assert made["name"].startswith("made-")
     assert api.good("GET", f"{MAPS}/{made['name']}")["metadata"]["labels"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("applied", "problem"),
+    [
+        ("Object{bogus: 'x'}", ".bogus: field not declared in schema"),
+        (
+            "Object{metadata: Object.metadata{labelz: Object.metadata.labelz{a: 'b'}}}",
+            ".metadata.labelz: field not declared in schema",
+        ),
+    ],
+)
+def test_what_a_mutating_policy_applies_has_the_form_of_the_kind(api: Api, applied: str, problem: str) -> None:
+    change(api, configuration(applied))
+    answer = api.ask("POST", MAPS, {"metadata": {"name": "a"}})
+    assert answer.code == 403
+    words = f"error applying patch: failed to convert patch object to typed object: {problem}"
+    assert answer.body["message"].endswith(f"denied request: {words}")
+
+
+def test_an_unknown_field_of_a_policy_that_may_fail_leaves_the_object_as_it_is(api: Api) -> None:
+    change(api, configuration("Object{data: Object.data{y: '2'}, bogus: 'x'}"), failurePolicy="Ignore")
+    assert api.create_map("a", x="1")["data"] == {"x": "1"}
+
+
+def test_the_form_of_a_custom_resource_is_that_of_its_definition(api: Api) -> None:
+    spec = {"type": "object", "properties": {"height": {"type": "integer"}}}
+    serve(api, trees({"type": "object", "properties": {"spec": spec}}))
+    rule = {"operations": ["CREATE"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["trees"]}
+    change(api, configuration("Object{spec: Object.spec{hight: 3}}"), matchConstraints={"resourceRules": [rule]})
+    tree = {"apiVersion": "example.com/v1", "kind": "Tree", "metadata": {"name": "oak"}, "spec": {"height": 1}}
+    answer = api.ask("POST", TREES, tree)
+    assert answer.code == 403
+    assert answer.body["message"].endswith("typed object: .spec.hight: field not declared in schema")
+
+
+@pytest.mark.parametrize("who", ["policy", "client"])
+def test_an_update_cannot_change_the_generation(api: Api, who: str) -> None:
+    pod = api.create_pod("a")
+    api.create_map("a", x="1")
+    if who == "policy":
+        rule = {"operations": ["UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["*/*"]}
+        patch = json_patch("[JSONPatch{op: 'add', path: '/metadata/generation', value: 77}]")
+        change(api, patch, matchConstraints={"resourceRules": [rule]})
+    mine = {"metadata": {"generation": 78, "labels": {"a": "b"}}}
+    found = api.good("PATCH", f"{MAPS}/a", mine, content_type=MERGE)["metadata"]
+    assert (found.get("generation"), found["labels"]) == (None, {"a": "b"})
+    found = api.good("PATCH", f"{PODS}/a", mine, content_type=MERGE)["metadata"]
+    assert (found["generation"], found["labels"]) == (pod["metadata"]["generation"], {"a": "b"})
+    answer = api.good("PATCH", f"{PODS}/a/status", {**mine, "status": {"phase": "Running"}}, content_type=MERGE)
+    assert answer["metadata"]["generation"] == pod["metadata"]["generation"]

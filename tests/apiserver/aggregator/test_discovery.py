@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from aiohttp import web
 
+from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.rest.metrics import METRICS
 from support.aggregated_server import API_SERVICES, GROUP, PATH, AggregatedServer, Aggregation, api_service
-from support.api_core import named
+from support.api_core import ADMIN, named
 from support.definitions import serve, trees
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 MERGE = "application/merge-patch+json"
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A schema in a schema, and so on."""
+    return {"items": nested(levels - 1)} if levels else {"type": "string"}
 
 
 def aggregated(behind: Aggregation) -> dict[str, dict[str, Any]]:
@@ -102,7 +109,7 @@ def test_kinds_that_make_no_sense_are_not_shown(behind: Aggregation, server: Agg
         return web.json_response({"resources": [{"name": 1}]})
 
     server.handlers[PATH] = strange
-    behind.register(server)
+    behind.register(server, described=False)
     assert aggregated(behind)[f"{GROUP}/v1alpha1"] == {"version": "v1alpha1", "freshness": "Stale"}
 
 
@@ -170,3 +177,34 @@ def test_definitions_have_api_services_as_long_as_they_are_served(behind: Aggreg
     behind.api.backend.registry.remove("example.com", "v1", "trees")
     behind.api.run(behind.registration.write())
     assert behind.api.ask("GET", f"{API_SERVICES}/v1.example.com").code == 404
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"shortNames": 5}, {"singularName": {}}, {"categories": "all"}, {"group": [1]}, {"verbs": None}]
+)
+def test_kinds_that_clients_cannot_read_are_not_shown(
+    behind: Aggregation, server: AggregatedServer, wrong: dict[str, Any]
+) -> None:
+    server.resources = [{**server.resources[0], **wrong}]
+    behind.register(server, described=False)
+    assert aggregated(behind)[f"{GROUP}/v1alpha1"] == {"version": "v1alpha1", "freshness": "Stale"}
+
+
+@pytest.mark.parametrize("form", ["application/json", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"])
+@pytest.mark.parametrize(
+    "definition",
+    [5, {"type": 5}, {"type": "array", "required": 3}, {"properties": [1]}, nested(300)],
+    ids=["number", "type", "required", "properties", "deep"],
+)
+def test_a_description_that_cannot_be_read_takes_nothing_from_others(
+    behind: Aggregation, server: AggregatedServer, form: str, definition: Any
+) -> None:
+    async def describe(request: web.Request) -> web.StreamResponse:
+        operation = {"get": {"responses": {"200": {"schema": {"$ref": "#/definitions/Flunder"}}}}}
+        return web.json_response({"paths": {f"{PATH}/flunders": operation}, "definitions": {"Flunder": definition}})
+
+    server.handlers["/openapi/v2"] = describe
+    behind.register(server)
+    answer = behind.api.run(behind.api.server.handle(make_request("GET", "/openapi/v2", {"accept": form}, b"", ADMIN)))
+    assert isinstance(answer, ApiResponse)
+    assert (answer.status, b"Flunder" in answer.body) == (200, False)

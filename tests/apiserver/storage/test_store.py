@@ -308,13 +308,13 @@ def test_an_error_of_a_listener_concerns_neither_the_write_nor_other_listeners(
 ) -> None:
     heard: list[str] = []
 
-    def fail() -> None:
+    def fail(_: object) -> None:
         heard.append("first")
         raise RuntimeError("cannot be served")
 
     async def scenario(store: Store) -> None:
         watcher = store.watch("/core/pods/", 0)
-        with store.listening("/core/pods/", fail), store.listening("/core/pods/", lambda: heard.append("second")):
+        with store.listening("/core/pods/", fail), store.listening("/core/pods/", lambda _: heard.append("second")):
             await put(store, POD, "/core/nodes/a")
         await put(store, POD)
         assert [event.now.revision for event in await anext(watcher)][:1] == [1]
@@ -328,10 +328,10 @@ def test_a_listener_may_end_while_it_is_called(folder: Path | None) -> None:
     heard: list[str] = []
 
     async def scenario(store: Store) -> None:
-        with store.listening("/core/pods/", lambda: heard.append("outer")):
-            inner = store.listening("/core/pods/", lambda: inner.__exit__(None, None, None))
+        with store.listening("/core/pods/", lambda _: heard.append("outer")):
+            inner = store.listening("/core/pods/", lambda _: inner.__exit__(None, None, None))
             inner.__enter__()
-            with store.listening("/core/pods/", lambda: heard.append("last")):
+            with store.listening("/core/pods/", lambda _: heard.append("last")):
                 await put(store, POD, POD)
 
     run(scenario, folder)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kilauea.apiserver.streams.http_exchange import Answer, ExchangeError, exchange
+from kilauea.apiserver.streams.http_exchange import CHUNKS_AT_ONCE, Answer, ExchangeError, exchange
 
 
 class Scripted:
@@ -113,3 +113,26 @@ def test_an_answer_that_is_not_read_ends_its_connection() -> None:
 
     asyncio.run(story())
     assert connection.closed
+
+
+def test_many_small_chunks_let_others_have_their_turn() -> None:
+    count = 5000
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * count + b"0\r\n\r\n"
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def story() -> bytes:
+        task = asyncio.ensure_future(other())
+        found = await exchange(Scripted(answer, len(answer)), "GET", "/", [], b"")
+        assert isinstance(found, Answer)
+        body = b"".join([part async for part in found.body])
+        task.cancel()
+        return body
+
+    assert asyncio.run(story()) == b"a" * count
+    assert turns >= count // CHUNKS_AT_ONCE - 1

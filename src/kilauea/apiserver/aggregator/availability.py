@@ -1,28 +1,30 @@
 """Asks the aggregated API servers, in bounded ways, whether they answer and what they serve, and writes the condition.
 
-All APIServices are looked at every half minute, and at once when they, their services or endpoints change. A server is
-asked once at a time, has a few seconds to answer, and more than a few megabytes of an answer are not read.
+Each APIService is looked at every half minute, and at once when it, its service or the endpoints of that change. A
+server is asked once at a time, has a few seconds to answer, and more than a few megabytes of an answer are not read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
 
 from kilauea.apiserver.aggregator.openapi import described
 from kilauea.apiserver.aggregator.proxying import user_headers
-from kilauea.apiserver.aggregator.services import PREFIX, Aggregator, Found, GroupVersion, RemoteService
+from kilauea.apiserver.aggregator.services import PREFIX, Aggregator, Found, GroupVersion, RemoteService, Resources
 from kilauea.apiserver.bootstrap import SELF, message_of, own_server
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.dynamic.remote import CallError
+from kilauea.apiserver.dynamic.remote import CallError, service_of_slice, slices_of
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
 from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.storage import Event
 from kilauea.apiserver.streams.http_exchange import Answer, ExchangeError, exchange
 
 log = logging.getLogger(__name__)
@@ -34,12 +36,15 @@ AGAIN_SECONDS, SOON_SECONDS = 30.0, 0.5
 """Seconds from one check to the next, and after the first one that failed; those after each further one double."""
 GATHER_SECONDS = 0.1
 """Seconds for which changes gather."""
-AT_A_TIME = 8
-"""Servers that are asked at a time."""
+AT_A_TIME, SLOW_AT_A_TIME = 8, 4
+"""Servers that are asked at a time, and those of them that kept it waiting the last time."""
+SLOW_SECONDS = 1.0
+"""Seconds of a check from which on a server is one that keeps it waiting."""
 LARGEST_DISCOVERY, LARGEST_DESCRIPTION = 2 * 1024 * 1024, 8 * 1024 * 1024
 """Bytes of an answer that are read."""
 MOST_KINDS = 2000
-_WATCHED = (PREFIX, "/core/services/", "/core/endpoints/", "/discovery.k8s.io/endpointslices/")
+_SLICES = "/discovery.k8s.io/endpointslices/"
+_WATCHED = ("/core/services/", "/core/endpoints/", _SLICES)
 _MERGE = {"content-type": "application/merge-patch+json", "user-agent": "kube-apiserver/kilauea"}
 
 
@@ -54,13 +59,18 @@ class Verdict(NamedTuple):
 PASSED = Verdict("True", "Passed", "all checks passed")
 
 
-class _Kind(msgspec.Struct):
-    """An entry of an APIResourceList: the fields that are relied on."""
+class _Kind(msgspec.Struct, rename="camel"):
+    """An entry of an APIResourceList: the fields that discovery shows, as clients refuse all kinds for a wrong one."""
 
     name: str
     kind: str
     namespaced: bool
     verbs: list[str]
+    group: str = ""
+    version: str = ""
+    singular_name: str = ""
+    short_names: list[str] | None = None
+    categories: list[str] | None = None
 
 
 class _Kinds(msgspec.Struct):
@@ -69,11 +79,24 @@ class _Kinds(msgspec.Struct):
 
 @dataclass(slots=True)
 class _Watched:
-    """The state of the checks of a server."""
+    """The state of the checks of a server.
 
+    Attributes:
+        specification: of the APIService, as it was looked at last.
+        facts: all that the last verdict depends on, besides the server.
+        is_changed: True if any of these may have changed since.
+        due: when the server is to be asked again, by the clock of the loop.
+        failures: checks that failed, one after another.
+        is_slow: True if the last check took long.
+        task: the check that is under way.
+    """
+
+    specification: object = None
     facts: object = None
+    is_changed: bool = True
     due: float = 0.0
     failures: int = 0
+    is_slow: bool = False
     task: asyncio.Task[None] | None = None
 
 
@@ -93,8 +116,12 @@ class Availability:
         self._stamp = api.backend.timestamp
         self._aggregator = aggregator
         self._watched: dict[GroupVersion, _Watched] = {}
+        self._concerned: set[tuple[str, str]] = set()
+        """Namespace and name of the services that may have changed."""
+        self._faults: dict[tuple[str, str, int], Verdict | None] = {}
+        """Verdicts of objects on a service and its port, until one of them changes."""
         self._changed = asyncio.Event()
-        self._turns = asyncio.Semaphore(AT_A_TIME)
+        self._turns, self._slow_turns = asyncio.Semaphore(AT_A_TIME), asyncio.Semaphore(SLOW_AT_A_TIME)
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -115,14 +142,29 @@ class Availability:
     def _listening(self) -> Iterator[None]:
         """Hear of changes, as long as there is anything to check."""
 
-        def heard() -> None:
+        def heard(_: object) -> None:
             if self._aggregator.services or self._watched:
                 self._changed.set()
 
         with ExitStack() as stack:
+            stack.enter_context(self._store.listening(PREFIX, heard))
             for prefix in _WATCHED:
-                stack.enter_context(self._store.listening(prefix, heard))
+                stack.enter_context(self._store.listening(prefix, self._hear))
             yield
+
+    def _hear(self, events: Sequence[Event]) -> None:
+        """Note the services of APIServices that writes of services and endpoints concern."""
+        for event in events:
+            namespace, name = event.key.rsplit("/", 2)[1:]
+            followed = self._aggregator.behind.get(namespace)
+            if not followed:
+                continue
+            names = {name}
+            if event.key.startswith(_SLICES):
+                names = {service_of_slice(each.value) for each in (event.now, event.before) if each is not None}
+            self._concerned |= {(namespace, each) for each in names & followed}
+        if self._concerned:
+            self._changed.set()
 
     async def _wait(self, now: float) -> None:
         """Wait for a change or for the next check that is due."""
@@ -136,41 +178,55 @@ class Availability:
             pass
 
     def _look(self, now: float) -> None:
-        """Begin the checks that are due, or whose facts have changed."""
-        services = self._aggregator.services
+        """Begin the checks that are due, or whose facts may have changed."""
+        services, concerned = self._aggregator.services, self._concerned
+        self._concerned = set()
+        asked = {(each.namespace, each.service, each.port) for each in services.values()}
+        self._faults = {key: each for key, each in self._faults.items() if key in asked and key[:2] not in concerned}
         for key in [key for key in self._watched if key not in services]:
             gone = self._watched.pop(key)
             if gone.task is not None:
                 gone.task.cancel()
         for key, service in services.items():
             watched = self._watched.setdefault(key, _Watched())
-            facts = self._facts(service)
-            if watched.task is None and (facts != watched.facts or now >= watched.due):
-                watched.facts = facts
+            if (service.namespace, service.service) in concerned or service.specification != watched.specification:
+                watched.specification, watched.is_changed = service.specification, True
+            if watched.task is None and (watched.is_changed or now >= watched.due):
                 watched.task = asyncio.ensure_future(self._checked(service, watched))
 
     def _facts(self, service: RemoteService) -> object:
         """All that a verdict depends on, besides the server."""
-        stored = self._store.get(f"/core/services/{service.namespace}/{service.service}")
+        fault = self._fault(service)
+        if fault is not None:
+            return service.specification, fault
         try:
-            target: object = self._aggregator.target(service)
+            return service.specification, self._aggregator.target(service)
         except CallError as error:
-            target = str(error)
-        return service.specification, stored.value if stored is not None else None, target
+            return service.specification, str(error)
 
     async def _checked(self, service: RemoteService, watched: _Watched) -> None:
-        """Check a service, write the verdict, and plan the next check."""
+        """Check a service if that is due or its facts have changed, write the verdict, and plan the next check."""
+        loop = asyncio.get_running_loop()
         try:
-            async with self._turns:
-                verdict, found = await self.check(service)
-            self._aggregator.note(service.key, found)
-            await self._write(service.name, verdict)
-            watched.failures = 0 if verdict.status == "True" else watched.failures + 1
+            async with self._slow_turns if watched.is_slow else self._turns:
+                watched.is_changed, facts = False, self._facts(service)
+                if facts == watched.facts and loop.time() < watched.due:
+                    return
+                watched.facts, watched.due = facts, 0.0
+                since = loop.time()
+                try:
+                    verdict, resources = await self.check(service)
+                    await self._write(service.name, verdict)
+                    watched.failures = 0 if verdict.status == "True" else watched.failures + 1
+                    if resources is not None:
+                        await self._describe(service, resources)
+                finally:
+                    watched.is_slow = loop.time() - since > SLOW_SECONDS
         except Exception:
             log.exception("APIService %s cannot be checked", service.name)
-            watched.failures += 1
+            watched.failures, watched.due = watched.failures + 1, 0.0
         finally:
-            watched.due = asyncio.get_running_loop().time() + self._pause(watched.failures)
+            watched.due = watched.due or loop.time() + self._pause(watched.failures)
             watched.task = None
             self._changed.set()
 
@@ -178,33 +234,35 @@ class Availability:
         """Seconds until the next check, after this many that failed."""
         return min(self._again, SOON_SECONDS * 2.0 ** (failures - 1)) if failures else self._again
 
-    async def check(self, service: RemoteService) -> tuple[Verdict, Found]:
-        """Return the condition of a service, and what its server serves, which outlasts a server that is away."""
-        known = self._aggregator.found.get(service.key, Found())
+    async def check(self, service: RemoteService) -> tuple[Verdict, Resources | None]:
+        """Return the condition of a service, and the entries of the APIResourceList of its server, if it gives one."""
         fault = self._fault(service)
         if fault is not None:
-            return fault, known
-        path = f"/apis/{service.group}/{service.version}"
+            return fault, None
+        path = service.path
         try:
             url = self._aggregator.target(service).url
         except CallError as error:
-            return Verdict("False", "FailedDiscoveryCheck", str(error)), known
+            return Verdict("False", "FailedDiscoveryCheck", str(error)), None
         try:
             code, body = await self._ask(service, path, LARGEST_DISCOVERY)
         except (CallError, ExchangeError, OSError) as error:
             words = f'failing or missing response from {url}{path}: Get "{url}{path}": {error}'
-            return Verdict("False", "FailedDiscoveryCheck", words), known
+            return Verdict("False", "FailedDiscoveryCheck", words), None
         if not 200 <= code < 300:
             words = f"failing or missing response from {url}{path}: bad status from {url}{path}: {code}"
-            return Verdict("False", "FailedDiscoveryCheck", words), known
-        resources = _resources(body)
-        if resources is None:
-            return PASSED, known
-        v3, v2 = await self._descriptions(service, path)
-        return PASSED, Found(resources, v3, described(v2, path) if v2 else None)
+            return Verdict("False", "FailedDiscoveryCheck", words), None
+        return PASSED, await asyncio.to_thread(_resources, body)
 
     def _fault(self, service: RemoteService) -> Verdict | None:
-        """A verdict that objects give already, as Kubernetes words it; None if the server is to be asked."""
+        """A verdict that objects give already; None if the server is to be asked."""
+        key = service.namespace, service.service, service.port
+        if key not in self._faults:
+            self._faults[key] = self._fault_of_objects(service)
+        return self._faults[key]
+
+    def _fault_of_objects(self, service: RemoteService) -> Verdict | None:
+        """The same, as Kubernetes words it."""
         where = f'service/{service.service} in "{service.namespace}"'
         stored = self._store.get(f"/core/services/{service.namespace}/{service.service}")
         if stored is None:
@@ -216,29 +274,34 @@ class Availability:
         if port is None:
             return Verdict("False", "ServicePortError", f"{where} is not listening on port {service.port}")
         name = port.get("name") or ""
-        slices = [
-            piece
-            for piece in (decode(each.value) for each in self._store.list(_slices(service)).items)
-            if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == service.service
-        ]
+        slices = slices_of(self._store, service.namespace, service.service)
+        first = next(slices, None)
         endpoints = self._store.get(f"/core/endpoints/{service.namespace}/{service.service}")
-        if not slices and endpoints is None:
+        if first is None and endpoints is None:
             return Verdict("False", "EndpointsNotFound", f"cannot find endpointslices for {where}")
-        if not any(_is_ready(piece, name) for piece in slices) and not _has_address(endpoints, name):
+        pieces = chain([first] if first is not None else (), slices)
+        if not any(_is_ready(piece, name) for piece in pieces) and not _has_address(endpoints, name):
             words = f'endpointslices for {where} have no addresses with port name "{name}"'
             return Verdict("False", "MissingEndpoints", words)
         return None
 
-    async def _descriptions(self, service: RemoteService, path: str) -> tuple[bytes, bytes]:
-        """The descriptions in OpenAPI v3 and v2; nothing where there is none."""
-        found = []
-        for where in (f"/openapi/v3{path}", "/openapi/v2"):
-            try:
-                code, body = await self._ask(service, where, LARGEST_DESCRIPTION)
-            except (CallError, ExchangeError, OSError):
-                code, body = 0, b""
-            found.append(body if code == 200 else b"")
-        return found[0], found[1]
+    async def _describe(self, service: RemoteService, resources: Resources) -> None:
+        """Note what a server serves, and then how it describes that; what is known outlasts one that is away."""
+        known, path = self._aggregator.found.get(service.key, Found())._replace(resources=resources), service.path
+        self._aggregator.note(service.key, known)
+        v3 = await self._description(service, f"/openapi/v3{path}")
+        v2 = await self._description(service, "/openapi/v2")
+        older = await asyncio.to_thread(described, v2, path) if v2 else None
+        found = Found(resources, known.v3 if v3 is None else v3, known.v2 if v2 is None else older)
+        self._aggregator.note(service.key, found)
+
+    async def _description(self, service: RemoteService, where: str) -> bytes | None:
+        """The description at a path; empty where there is none, None if that cannot be told."""
+        try:
+            code, body = await self._ask(service, where, LARGEST_DESCRIPTION)
+        except (CallError, ExchangeError, OSError):
+            return None
+        return body if code == 200 else b""
 
     async def _ask(self, service: RemoteService, path: str, largest: int) -> tuple[int, bytes]:
         """Return code and body of an answer.
@@ -282,10 +345,6 @@ class Availability:
             log.warning("the status of APIService %s cannot be written: %s", name, message_of(answer))
 
 
-def _slices(service: RemoteService) -> str:
-    return f"/discovery.k8s.io/endpointslices/{service.namespace}/"
-
-
 def _is_ready(piece: Mapping[str, Any], name: str) -> bool:
     """Return True if a slice has a ready endpoint and a port of this name."""
     ready = any((each.get("conditions") or {}).get("ready") is not False for each in piece.get("endpoints") or ())
@@ -303,17 +362,16 @@ def _has_address(stored: Any, name: str) -> bool:
 
 async def _limited(answer: Answer, largest: int) -> bytes:
     """Return a body; raises CallError if it is too large."""
-    parts, size = [], 0
+    received = bytearray()  # parts may be a few bytes each
     async with aclosing(answer.body) as body:
         async for part in body:
-            parts.append(part)
-            size += len(part)
-            if size > largest:
+            received += part
+            if len(received) > largest:
                 raise CallError(f"the answer is larger than {largest} bytes")
-    return b"".join(parts)
+    return bytes(received)
 
 
-def _resources(body: bytes) -> tuple[Mapping[str, Any], ...] | None:
+def _resources(body: bytes) -> Resources | None:
     """Return the entries of an APIResourceList; None if it is none."""
     try:
         msgspec.json.decode(body, type=_Kinds)

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 
+from kilauea.apiserver.protobuf.openapi import encode_definition
+
+MOST_LEVELS = 100
+"""Of objects and lists within each other: what is deeper cannot be encoded by a function that calls itself."""
 _REFERENCE = re.compile(rb'"#/definitions/([^"]+)"')
+
+
+class _Document(msgspec.Struct):
+    """A document, of whose parts most are about something else: they are not decoded."""
+
+    paths: dict[str, msgspec.Raw]
+    definitions: dict[str, msgspec.Raw] | None = None
 
 
 def described(document: bytes, path: str) -> Mapping[str, Any] | None:
@@ -17,20 +29,40 @@ def described(document: bytes, path: str) -> Mapping[str, Any] | None:
     Args:
         document: of another server.
         path: `/apis/GROUP/VERSION`.
+
+    Returns:
+        None if the document is none, or its definitions cannot be given in each form of this server's own.
     """
     try:
-        whole = msgspec.json.decode(document)
-        paths = {key: each for key, each in whole["paths"].items() if key == f"{path}/" or key.startswith(f"{path}/")}
-        definitions, found = whole.get("definitions") or {}, {}
-        waiting = [msgspec.json.encode(paths)]
+        whole = msgspec.json.decode(document, type=_Document)
+        paths = {key: _object(each) for key, each in whole.paths.items() if key.startswith(f"{path}/")}
+        definitions, found = whole.definitions or {}, dict[str, msgspec.Raw]()
+        waiting = [*paths.values()]
         while waiting:
             for name in dict.fromkeys(each.decode() for each in _REFERENCE.findall(waiting.pop())):
                 if name not in found and name in definitions:
-                    found[name] = definitions[name]
-                    waiting.append(msgspec.json.encode(found[name]))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError, KeyError, TypeError):
+                    found[name] = _object(definitions[name])
+                    encode_definition(name, msgspec.json.decode(found[name]))
+                    waiting.append(found[name])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, AttributeError, TypeError):
         return None
     return {"paths": paths, "definitions": found}
+
+
+def _object(part: msgspec.Raw) -> msgspec.Raw:
+    """A part of a document, an object, encoded as this server does it: references have one form only.
+
+    Raises:
+        msgspec.DecodeError: it is not an object, or too deep.
+    """
+    found = msgspec.json.decode(part, type=dict[str, Any])
+    level: list[Any] = [found]
+    for _ in range(MOST_LEVELS):
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = list(chain.from_iterable(inner))
+    if level:
+        raise msgspec.DecodeError(f"more than {MOST_LEVELS} levels")
+    return msgspec.Raw(msgspec.json.encode(found))
 
 
 def merged(own: dict[str, Any], others: list[Mapping[str, Any]]) -> dict[str, Any]:

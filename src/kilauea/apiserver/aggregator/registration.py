@@ -45,7 +45,11 @@ class Registration:
     @contextmanager
     def following(self) -> Iterator[None]:
         """Hear of changes of definitions and APIServices, which `run` follows."""
-        with self._store.listening(DEFINITIONS, self._changed.set), self._store.listening(PREFIX, self._changed.set):
+
+        def heard(_: object) -> None:
+            self._changed.set()
+
+        with self._store.listening(DEFINITIONS, heard), self._store.listening(PREFIX, heard):
             yield
 
     async def run(self) -> None:

@@ -26,6 +26,8 @@ _DELETING = frozenset(("deletecollection", "list"))
 _OUTSIDE = "run the API server outside of the cluster, and"
 
 GroupVersion = tuple[str, str]
+Resources = tuple[Mapping[str, Any], ...]
+"""The entries of an APIResourceList."""
 
 
 class Dialer(Protocol):
@@ -78,6 +80,11 @@ class RemoteService:
         """Group and version."""
         return self.group, self.version
 
+    @property
+    def path(self) -> str:
+        """The path below which its kinds are."""
+        return f"/apis/{self.group}/{self.version}"
+
 
 class Found(NamedTuple):
     """The kinds of a server and their descriptions.
@@ -88,7 +95,7 @@ class Found(NamedTuple):
         v2: paths and definitions of the older form.
     """
 
-    resources: tuple[Mapping[str, Any], ...] | None = None
+    resources: Resources | None = None
     v3: bytes = b""
     v2: Mapping[str, Any] | None = None
 
@@ -102,13 +109,15 @@ class Aggregator:
         self._sessions: dict[GroupVersion, Sessions] = {}
         self.services: dict[GroupVersion, RemoteService] = {}
         """By group and version; nothing else is looked at as long as this is empty."""
+        self.behind: dict[str, set[str]] = {}
+        """The names of the services behind them, by namespace."""
         self.found: dict[GroupVersion, Found] = {}
         self.generation = 0
 
     @contextmanager
     def following(self) -> Iterator[None]:
         """Know the APIServices in the store, from now on."""
-        with self._backend.store.listening(PREFIX, self.sync):
+        with self._backend.store.listening(PREFIX, lambda _: self.sync()):
             self.sync()
             yield
 
@@ -118,6 +127,9 @@ class Aggregator:
         services = {each.key: each for each in read if each is not None and not self._is_own(each.key)}
         if services != self.services:
             self.services = services
+            self.behind = {}
+            for each in services.values():
+                self.behind.setdefault(each.namespace, set()).add(each.service)
             self.found = {key: each for key, each in self.found.items() if key in services}
             self._sessions = {key: each for key, each in self._sessions.items() if key in services}
             self.generation += 1

@@ -41,7 +41,7 @@ class ServedDefinitions:
         A client may use a kind as soon as it sees its definition established, so what is served changes with the
         store and not, as a watch would, a moment later.
         """
-        with self._store.listening(PREFIX, self.sync):
+        with self._store.listening(PREFIX, lambda _: self.sync()):
             self.sync()
             yield
 

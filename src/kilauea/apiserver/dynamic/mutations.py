@@ -22,7 +22,7 @@ from kilauea.apiserver.dynamic.policies import (
 )
 from kilauea.apiserver.dynamic.versions import Subject, in_version, subject_of
 from kilauea.apiserver.dynamic.webhooks import Settle, replace
-from kilauea.apiserver.patch import FailedTest, json_patch, merge_patch, strategic_merge
+from kilauea.apiserver.patch import FailedTest, form_problems, json_patch, merge_patch, strategic_merge
 from kilauea.apiserver.status import ApiFault
 
 Raw = Mapping[str, Any]
@@ -104,6 +104,9 @@ async def _mutated(application: Application, mutation: Raw, inputs: Inputs, obj:
         if not isinstance(patch, dict):
             raise ConditionError("must evaluate to Object")
         resource = application.resource
+        found = await subject.aside(form_problems, patch, resource.schema) if obj.get("kind") == resource.kind else ""
+        if found:
+            raise ConditionError(f"error applying patch: failed to convert patch object to typed object: {found}")
         if resource.is_custom:
             return await subject.aside(merge_patch, obj, patch)
         return await subject.aside(strategic_merge, obj, patch, resource.schema)

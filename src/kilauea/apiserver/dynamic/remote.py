@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
+import msgspec
+
 from kilauea.api.container_streams import PodConnections
 from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.storage import Store, Stored
@@ -15,6 +17,8 @@ from kilauea.apiserver.storage import Store, Stored
 Raw = Mapping[str, Any]
 MOST_LOOKED_AT = 500
 """EndpointSlices, and pods, of a namespace among which those of a service are looked for."""
+SERVICE_NAME = "kubernetes.io/service-name"
+"""The label by which a slice says whose it is."""
 _OUTSIDE = "run the webhook outside of the cluster, and set clientConfig.url, or"
 
 
@@ -118,10 +122,7 @@ def service_address(
 
 def _endpoints(store: Store, namespace: str, name: str, port: Raw) -> Iterator[tuple[str, int, str]]:
     """Address, port, and the pod (empty if there is none) of each endpoint of a port of a service."""
-    for each in _slices(store, namespace, name):
-        piece = decode(each.value)
-        if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") != name:
-            continue
+    for piece in slices_of(store, namespace, name):
         number = _port_of(piece.get("ports") or (), port)
         for endpoint in piece.get("endpoints") or ():
             if number and (endpoint.get("conditions") or {}).get("ready") is not False:
@@ -133,7 +134,31 @@ def _endpoints(store: Store, namespace: str, name: str, port: Raw) -> Iterator[t
             yield from ((each["ip"], number, _pod(each)) for each in subset.get("addresses") or ())
 
 
-def _slices(store: Store, namespace: str, name: str) -> Iterator[Stored]:
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Labels
+
+
+_labelled = msgspec.json.Decoder(_Labelled).decode
+
+
+def service_of_slice(value: bytes) -> str:
+    """Return the name of the service that a stored EndpointSlice is about; empty for none."""
+    return (_labelled(value).metadata.labels or {}).get(SERVICE_NAME, "")
+
+
+def slices_of(store: Store, namespace: str, name: str) -> Iterator[Raw]:
+    """Yield the EndpointSlices of a service, among as many as are looked at; the others are not decoded."""
+    for each in _candidates(store, namespace, name):
+        value = each.value
+        if service_of_slice(value) == name:
+            yield decode(value)
+
+
+def _candidates(store: Store, namespace: str, name: str) -> Iterator[Stored]:
     """Yield the slices that may be those of a service: first those whose names say so, then others."""
     prefix = f"/discovery.k8s.io/endpointslices/{namespace}/"
     named = f"{prefix}{name}-"

@@ -32,6 +32,7 @@ SERVER_FIELDS = (
     "deletionGracePeriodSeconds",
     "selfLink",
     "generateName",
+    "generation",
 )
 """Metadata that stays as it is when an object is updated."""
 FINALIZERS_OF_OWN = frozenset({"orphan", "foregroundDeletion"})

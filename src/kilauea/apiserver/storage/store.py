@@ -74,7 +74,7 @@ class Store:
         self._objects = objects
         self._history = history
         self._watchers = Watchers()
-        self._listeners: list[tuple[str, Callable[[], object]]] = []
+        self._listeners: list[tuple[str, Callable[[Sequence[Event]], object]]] = []
         self._writer: LogWriter | None = None
         self._assigned = history.revision
         self._epoch = 0
@@ -205,8 +205,8 @@ class Store:
         return watcher
 
     @contextmanager
-    def listening(self, prefix: str, heard: Callable[[], object]) -> Iterator[None]:
-        """Call `heard` after writes under a prefix, before any reader or watcher can see them.
+    def listening(self, prefix: str, heard: Callable[[Sequence[Event]], object]) -> Iterator[None]:
+        """Call `heard` with the events of writes under a prefix, before any reader or watcher can see them.
 
         For what must never lag behind the objects; all else watches. `heard` must be quick. Listeners are called in
         the order in which they came; an error of one is logged and concerns neither the write nor the others.
@@ -337,9 +337,9 @@ class Store:
     def _tell_listeners(self, events: Sequence[Event]) -> None:
         """Call the listeners. Readers are other tasks of this loop: none goes on before this returns."""
         for prefix, heard in tuple(self._listeners):
-            if any(each.now.key.startswith(prefix) for each in events):
+            if concerned := [each for each in events if each.now.key.startswith(prefix)]:
                 try:
-                    heard()
+                    heard(concerned)
                 except Exception:
                     log.exception("a listener to writes under %s failed", prefix)
 

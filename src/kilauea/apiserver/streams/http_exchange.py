@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import TracebackType
 from typing import NamedTuple
@@ -10,6 +11,8 @@ from kilauea.api.container_streams import Connection
 
 LONGEST_HEAD = 64 * 1024
 """Bytes of the status line and the headers of an answer."""
+CHUNKS_AT_ONCE = 100
+"""Chunks after which others have their turn: there are thousands in what is read at once if they are small."""
 SWITCHED = 101
 _WITHOUT_BODY = (204, 304)
 
@@ -119,10 +122,14 @@ async def _body(
 ) -> AsyncGenerator[bytes, None]:
     try:
         if length is None and "chunked" in headers.get("transfer-encoding", "").lower():
+            chunks = 0
             while size := await reader.chunk_size():
                 async for part in reader.exactly(size):
                     yield part
                 await reader.line()
+                chunks += 1
+                if chunks % CHUNKS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
             return
         text = headers.get("content-length", "")
         if length is None and text.isascii() and text.isdigit():
@@ -140,11 +147,12 @@ class _Reader:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._left = b""
+        self._left = bytearray()
+        """Bytes that were read and not taken: of a bytearray, the beginning is removed without copying the rest."""
 
     def left(self) -> bytes:
         """Bytes that have been read and not taken."""
-        return self._left
+        return bytes(self._left)
 
     async def line(self) -> bytes:
         """The next line, without its end."""
@@ -155,8 +163,8 @@ class _Reader:
             if not more:
                 raise ExchangeError("EOF")
             self._left += more
-        line, _, self._left = self._left.partition(b"\n")
-        return line.rstrip(b"\r")
+        line = self._taken(self._left.find(b"\n") + 1)
+        return line[:-1].rstrip(b"\r")
 
     async def head(self) -> tuple[int, list[tuple[str, str]]]:
         """Status code and headers."""
@@ -188,20 +196,24 @@ class _Reader:
     async def exactly(self, count: int) -> AsyncGenerator[bytes, None]:
         """So many bytes, or fewer if the connection ends before."""
         while count > 0:
-            part = self._left[:count] or (await self._connection.read())
-            if not part:
-                raise ExchangeError("unexpected EOF")
             if not self._left:
-                self._left = part
-                continue
-            self._left = self._left[len(part) :]
+                more = await self._connection.read()
+                if not more:
+                    raise ExchangeError("unexpected EOF")
+                self._left += more
+            part = self._taken(min(count, len(self._left)))
             count -= len(part)
             yield part
+
+    def _taken(self, count: int) -> bytes:
+        """So many bytes of what was read."""
+        taken = bytes(memoryview(self._left)[:count])
+        del self._left[:count]
+        return taken
 
     async def rest(self) -> AsyncGenerator[bytes, None]:
         """All that comes."""
         if self._left:
-            yield self._left
-            self._left = b""
+            yield self._taken(len(self._left))
         while part := await self._connection.read():
             yield part

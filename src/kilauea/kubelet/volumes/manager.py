@@ -119,6 +119,7 @@ class Volumes:
         kind, files = await self._files(pod, volume, facts)
         folder = self._path(pod, kind, volume["name"])
         write_files(folder, files, fs_group_of(pod))
+        await asyncio.sleep(0)  # a pod can have more than a hundred ConfigMaps of a megabyte each
         return Prepared(folder, True)
 
     async def _claimed(self, pod: Obj, volume: Obj) -> Prepared:

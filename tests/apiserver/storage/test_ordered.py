@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,3 +58,15 @@ def test_an_object_that_is_looked_up_again_and_again_is_looked_for_once_until_th
     assert objects.get(one.key) is two
     objects.apply(Event("deleted", two, two))
     assert objects.get(one.key) is None
+
+
+def test_the_order_takes_one_reference_for_each_object() -> None:
+    made = [Stored(f"/g/r/{number:05}", b"", number, 1) for number in range(20_000)]
+    tracemalloc.start()
+    try:
+        ordered = Ordered()
+        for each in made:
+            ordered.put(each)
+        assert tracemalloc.get_traced_memory()[0] < 12 * len(made)
+    finally:
+        tracemalloc.stop()

@@ -254,11 +254,11 @@ def test_the_form_of_a_custom_resource_is_that_of_its_definition(api: Api) -> No
     spec = {"type": "object", "properties": {"height": {"type": "integer"}}}
     serve(api, trees({"type": "object", "properties": {"spec": spec}}))
     rule = {"operations": ["CREATE"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["trees"]}
-    change(api, configuration("Object{spec: Object.spec{hight: 3}}"), matchConstraints={"resourceRules": [rule]})
+    change(api, configuration("Object{spec: Object.spec{depth: 3}}"), matchConstraints={"resourceRules": [rule]})
     tree = {"apiVersion": "example.com/v1", "kind": "Tree", "metadata": {"name": "oak"}, "spec": {"height": 1}}
     answer = api.ask("POST", TREES, tree)
     assert answer.code == 403
-    assert answer.body["message"].endswith("typed object: .spec.hight: field not declared in schema")
+    assert answer.body["message"].endswith("typed object: .spec.depth: field not declared in schema")
 
 
 @pytest.mark.parametrize("who", ["policy", "client"])

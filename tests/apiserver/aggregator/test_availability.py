@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kilauea.apiserver.aggregator import availability
+from kilauea.apiserver.aggregator import availability, openapi
 from kilauea.apiserver.aggregator.availability import Availability
 from kilauea.apiserver.aggregator.services import RemoteService
-from kilauea.apiserver.dynamic import remote
+from kilauea.apiserver.dynamic import decoding, remote
 from kilauea.apiserver.dynamic.remote import SERVICE_NAME
 from kilauea.apiserver.storage import Store
 from support.aggregated_server import (
@@ -188,7 +188,7 @@ def test_only_changes_of_its_own_service_and_endpoints_concern_an_api_service(
         api.good("POST", SLICES, {**piece(1), "metadata": {"name": f"busy-{number}", "labels": labels}})
     patient.wait("False", "EndpointsNotFound")
     settle(patient)
-    facts_of, slices_of = Availability._facts, availability.slices_of
+    facts_of, slices_of = Availability._facts, remote.slices_of
 
     def look(checks: Availability, service: RemoteService) -> object:
         looked.append(service.name)
@@ -215,7 +215,7 @@ def test_only_changes_of_its_own_service_and_endpoints_concern_an_api_service(
 
 def test_slices_of_other_services_are_not_decoded(patient: Aggregation, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[str] = []
-    decode = remote.decode
+    decode = decoding.decode
 
     def count(value: bytes) -> dict[str, Any]:
         found = decode(value)
@@ -237,7 +237,7 @@ def test_answers_are_decoded_beside_the_event_loop(
     behind: Aggregation, server: AggregatedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
-    described = availability.described
+    described = openapi.described
 
     def note(document: bytes, path: str) -> Any:
         threads.append(threading.get_ident())

@@ -43,6 +43,32 @@ class Tally(Collector):
         yield family
 
 
+class Series(Collector):
+    """A gauge with labels whose series take little memory, and next to no time to set.
+
+    One of the library takes half a kilobyte and several microseconds for each.
+
+    Args:
+        name: of the metric.
+        words: what it is.
+        labels: names of the labels.
+
+    Attributes:
+        values: by the values of the labels.
+    """
+
+    def __init__(self, name: str, words: str, labels: Sequence[str]) -> None:
+        self._name, self._words, self._labels = name, words, labels
+        self.values: dict[tuple[str, ...], float] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """The series as they are now."""
+        family = GaugeMetricFamily(self._name, self._words, labels=self._labels)
+        for labels, value in self.values.items():
+            family.add_metric(labels, value)
+        yield family
+
+
 class Gauges(Collector):
     """Gauges with the same labels, which are looked up when they are scraped.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kilauea.api.times import SECOND
-from kilauea.telemetry.collectors import Gauges, Tally
+from kilauea.telemetry.collectors import Gauges, Series, Tally
 
 MILLISECOND = SECOND // 1000
 
@@ -29,24 +29,29 @@ class SchedulerMetrics:
         self.registry = CollectorRegistry()
         self._describe_times()
         self._describe_work()
-        self._queue_gauges: dict[str, Gauge] = {}
+        self._queue_figures: dict[str, Series] = {}
         for figure in ("allocated", "request", "deserved", "capacity", "real_capacity", "inqueue"):
             for suffix, labels in (("milli_cpu", ()), ("memory_bytes", ()), ("scalar_resources", ("resource",))):
                 name = f"queue_{figure}_{suffix}"
                 words = f"{figure.replace('_', ' ')} of a queue: {suffix.replace('_', ' ')}"
-                self._queue_gauges[name] = self._gauge(name, words, "queue_name", *labels)
-        self._queue_share = self._gauge("queue_share", "Share of a queue", "queue_name")
-        self._queue_weight = self._gauge("queue_weight", "Weight of a queue", "queue_name")
-        self._queue_overused = self._gauge("queue_overused", "1 if a queue has more than it deserves", "queue_name")
-        self._series: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
+                self._queue_figures[name] = self._series(name, words, "queue_name", *labels)
+        self._queue_share = self._series("queue_share", "Share of a queue", "queue_name")
+        self._queue_weight = self._series("queue_weight", "Weight of a queue", "queue_name")
+        self._queue_overused = self._series("queue_overused", "1 if a queue has more than it deserves", "queue_name")
+        self._queue_series: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
         """By queue: the series that it has."""
 
     def _histogram(self, name: str, words: str, bounds: tuple[float, float, int], *labels: str) -> Histogram:
         buckets = exponential(*bounds)
         return Histogram(name, words, labels, namespace="volcano", registry=self.registry, buckets=buckets)
 
-    def _gauge(self, name: str, words: str, *labels: str) -> Gauge:
-        return Gauge(name, words, labels, namespace="volcano", registry=self.registry)
+    def _series(self, name: str, words: str, *labels: str) -> Series:
+        found = Series(f"volcano_{name}", words, labels)
+        self.registry.register(found)
+        return found
+
+    def _gauge(self, name: str, words: str) -> Gauge:
+        return Gauge(name, words, namespace="volcano", registry=self.registry)
 
     def _describe_times(self) -> None:
         long, stages = (1.0, 5000.0, 20), (50.0, 60000.0, 30)
@@ -80,11 +85,11 @@ class SchedulerMetrics:
 
     def _describe_work(self) -> None:
         self.unscheduled_jobs = self._gauge("unschedule_job_count", "Jobs that cannot be scheduled")
-        self._unscheduled_tasks = self._gauge("unschedule_task_count", "Tasks that cannot be scheduled", "job_id")
         self.victims = self._gauge("pod_preemption_victims", "Pods evicted by the last plan that evicts")
         registry = self.registry
+        self._waiting = self._series("unschedule_task_count", "Tasks that cannot be scheduled", "job_id")
         # The library adds `_total` to the names of counters, which these two have not in the original.
-        self._retries = self._gauge("job_retry_counts", "Counts cycles in which a job waited", "job_id")
+        self._retries = self._series("job_retry_counts", "Counts cycles in which a job waited", "job_id")
         self._tried = self._gauge("total_preemption_attempts", "Counts nodes on which preempt tried to make room")
         self._shares: Callable[[], Iterable[tuple[str, float]]] = tuple
         """Lists jobs, `namespace/name`, with their shares."""
@@ -113,8 +118,6 @@ class SchedulerMetrics:
             namespace="kilauea_scheduler",
             registry=registry,
         )
-        self._waiting: dict[str, int] = {}
-        """Tasks that wait, by name of their job."""
         self._retried: dict[str, str] = {}
         """Names of jobs that waited, by `namespace/name`."""
         self._placed: dict[str, tuple[tuple[str, str, str], tuple[float, float, float]]] = {}
@@ -202,7 +205,7 @@ class SchedulerMetrics:
             del self._placed[job]
         gone = {self._retried.pop(job) for job in [job for job in self._retried if job not in there]}
         for name in gone - set(self._retried.values()) if gone else ():  # others may have the name elsewhere
-            self._retries.remove(name)
+            del self._retries.values[(name,)]
 
     def job_shares(self, shares: Callable[[], Iterable[tuple[str, float]]]) -> None:
         """Take what lists the jobs, `namespace/name`, with their shares under drf; it is called at each scrape."""
@@ -217,16 +220,12 @@ class SchedulerMetrics:
     def unscheduled(self, tasks: Mapping[str, int]) -> None:
         """Jobs that cannot be scheduled, `namespace/name`, with how many tasks wait. The series go by names alone."""
         self.unscheduled_jobs.set(len(tasks))
-        waiting: dict[str, int] = {}
+        waiting, retries = dict[tuple[str, ...], float](), self._retries.values
         for job, count in tasks.items():
             name = self._retried[job] = job.rpartition("/")[2]
-            waiting[name] = waiting.get(name, 0) + count
-            self._retries.labels(name).inc()
-        for name, count in waiting.items():
-            self._unscheduled_tasks.labels(name).set(count)
-        for name in self._waiting.keys() - waiting.keys():
-            self._unscheduled_tasks.remove(name)
-        self._waiting = waiting
+            waiting[name,] = waiting.get((name,), 0) + count
+            retries[name,] = retries.get((name,), 0) + 1
+        self._waiting.values = waiting
 
     def configured(self, *, good: bool) -> None:
         """The configuration file was read."""
@@ -252,23 +251,23 @@ class SchedulerMetrics:
             for resource, amount in (amounts or {}).items():
                 suffix = {"cpu": "milli_cpu", "memory": "memory_bytes"}.get(resource, "scalar_resources")
                 labels: tuple[str, ...] = (name, resource) if suffix == "scalar_resources" else (name,)
-                self._queue_gauges[f"queue_{figure}_{suffix}"].labels(*labels).set(amount)
+                self._queue_figures[f"queue_{figure}_{suffix}"].values[labels] = amount
                 seen.add((f"queue_{figure}_{suffix}", labels))
-        for series, values in self._series.get(name, set()) - seen:
-            self._queue_gauges[series].labels(*values).set(0)
-        self._series.setdefault(name, set()).update(seen)
-        self._queue_weight.labels(name).set(weight)
+        for series, values in self._queue_series.get(name, set()) - seen:
+            self._queue_figures[series].values[values] = 0
+        self._queue_series.setdefault(name, set()).update(seen)
+        self._queue_weight.values[name,] = weight
 
     def queue_share(self, name: str, share: float | None, *, overused: bool) -> None:
         """Share of a queue, and whether it has more than it deserves."""
         if share is not None:
-            self._queue_share.labels(name).set(share)
-        self._queue_overused.labels(name).set(overused)
+            self._queue_share.values[name,] = share
+        self._queue_overused.values[name,] = overused
 
     def forget_queues(self, there: Iterable[str]) -> None:
         """Drop the series of queues that are not there any more."""
-        for name in self._series.keys() - set(there):
-            for series, values in self._series.pop(name):
-                self._queue_gauges[series].remove(*values)
+        for name in self._queue_series.keys() - set(there):
+            for series, values in self._queue_series.pop(name):
+                del self._queue_figures[series].values[values]
             for gauge in (self._queue_share, self._queue_weight, self._queue_overused):
-                gauge.remove(name)
+                gauge.values.pop((name,), None)

@@ -10,6 +10,8 @@ BETWEEN := $(basename $(notdir $(wildcard requirements/between-*.in)))
 BETWEEN_STAMPS := $(BETWEEN:%=$(VENV)/clients/%/.installed)
 TRACING_STAMP := $(VENV)/tracing/.installed
 BENCH_FLAGS ?=
+# Whole histories of a cluster that `make test-cluster` plays, some seconds each; tests/system/replay.py plays thousands.
+HISTORIES ?= 60
 PYTEST_FLAGS ?=
 COVERAGE_TESTS ?=
 CONFORMANCE_FLAGS ?=
@@ -124,7 +126,7 @@ test-clients: install $(CLIENT_STAMPS) $(BETWEEN_STAMPS)
 
 # The adversary's tests measure how long others wait, so nothing else runs beside them.
 test-cluster: install $(TRACING_STAMP)
-	@KILAUEA_HISTORIES=100 $(PYTEST_ON_TWO) tests/cluster tests/system $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
+	@KILAUEA_HISTORIES=$(HISTORIES) $(PYTEST_ON_TWO) tests/cluster tests/system $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
 	@$(BIN)/pytest tests/adversary $(PYTEST_FLAGS)
 
 test-kubernetes: install

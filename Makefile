@@ -25,7 +25,7 @@ REAL := $(addprefix tests/cluster/test_,beside_volcano.py from_volcano.py howto_
 	real_failover.py real_faults.py real_kubernetes.py rights.py webhooks.py)
 OPERATORS := $(addprefix tests/cluster/test_,beside_volcano.py howto_operators.py operators.py)
 # Those that `make test-kubernetes` builds, so that it ends in time.
-QUICK_OPERATORS := training-operator jobset kuberay
+QUICK_OPERATORS := training-operator jobset
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Each of the two has tests that stand together, so that it needs few servers twice; the one that ends first takes half

@@ -187,7 +187,8 @@ class BetweenQueues(Policy):
         owners = [queues[name] for name in sorted({jobs[unit[0].group].queue for unit in units})]
         if any(queue.figures.deserved for queue in (preemptor, *owners)):
             return frozenset()
-        return frozenset(owner.name for owner in owners if self._turn(preemptor) > self._turn(owner))
+        ours = self._turn(preemptor)
+        return frozenset(owner.name for owner in owners if ours > self._turn(owner))
 
     def _turn(self, queue: Queue) -> tuple[object, ...]:
         """The place of a queue among others, which must not fall when it loses a pod nor rise when it gets one.

@@ -6,8 +6,8 @@ What:
 
     With `enableHierarchy: true` queues are compared too, along the tree that their annotations describe: level by level
     from the root a node that can still grow goes before one that cannot, then the one with the smaller share for its
-    weight. A task may reclaim another queue's if its own would still go first afterwards. In all, reclaim moves only
-    what leaves the branch that takes with no larger share for its weight than the one that gives.
+    weight. A task may reclaim another queue's if its own would still go first afterwards. Whatever other
+    plugins say, the branch that takes must not end up with a larger share for its weight than the one that gives.
 
 Why:
     Jobs that need much of different things can be compared: one holds a tenth of the cores, another a tenth of the

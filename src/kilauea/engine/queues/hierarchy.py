@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from kilauea.engine.model.jobs import INQUEUE, PHASES
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.model.resources import add, ranked_shares
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
@@ -92,6 +91,11 @@ class Offer:
         """(n,) largest part that columns of amounts are of any resource."""
         dominant: Floats = (held / self._whole).max(axis=0)
         return dominant
+
+    def ranked(self, held: Floats) -> Floats:
+        """(R,) the parts that amounts (R,) are of each resource, the largest first."""
+        ranked: Floats = np.sort(held / self._whole[:, 0])[::-1]
+        return ranked
 
 
 class Figures:
@@ -181,18 +185,25 @@ class Hierarchy:
         shares come to an end.
         """
         self._settle()
-        out, below = list[list[float]](), [queue.name]
+        out, places = list[list[float]](), NOWHERE
         for number in self._ways[queue.name]:
             weight = 1.0
             if 0 <= number < len(self._parent):
-                below, weight = self._under[number], self._weight[number]
+                places, weight = self._places_under(number), self._weight[number]
             elif number < 0:
-                below = [queue.name]
-            held: dict[str, float] = {}
-            for name in below:
-                add(held, self._session.queues[name].allocated)
-            out.append([share / weight for share in ranked_shares(held, self._session.total)])
+                places = NOWHERE
+            out.append((self._offer.ranked(self._jobs.held[:, places].sum(axis=1)) / weight).tolist())
         return tuple(out)
+
+    def _places_under(self, node: int) -> Rows:
+        """The places of all jobs below a node."""
+        if node not in self._places:
+            # A parent has a smaller number than its children.
+            parents, at = np.array(self._parent), self._end_of_job
+            while (at > node).any():
+                at = np.where(at > node, parents[at], at)
+            self._places[node] = np.flatnonzero(at == node)
+        return self._places[node]
 
     def victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates any one of which the preemptor could replace, its queue still standing before theirs."""
@@ -255,6 +266,8 @@ class Hierarchy:
         self._jobs.held[:] = held[:, rows]
         self._equal: Floats = np.ones(len(rows))
         """The weights of jobs."""
+        self._places: dict[int, Rows] = {}
+        """By number of a node that was asked for: the places of the jobs below it, which stay in a session."""
         self._ends, firsts = np.unique(self._end_of_job, return_index=True)
         self._first[self._ends] = firsts
         self._last[self._ends] = np.append(firsts[1:], len(rows))
@@ -409,5 +422,7 @@ class Hierarchy:
             self._moved.update(dict.fromkeys(self._under[node]))
 
 
+NOWHERE = np.zeros(0, dtype=np.intp)
+"""The places of no jobs."""
 FROM_FIRST = np.zeros(1, dtype=np.intp)
 """Start of the only node of a `Figures.parents`."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kilauea.admission.review import Settings
 from kilauea.api.kinds import NODES
@@ -52,7 +52,6 @@ from kilauea.runtime.cluster.apiserver import ServerOptions, serve
 from kilauea.runtime.cluster.dashboard import dashboard_of_cluster
 from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.cluster.in_process import discovered
-from kilauea.runtime.cluster.machine_pods import MachineOptions, MachinePods
 from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
 from kilauea.runtime.daemon import StartError
 from kilauea.runtime.history.recorder import Recorder as HistoryRecorder
@@ -67,6 +66,9 @@ from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.runtime.tasks import give_memory_back, take_short_turns, trimming
 from kilauea.telemetry.metrics import SchedulerMetrics
+
+if TYPE_CHECKING:
+    from kilauea.runtime.cluster.machine_pods import MachineOptions, MachinePods
 
 SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)
 """Scheduler names for pods with groups; the scheduler serves pods of `default-scheduler`, too."""
@@ -189,6 +191,8 @@ async def _components(
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
     machine, stalls = None, Stalls(clock)
     if up.pods is not None and ranges is not None:
+        from kilauea.runtime.cluster.machine_pods import MachinePods  # noqa: PLC0415 - 3 MB that simulated nodes save
+
         data = up.server.data_dir.resolve()
         machine = MachinePods(up.pods, ranges, client("kubelet"), cache, clock, recorder.record, data, address)
     kubernetes = kubernetes_controllers(

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 from kilauea.api.container_streams import PodConnections
 from kilauea.api.ports import ApiError
 from kilauea.apiserver import status
+from kilauea.apiserver.dynamic.remote import slices_of
 from kilauea.apiserver.request import ApiResponse, TextStream, Tunnel
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
@@ -101,11 +102,8 @@ def _behind_service(call: Call, service: Object, called: _Name) -> tuple[Object,
         raise _unavailable(f'no service port "{called.port}" found for service "{called.name}"')
     name = found[0].get("name") or ""
     store, namespace = call.backend.store, call.namespace
-    for stored in store.list(f"/discovery.k8s.io/endpointslices/{namespace}/").items:
-        piece = decode(stored.value)
-        if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") != called.name:
-            continue
-        port = next((each["port"] for each in piece.get("ports") or () if (each.get("name") or "") == name), None)
+    for piece in slices_of(store, namespace, called.name):
+        port = next((each.get("port") for each in piece.get("ports") or () if (each.get("name") or "") == name), None)
         for endpoint in piece.get("endpoints") or ():
             target, ready = endpoint.get("targetRef") or {}, (endpoint.get("conditions") or {}).get("ready")
             pod = store.get(f"/core/pods/{namespace}/{target.get('name')}") if target.get("kind") == "Pod" else None

@@ -11,7 +11,7 @@ import pytest
 from kilauea.apiserver.crd.definition_checks import check_definition
 from support.api_core import MAPS, PODS, Api
 from support.definitions import TREE, TREES, serve, trees
-from support.policies import HOOKS, MAPS_ONLY, change, check
+from support.policies import HOOKS, MAPS_ONLY, check
 from support.webhook_server import WebhookServer, allow, api_with_webhooks
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -51,22 +51,6 @@ def test_annotations_of_apparmor_stay_annotations(api: Api) -> None:
     made = api.good("POST", PODS, body)
     assert made["metadata"]["annotations"] == annotations
     assert "appArmorProfile" not in str(made["spec"])
-
-
-def test_a_list_that_a_mutating_policy_applies_to_a_custom_resource_replaces_the_other(api: Api) -> None:
-    item = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    merged = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-    spec = {"type": "object", "properties": {"parts": {"type": "array", "items": item, **merged}}}
-    serve(api, trees({"type": "object", "properties": {"spec": spec}}))
-    rule = {"operations": ["CREATE"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["trees"]}
-    applied = 'Object{spec: Object.spec{parts: [Object.spec.parts{name: "theirs"}]}}'
-    change(
-        api,
-        {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": applied}},
-        matchConstraints={"resourceRules": [rule]},
-    )
-    made = api.good("POST", TREES, {**TREE, "metadata": {"name": "oak"}, "spec": {"parts": [{"name": "own"}]}})
-    assert made["spec"]["parts"] == [{"name": "theirs"}]
 
 
 def test_the_scale_of_a_custom_resource_is_applied(api: Api) -> None:

@@ -27,7 +27,9 @@ REFUSALS = HERE.parent / "apiserver/refusals.jsonl"
 ANSWERS = HERE.parent / "apiserver/answers"
 ANSWERED = (
     "answers",
+    "applied_configurations",
     "custom_bodies",
+    "mutations",
     "options",
     "policy_parameters",
     "scales",

@@ -186,7 +186,6 @@ def replaced(path: str, value: str) -> dict[str, Any]:
         (replaced("/kind", "5"), 500, "which must stay ConfigMap"),
         (replaced("/apiVersion", "'v2'"), 500, 'apiVersion of configmaps "a", which must stay v1'),
         (json_patch("[JSONPatch{op: 'remove', path: '/kind'}]"), 500, "which must stay ConfigMap"),
-        (configuration("Object{kind: 'Secret'}"), 500, "which must stay ConfigMap"),
     ],
 )
 def test_a_policy_makes_no_object_of_another_kind_or_namespace(
@@ -196,6 +195,12 @@ def test_a_policy_makes_no_object_of_another_kind_or_namespace(
     answer = api.ask("POST", MAPS, {"metadata": {"name": "a"}})
     assert (answer.code, words in answer.body["message"]) == (code, True)
     assert not [each.key for each in api.backend.store.list("/core/configmaps/").items if each.key.endswith("/a")]
+
+
+def test_a_configuration_is_of_the_kind_of_the_object_whatever_it_says(api: Api) -> None:
+    change(api, configuration("Object{kind: 'Secret', apiVersion: 'v2', data: {'a': 'b'}}"))
+    made = api.good("POST", MAPS, {"metadata": {"name": "a"}})
+    assert (made["kind"], made["apiVersion"], made["data"]) == ("ConfigMap", "v1", {"a": "b"})
 
 
 def test_a_policy_gives_no_object_another_name_or_identity(api: Api) -> None:

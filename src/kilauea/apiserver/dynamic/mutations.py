@@ -22,7 +22,8 @@ from kilauea.apiserver.dynamic.policies import (
 )
 from kilauea.apiserver.dynamic.versions import Subject, in_version, subject_of
 from kilauea.apiserver.dynamic.webhooks import Settle, replace
-from kilauea.apiserver.patch import FailedTest, form_problems, json_patch, merge_patch, strategic_merge
+from kilauea.apiserver.patch import FailedTest, json_patch, merge_configuration
+from kilauea.apiserver.schema.nodes import Schema
 from kilauea.apiserver.status import ApiFault
 
 Raw = Mapping[str, Any]
@@ -104,16 +105,19 @@ async def _mutated(application: Application, mutation: Raw, inputs: Inputs, obj:
         if not isinstance(patch, dict):
             raise ConditionError("must evaluate to Object")
         resource = application.resource
-        found = await subject.aside(form_problems, patch, resource.schema) if obj.get("kind") == resource.kind else ""
-        if found:
-            raise ConditionError(f"error applying patch: failed to convert patch object to typed object: {found}")
-        if resource.is_custom:
-            return await subject.aside(merge_patch, obj, patch)
-        return await subject.aside(strategic_merge, obj, patch, resource.schema)
+        schema = resource.schema if obj.get("kind") == resource.kind else None
+        return await subject.aside(_with_configuration, obj, patch, schema)
     except FailedTest:  # the way to say that a patch is not for this object
         return obj
     except ApiFault as fault:
         raise ConditionError(str(fault)) from fault
+
+
+def _with_configuration(obj: dict[str, Any], patch: dict[str, Any], schema: Schema | None) -> dict[str, Any]:
+    try:
+        return merge_configuration(obj, patch, schema)
+    except ValueError as error:
+        raise ConditionError(f"error applying patch: {error}") from error
 
 
 async def _evaluated(inputs: Inputs, mutation: Raw, field: str) -> Any:

@@ -1,6 +1,7 @@
 """Patches of all kinds, and who owns which field of an object: pure functions on decoded objects."""
 
-from kilauea.apiserver.patch.apply import check_applied, form_problems, full_kind, server_side_apply, subject_of
+from kilauea.apiserver.patch.apply import check_applied, full_kind, server_side_apply, subject_of
+from kilauea.apiserver.patch.configuration import merge_configuration
 from kilauea.apiserver.patch.conflicts import ApplyConflict
 from kilauea.apiserver.patch.fieldset import FieldSet, fields
 from kilauea.apiserver.patch.fresh import fields_of_part
@@ -19,9 +20,9 @@ __all__ = [
     "entries_of_scale",
     "fields",
     "fields_of_part",
-    "form_problems",
     "full_kind",
     "json_patch",
+    "merge_configuration",
     "merge_patch",
     "merged",
     "server_side_apply",

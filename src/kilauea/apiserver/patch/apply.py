@@ -98,15 +98,9 @@ def check_applied(applied: dict[str, Any], api_version: str, schema: Schema) -> 
     metadata = applied.get("metadata") or {}
     if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
-    found = form_problems(applied, schema)
-    if found:
-        raise ApiFault(500, "", f"failed to create typed patch object ({subject_of(applied)}): {found}")
-
-
-def form_problems(applied: dict[str, Any], schema: Schema) -> str:
-    """Return the errors in the form of an object, such as a field that its schema does not declare; empty for none."""
     found = problems(shape_of(schema), applied)
-    return text_of(found) if found else ""
+    if found:
+        raise ApiFault(500, "", f"failed to create typed patch object ({subject_of(applied)}): {text_of(found)}")
 
 
 def full_kind(applied: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Merges the configuration that a mutating policy makes into an object.
 
-Fields and keyed items are merged as in a server-side apply, but nobody comes to own them. A configuration may not set
-what is atomic, because it would replace what is there as a whole.
+Fields and keyed items are merged as in a server-side apply, but no manager owns them afterwards. A configuration may
+not set what is atomic, because that would replace all that is there.
 """
 
 from __future__ import annotations

@@ -219,12 +219,11 @@ async def _components(
         metrics = SchedulerMetrics()
         api.documents.metrics.append(metrics.registry)
         scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache, metrics, history)
-    if scheduler is not None:
         # The first cycle sees all manifests: half of them would look like queues without nodes, or gangs without pods.
         work += [scheduler.watch(), _after(applied, scheduler.schedule)]
         recorder.busy = partial(_have_work, driver, scheduler)
-    if scheduler is not None and up.words is not None:
-        work.append(Advisor(client("kilauea-advisor"), cache, clock, recorder.record, up.words).run())
+        if up.words is not None:
+            work.append(Advisor(client("kilauea-advisor"), cache, clock, recorder.record, up.words).run())
 
     async def begin() -> None:
         await cache.complete()

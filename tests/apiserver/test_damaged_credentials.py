@@ -22,7 +22,7 @@ DAMAGES = {
     "blank": b"\n",
     "cut": b"abcdefghijk",
     "random": bytes(range(256)),
-    "of another curve": key_pem(ec.generate_private_key(ec.SECP384R1())),  # type: ignore[arg-type]
+    "of another curve": key_pem(ec.generate_private_key(ec.SECP384R1())),
     "encrypted": ENCRYPTED,
 }
 KEPT = ("ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "service-accounts.key", "token")

@@ -39,7 +39,9 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path, name: str) -> 
     assert str(tmp_path / name) in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["network", "processes/supervisor.lock"])
+@pytest.mark.parametrize(
+    "name", ["network", "processes/supervisor.lock", "processes/supervisor.log", "processes/supervisor.sock"]
+)
 def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "kubelet" / name).mkdir(parents=True)
     with pytest.raises(StartError, match="pods cannot run as processes") as raised:

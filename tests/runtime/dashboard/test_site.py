@@ -261,6 +261,19 @@ def test_a_form_in_an_encoding_that_can_take_long_is_not_decoded(kind: str, char
     run(test)
 
 
+def test_a_form_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kilauea.runtime.dashboard.site.FORM_SECONDS", 0.05)
+
+    async def test(at: Running) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
+        head = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1:{at.port}\r\nContent-Length: 99\r\n"
+        writer.write(f"{head}Content-Type: application/x-www-form-urlencoded\r\n\r\ntoken=".encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+
+    run(test)
+
+
 def test_a_change_comes_over_the_stream_as_the_part_of_the_page_that_shows_it() -> None:
     async def test(at: Running) -> None:
         await at.log_in()

@@ -56,6 +56,8 @@ HEADERS = {
 PAGE_HEADERS = {"Cache-Control": "no-store"}
 FORM = "application/x-www-form-urlencoded"
 """The type of the body of a form."""
+FORM_SECONDS = 10.0
+"""Seconds in which it has to come: who has not logged in must not keep connections from those who have."""
 OPEN = ("/login", "/static/")
 """Paths for which no session is needed."""
 EVENTS_SHOWN, PODS_WITH_EVENTS = 100, 10
@@ -398,13 +400,17 @@ async def _form(request: web.Request) -> Mapping[str, object]:
 
     Raises:
         HTTPBadRequest: the body is not such a form.
+        HTTPRequestTimeout: it did not come in time.
     """
     try:
         if request.content_type != FORM or (request.charset or "utf-8").lower() != "utf-8":
             raise ValueError("another form")
-        return await request.post()
+        async with asyncio.timeout(FORM_SECONDS):
+            return await request.post()
     except ValueError as error:
         raise web.HTTPBadRequest(text="The form cannot be read.\n") from error
+    except TimeoutError as error:
+        raise web.HTTPRequestTimeout(text="The form did not come in time.\n") from error
 
 
 def _query(request: web.Request) -> Mapping[str, str]:

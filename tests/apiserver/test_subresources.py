@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -173,6 +173,9 @@ class WrittenReader:
         self._seen = 0 if tail is None else 3 - tail
         self.ended = False
 
+    def begin(self) -> list[None]:
+        return []
+
     def read(self) -> list[LogEntry]:
         found: list[LogEntry] = []
         while self._seen < 3 and START + self._seen * SECOND <= self._source.until:
@@ -283,6 +286,63 @@ def test_a_log_is_followed_until_its_container_ends(api: Api, monkeypatch: pytes
     assert api.run(pieces()) == [b"default/a/main\n", b"second\n", b"third\n"]
 
 
+class Buried:
+    """A log whose first line is far away."""
+
+    ended = True
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.is_open = True
+
+    def open(self, pod: Obj, container: str, *, previous: bool, tail: int | None, now: Any) -> Buried:
+        return self
+
+    def begin(self) -> Iterator[None]:
+        for self.steps in range(1000):
+            yield
+
+    def read(self) -> list[LogEntry]:
+        return [LogEntry(log_time(START), "stdout", b"found\n")]
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def test_others_have_their_turn_while_the_first_line_of_a_tail_is_looked_for(api: Api) -> None:
+    logs = api.backend.logs = Buried()
+    api.create_pod("a", nodeName="n1")
+
+    async def others() -> int:
+        """The most steps between two turns of the loop."""
+        asked = asyncio.ensure_future(api.server.handle(make_request("GET", f"{PODS}/a/log?tailLines=9", user=ADMIN)))
+        most = last = 0
+        while not asked.done():
+            await asyncio.sleep(0)
+            most, last = max(most, logs.steps - last), logs.steps
+        answer = await asked
+        assert isinstance(answer, ApiResponse)
+        assert answer.body == b"found\n"
+        return most
+
+    assert api.run(others()) < 10
+
+
+def test_a_log_is_closed_if_its_client_goes_away_before_the_answer(api: Api) -> None:
+    logs = api.backend.logs = Buried()
+    api.create_pod("a", nodeName="n1")
+
+    async def leave() -> None:
+        asked = asyncio.ensure_future(api.server.handle(make_request("GET", f"{PODS}/a/log?tailLines=9", user=ADMIN)))
+        while not logs.steps:
+            await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+
+    api.run(leave())
+    assert not logs.is_open
+
+
 class Endless:
     """A log that never ends, of which each piece takes a while to read."""
 
@@ -293,6 +353,9 @@ class Endless:
 
     def open(self, pod: Obj, container: str, *, previous: bool, tail: int | None, now: Any) -> Endless:
         return self
+
+    def begin(self) -> list[None]:
+        return []
 
     def read(self) -> list[LogEntry]:
         self.pieces += 1

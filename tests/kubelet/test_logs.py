@@ -153,6 +153,60 @@ def test_the_end_of_a_large_log_is_found_without_reading_it(log: Log, monkeypatc
     assert sum(read) < 4 * BLOCK < log.path.stat().st_size
 
 
+def test_a_tail_is_looked_for_in_steps(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.write(*[""] * 10_000)
+    log.rotate()
+    log.write(*[""] * 10_000, "last")
+    size = sum(path.stat().st_size for path in log.path.parent.iterdir())
+    blocks: list[int] = []
+    original = os.pread
+
+    def counted(descriptor: int, size: int, offset: int) -> bytes:
+        blocks[-1] += 1
+        return original(descriptor, size, offset)
+
+    monkeypatch.setattr("kilauea.kubelet.logs.os.pread", counted)
+    reader = log.reader(1_000_000)
+    steps = iter(reader.begin())
+    while True:
+        blocks.append(0)
+        try:
+            next(steps)
+        except StopIteration:
+            break
+        if len(blocks) == 1:
+            log.rotate()  # between two steps, the container goes on
+            log.write("new")
+    assert max(blocks) == 1
+    assert sum(blocks) >= size // BLOCK
+    assert everything(reader).split() == [b"last", b"new"]
+
+
+def test_a_reader_that_is_given_up_on_its_way_leaves_nothing_open(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.write(*[""] * 10_000)
+    log.rotate()
+    log.write("last")
+    opened: list[int] = []
+    closed: list[int] = []
+    open_file, close_file = os.open, os.close
+
+    def noted_open(path: Path, flags: int) -> int:
+        opened.append(open_file(path, flags))
+        return opened[-1]
+
+    def noted_close(descriptor: int) -> None:
+        closed.append(descriptor)
+        close_file(descriptor)
+
+    monkeypatch.setattr("kilauea.kubelet.logs.os.open", noted_open)
+    monkeypatch.setattr("kilauea.kubelet.logs.os.close", noted_close)
+    reader = log.reader(5_000)
+    next(iter(reader.begin()))
+    assert (len(opened), closed) == (2, [])
+    reader.close()
+    assert sorted(closed) == sorted(opened)
+
+
 def _counted(read: list[int]) -> object:
     original = os.read
 

@@ -298,7 +298,7 @@ def test_a_volume_that_contains_the_folder_of_the_cluster_has_an_empty_one_there
     for path in (machine.folder, machine.folder / "link"):
         volume = {"name": "v", "hostPath": {"path": str(path)}}
         mounts = machine.mounts({"volumeMounts": [{"name": "v", "mountPath": "/machine"}]}, volume)
-        assert mounts == [("/machine", str(path), False), ("/machine/cluster", "", True)]
+        assert mounts == [("/machine", str(machine.folder), False), ("/machine/cluster", "", True)]
 
 
 @pytest.mark.parametrize("part", ["", "credentials", "credentials/token"])
@@ -311,13 +311,32 @@ def test_no_volume_is_in_the_folder_of_the_cluster(machine: Machine, part: str) 
     sources = [(cluster / part, ""), (machine.folder / "link" / part, ""), (machine.folder, f"cluster/{part}")]
     for path, below in sources:
         mounts = {"volumeMounts": [{**mount, "subPath": below} if below else mount]}
-        with pytest.raises(ConfigError, match="the folder of the cluster, which pods cannot see"):
+        with pytest.raises((ConfigError, VolumeError), match="the folder of the cluster, which pods cannot see"):
             machine.mounts(mounts, {"name": "v", "hostPath": {"path": str(path)}})
     machine.objects[CLAIMS, "c"] = {"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}}
     for kind in ("hostPath", "local"):
         machine.objects[VOLUMES, "pv"] = {"spec": {kind: {"path": str(cluster / part)}}}
-        with pytest.raises(ConfigError, match="the folder of the cluster, which pods cannot see"):
+        with pytest.raises((ConfigError, VolumeError), match="the folder of the cluster, which pods cannot see"):
             machine.mounts({"volumeMounts": [mount]}, {"name": "v", "persistentVolumeClaim": {"claimName": "c"}})
+
+
+@pytest.mark.parametrize("type", ["", "DirectoryOrCreate", "FileOrCreate"])
+def test_nothing_is_made_in_the_folder_of_the_cluster(machine: Machine, type: str) -> None:
+    store = machine.folder / "cluster" / "store"
+    store.mkdir(parents=True)
+    (machine.folder / "link").symlink_to(store)
+    container = {"volumeMounts": [{"name": "v", "mountPath": "/in"}]}
+    machine.objects[CLAIMS, "c"] = {"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}}
+    for path in (store / "store.db-journal", machine.folder / "link" / "store.db-journal"):
+        source = {"hostPath": {"path": str(path), "type": type}}
+        machine.objects[VOLUMES, "pv"] = {"spec": source}
+        for volume in (source, {"persistentVolumeClaim": {"claimName": "c"}}):
+            with pytest.raises(VolumeError, match="the folder of the cluster, which pods cannot see"):
+                machine.mounts(container, {"name": "v", **volume})
+    container["volumeMounts"][0]["subPath"] = "cluster/store/store.db-journal/deep"
+    with pytest.raises(ConfigError, match="the folder of the cluster, which pods cannot see"):
+        machine.mounts(container, {"name": "v", "hostPath": {"path": str(machine.folder)}})
+    assert list(store.iterdir()) == []
 
 
 def test_other_users_cannot_look_into_folders_in_memory(machine: Machine) -> None:
@@ -489,7 +508,7 @@ def test_an_image_is_a_volume(machine: Machine) -> None:
         mount = {"name": "v", "mountPath": "/m", **({"subPath": part} if part else {})}
         return machine.volumes.mounts(pod(volume), {"name": "x", "volumeMounts": [mount]}, machine.prepare(volume), {})
 
-    assert mounts("folder", "model") == [Mount("/m", str(machine.folder / "model"), True)]
+    assert mounts("folder", "model") == [Mount("/m", str(machine.folder / "model"), True, real=True)]
     assert mounts("known") == [Mount("/m", read_only=True, image="abc")]
     assert images.pulled == [("folder", "Never"), ("known", "Never")]
     with pytest.raises(ConfigError, match="podman mounts an image as a whole"):

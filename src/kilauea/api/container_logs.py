@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from kilauea.api.ports import ApiError, Obj
@@ -31,6 +31,10 @@ class LogReader(Protocol):
     @property
     def ended(self) -> bool:
         """True once all was read and the container writes no more."""
+        ...
+
+    def begin(self) -> Iterable[None]:
+        """Go to the first line to read, in steps between which others have their turn."""
         ...
 
     def read(self) -> Sequence[LogEntry]:

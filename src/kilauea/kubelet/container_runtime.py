@@ -28,6 +28,7 @@ class Mount:
         read_only: True if the container may not write there.
         size: most bytes of a folder in memory; None for no limit.
         image: name of the image that it shows, for a runtime that has some; empty for none.
+        real: True if the source is a path without links; if one has come in since that was checked, nothing is mounted.
         optional: True if the container runs without it where a runtime cannot mount: the kubelet's own files, such as
             /etc/hosts and the token of its service account.
     """
@@ -38,6 +39,7 @@ class Mount:
     size: int | None = None
     optional: bool = False
     image: str = ""
+    real: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -113,10 +113,16 @@ class FileReader:
         self._rest = b""
         self._quiet = 0
         self.ended = False
-        self._begin(tail)
+        self._search = self._begin(tail)
+
+    def begin(self) -> Iterator[None]:
+        """Go to the first line to read, a block in each step."""
+        return self._search
 
     def read(self) -> Sequence[LogEntry]:
         """Return what comes next, about 64 KiB."""
+        for _ in self._search:
+            pass
         runs = self._is_running()
         entries: list[LogEntry] = []
         while not entries:
@@ -129,7 +135,8 @@ class FileReader:
         return entries
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and those in which the first line is looked for."""
+        self._search.close()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -159,26 +166,25 @@ class FileReader:
             for time, stream, tag, data in _ENTRY.findall(text, 0, end)
         ]
 
-    def _begin(self, tail: int | None) -> None:
-        """Go to the first line to read."""
-        paths = list(self._paths())
-        if tail is None:
-            self._open(paths[0] if paths else self._path, 0)
-            return
-        for path in reversed(paths):
-            found, offset = _start_of_tail(path, tail, is_newest=path == self._path)
-            tail -= found
-            if tail <= 0 or path == paths[0]:
-                self._open(path, offset)
-                return
-        self._open(self._path, 0)
-
-    def _open(self, path: Path, offset: int) -> None:
+    def _begin(self, tail: int | None) -> Generator[None, None, None]:
+        opened: list[tuple[Path, int]] = []  # all at first, as files can be renamed between two steps
         try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # nothing is written yet
-            return
-        os.lseek(self._descriptor, offset, os.SEEK_SET)
+            for path in self._paths():
+                with suppress(FileNotFoundError):
+                    opened.append((path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
+            offset = 0
+            for number in reversed(range(len(opened))) if tail is not None else (0,):
+                if tail is not None:
+                    path, descriptor = opened[number]
+                    found, offset = yield from _start_of_tail(descriptor, tail, is_newest=path == self._path)
+                    tail -= found
+                if opened and (tail is None or tail <= 0 or number == 0):
+                    _, self._descriptor = opened.pop(number)
+                    os.lseek(self._descriptor, offset, os.SEEK_SET)
+                    return
+        finally:
+            for _, descriptor in opened:
+                os.close(descriptor)
 
     def _paths(self) -> Iterator[Path]:
         """The files that there are, oldest first."""
@@ -208,27 +214,26 @@ class FileReader:
         return following
 
 
-def _start_of_tail(path: Path, tail: int, *, is_newest: bool) -> tuple[int, int]:
+def _start_of_tail(descriptor: int, tail: int, *, is_newest: bool) -> Generator[None, None, tuple[int, int]]:
     """Return how many of the last lines a file has, at most as many as asked for, and where the first of them is.
 
-    The file is read from its end, block by block; parts of a long line count with its last one.
+    The file is read from its end, a block in each step; parts of a long line count with its last one.
     """
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        if tail == 0:
-            return 0, end
-        found, head = 0, b""
-        while end > 0:
-            start = max(end - BLOCK, 0)
-            file.seek(start)
-            text = file.read(end - start) + head
-            # The first line may not be whole: it is counted with the block before.
-            whole = text.find(b"\n") + 1 if start else 0
-            lines = [match.end() for match in _FULL.finditer(text, whole)] if whole or not start else []
-            if is_newest and not head and _PART.search(text, lines[-1] if lines else whole):
-                found = 1  # the last line has not ended
-            if found + len(lines) > tail:
-                return tail, start + lines[found - tail - 1]
-            found += len(lines)
-            head, end = text[:whole] if whole or not start else text, start
-        return found, 0
+    end = os.lseek(descriptor, 0, os.SEEK_END)
+    if tail == 0:
+        return 0, end
+    found, head = 0, b""
+    while end > 0:
+        start = max(end - BLOCK, 0)
+        text = os.pread(descriptor, end - start, start) + head
+        # The first line may not be whole: it is counted with the block before.
+        whole = text.find(b"\n") + 1 if start else 0
+        lines = [match.end() for match in _FULL.finditer(text, whole)] if whole or not start else []
+        if is_newest and not head and _PART.search(text, lines[-1] if lines else whole):
+            found = 1  # the last line has not ended
+        if found + len(lines) > tail:
+            return tail, start + lines[found - tail - 1]
+        found += len(lines)
+        head, end = text[:whole] if whole or not start else text, start
+        yield
+    return found, 0

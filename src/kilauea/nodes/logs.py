@@ -5,7 +5,7 @@ Each line has its moment, so it appears when the command would have printed it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kilauea.api.container_logs import LogEntry, LogReader, log_time, no_previous_run, waits_to_start
@@ -110,6 +110,10 @@ class _Reader:
         self._run = (log.run, log.started)
         self._seen = 0 if tail is None else max(len(log.lines) - tail, 0)
         self.ended = False
+
+    def begin(self) -> Iterable[None]:
+        """Nothing has to be looked for."""
+        return ()
 
     def read(self) -> Sequence[LogEntry]:
         """Return the lines that have come since."""

@@ -294,7 +294,7 @@ def test_a_file_that_another_program_has_open_is_refused(folder: Path) -> None:
 def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "data"
     file.write_text("x")
-    assert refusal(file) == f"{file}: File exists; the data folder must be writable"
+    assert refusal(file) == f"{file}: File exists; there is something else in its place: move it away"
 
 
 def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
@@ -317,3 +317,17 @@ def test_a_store_does_not_open_with_such_a_version(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("version", ["3.51.3", "3.52.0", "3.53.0", "4.0.0", apsw.sqlite_lib_version()])
 def test_other_versions_of_sqlite_are_taken(version: str) -> None:
     check_library(version)
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+@pytest.mark.parametrize("name", ["db", "db-wal", "db-journal", "db-shm", "acknowledged", "lock"])
+def test_what_is_in_the_place_of_a_file_is_named(name: str, is_link: bool, folder: Path) -> None:
+    file = folder / f"store.{name}"
+    file.unlink(missing_ok=True)
+    if is_link:
+        file.symlink_to(folder / "missing" / "file")
+    else:
+        file.mkdir()
+    message = refusal(folder)
+    assert message.startswith(f"{file}: ")
+    assert message.endswith("; there is something else in its place: move it away")

@@ -185,6 +185,29 @@ def test_a_mount_that_cannot_be_made_is_a_create_error(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_volume_that_became_a_link_after_it_was_checked_is_not_mounted(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with runtime(tmp_path, "namespaces") as opened:
+            volume, secrets = tmp_path / "volume", tmp_path / "secrets"
+            for folder in (volume / "a" / "b", secrets / "b"):
+                folder.mkdir(parents=True)
+                (folder / "name").write_text("as it was checked\n")
+            mounts = [Mount("/mnt", str(volume / "a" / "b"), real=True)]
+            before = container(tmp_path, "cat", "/mnt/name", mounts=mounts, id="before")
+            await run(opened, before)
+            assert logged(before) == ["as it was checked"]
+            for part in ("a/b", "a"):
+                (volume / part).rename(volume / "aside")
+                (volume / part).symlink_to(secrets / "b" if part == "a/b" else secrets)
+                for tty in (False, True):
+                    with pytest.raises(ContainerError, match=r"it is .*/secrets/b now"):
+                        await opened.start(container(tmp_path, "true", mounts=mounts, id=f"{len(part)}-{tty}", tty=tty))
+                (volume / part).unlink()
+                (volume / "aside").rename(volume / part)
+
+    asyncio.run(story())
+
+
 def test_a_folder_is_the_root_of_a_container(tmp_path: Path) -> None:
     async def story() -> None:
         image = tmp_path / "image"

@@ -234,6 +234,7 @@ def test_pages_of_other_ports_can_only_link_to_the_site(path: str, fetched: tupl
         ("multipart/form-data; boundary=x", b"--x\r\nContent-Type: text/plain\r\n\r\na\r\n--x--\r\n"),
         ("application/x-www-form-urlencoded; charset=nonsense", b"token=a"),
         ("application/x-www-form-urlencoded; charset=utf-16", b"t"),
+        ("application/x-www-form-urlencoded", b"token=\xff"),
     ],
 )
 def test_a_broken_form_of_who_has_not_logged_in_is_refused(kind: str, body: bytes) -> None:
@@ -241,6 +242,34 @@ def test_a_broken_form_of_who_has_not_logged_in_is_refused(kind: str, body: byte
         async with at.browser.post(f"{at.base}/login", data=body, headers={"Content-Type": kind}) as answer:
             assert answer.status in (400, 403)
             assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("charset", ["punycode", "unicode_escape", "utf-7"])
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+def test_a_form_in_an_encoding_that_can_take_long_is_not_decoded(kind: str, charset: str) -> None:
+    async def test(at: Running) -> None:
+        type, body = f"{kind}; charset={charset}", f"token={PASSWORD}".encode(charset)
+        if kind.startswith("multipart"):
+            head = f'Content-Disposition: form-data; name="token"\r\nContent-Type: text/plain; charset={charset}'
+            type = kind
+            body = b"--x\r\n%s\r\n\r\n%s\r\n--x--\r\n" % (head.encode(), PASSWORD.encode(charset))
+        async with at.browser.post(f"{at.base}/login", data=body, headers={"Content-Type": type}) as answer:
+            assert answer.status == 400  # with this password, it would be let in
+
+    run(test)
+
+
+def test_a_form_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kilauea.runtime.dashboard.site.FORM_SECONDS", 0.05)
+
+    async def test(at: Running) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
+        head = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1:{at.port}\r\nContent-Length: 99\r\n"
+        writer.write(f"{head}Content-Type: application/x-www-form-urlencoded\r\n\r\ntoken=".encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
 
     run(test)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
-from kilauea.apiserver.admission.amounts import ZERO, Amount, Amounts, parse, parse_all
+from kilauea.apiserver.admission.amounts import ONE, ZERO, Amount, Amounts, parse, parse_all
 from kilauea.apiserver.admission.pod_resources import container_amounts, pod_amounts
 from kilauea.apiserver.admission.view import Derived, Metadata, Record, reader
 
@@ -51,22 +52,23 @@ class LimitRanger(AdmissionStep):
     def mutate(self, attributes: Attributes) -> None:
         """Give the containers of a new pod what they do not say."""
         if attributes.resource.plural == "pods" and _concerns(attributes) and attributes.obj is not None:
-            for limits in self._limits_of(attributes):
-                _fill_in(attributes.obj, limits)
+            for defaults in self._limits_of(attributes).defaults:
+                _fill_in(attributes.obj, defaults)
 
     def validate(self, attributes: Attributes) -> None:
         """Refuse what is outside of the limits of one LimitRange, with all that is wrong."""
         if not _concerns(attributes) or attributes.obj is None:
             return
         spec = attributes.obj.get("spec") or {}
-        check = _claim_problems if attributes.resource.plural == "persistentvolumeclaims" else _pod_problems
-        for limits in self._limits_of(attributes):
-            problems = list(dict.fromkeys(each for item in limits for each in check(item, spec)))
+        is_claim = attributes.resource.plural == "persistentvolumeclaims"
+        asked = _claim_asked(spec) if is_claim else _pod_asked(spec)
+        for limits in self._limits_of(attributes).each:
+            problems = list(dict.fromkeys(words for item in limits for words in _problems(item, asked)))
             if problems:
                 raise forbidden(attributes, problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
-    def _limits_of(self, attributes: Attributes) -> Sequence[Sequence[LimitItem]]:
-        """The limits of the namespace, of each LimitRange."""
+    def _limits_of(self, attributes: Attributes) -> _Limits:
+        """The limits of the namespace."""
         return self._limits.of(attributes.backend.store, f"/core/limitranges/{attributes.namespace}/")
 
 
@@ -82,23 +84,52 @@ def _concerns(attributes: Attributes) -> bool:
     return subresource == "resize" if attributes.operation == "UPDATE" else not subresource
 
 
-def _limits_in(values: Sequence[bytes]) -> Sequence[Sequence[LimitItem]]:
-    """The limits of each LimitRange."""
-    return [_read(value).spec.limits or [] for value in values]
+class _Defaults(NamedTuple):
+    """Requests and limits that containers get which do not say them."""
+
+    requests: dict[str, str]
+    limits: dict[str, str]
 
 
-def _fill_in(pod: dict[str, Any], limits: Sequence[LimitItem]) -> None:
+class _Limits(NamedTuple):
+    """All LimitRanges of a namespace.
+
+    Attributes:
+        each: the limits of each.
+        defaults: of those that have some which none before it has: a container has the others by then.
+    """
+
+    each: Sequence[Sequence[LimitItem]]
+    defaults: Sequence[_Defaults]
+
+
+def _limits_in(values: Sequence[bytes]) -> _Limits:
+    each = [_read(value).spec.limits or [] for value in values]
+    defaults: list[_Defaults] = []
+    known = _Defaults({}, {})
+    for limits in each:
+        found = _Defaults({}, {})
+        for item in limits:
+            if item.type == "Container":
+                found.requests.update(item.default_request or {})
+                found.limits.update(item.default or {})
+        new = _Defaults(
+            *({name: side[name] for name in side.keys() - seen.keys()} for side, seen in zip(found, known, strict=True))
+        )
+        if any(new):
+            defaults.append(new)
+            known.requests.update(new.requests)
+            known.limits.update(new.limits)
+    return _Limits(each, defaults)
+
+
+def _fill_in(pod: dict[str, Any], added_to: _Defaults) -> None:
     """Defaults for the containers of a pod, and the annotation that tells of them."""
-    most: dict[str, str] = {}
-    least: dict[str, str] = {}
-    for item in limits:
-        if item.type == "Container":
-            most |= item.default or {}
-            least |= item.default_request or {}
     spec, told = pod.get("spec") or {}, []
     for part, title in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(part) or ():
-            for side, defaults, word in (("requests", least, "request"), ("limits", most, "limit")):
+            sides = (("requests", added_to.requests, "request"), ("limits", added_to.limits, "limit"))
+            for side, defaults, word in sides:
                 added = _add_missing(container, side, defaults)
                 if added:
                     told.append(f"{', '.join(added)} {word} for {title} {container.get('name', '')}")
@@ -120,28 +151,98 @@ def _add_missing(container: dict[str, Any], side: str, defaults: dict[str, str])
 # --- what is outside of the limits
 
 
-def _pod_problems(item: LimitItem, spec: dict[str, Any]) -> Iterator[str]:
-    """Errors in a pod, or in its containers."""
-    if item.type == "Container":
-        for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-            amounts = container_amounts(container, "requests"), container_amounts(container, "limits")
-            yield from _problems(item, *amounts)
-    elif item.type == "Pod":
-        yield from _problems(item, pod_amounts(spec, "requests"), pod_amounts(spec, "limits"))
+class _Asked(NamedTuple):
+    """What one thing asks for: a container, a pod or a claim."""
+
+    requests: Amounts
+    limits: Amounts
 
 
-def _problems(item: LimitItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for bounds, check in ((item.min, _below), (item.max, _above), (item.max_limit_request_ratio, _apart)):
-        yield from _each(bounds, item.type, check, requests, limits)
+class _Things:
+    """Everything of one type in an object, such as the containers of a pod.
+
+    A namespace may have hundreds of LimitRanges and a pod hundreds of containers. So each limit is compared once, with
+    what comes closest to it, and the things are gone through only for the words of a refusal.
+    """
+
+    def __init__(self, asked: Sequence[_Asked]) -> None:
+        self.asked = asked
+        self._known: dict[tuple[_Part, str], Fraction | None] = {}
+
+    def is_within(self, item: LimitItem) -> bool:
+        """Return True if all are within limits."""
+        above = _requested if item.type == "PersistentVolumeClaim" else _most
+        return all(
+            (closest := self._closest(part, name)) is not None
+            and (closest >= parse(bound).nanos if bounds is item.min else closest <= parse(bound).nanos)
+            for part, bounds in ((_least, item.min), (above, item.max), (_ratio, item.max_limit_request_ratio))
+            for name, bound in (bounds or _NONE).items()
+        )
+
+    def _closest(self, part: _Part, name: str) -> Fraction | None:
+        """The smallest or largest amount of all; None if one of them has none."""
+        key = part, name
+        if key not in self._known:
+            found = [part(each, name) for each in self.asked]
+            amounts = [each for each in found if each is not None]
+            closest = min(amounts, default=None) if part is _least else max(amounts, default=None)
+            self._known[key] = closest if len(amounts) == len(found) else None
+        return self._known[key]
 
 
-def _claim_problems(item: LimitItem, spec: dict[str, Any]) -> Iterator[str]:
-    """Errors in a claim; only its requests count."""
-    if item.type != "PersistentVolumeClaim":
-        return
+_Part = Callable[[_Asked, str], Fraction | None]
+"""The amount of a resource that is compared with a limit."""
+
+
+def _least(asked: _Asked, name: str) -> Fraction | None:
+    """The smaller of request and limit; None without a request."""
+    request, limit = asked.requests.get(name), asked.limits.get(name)
+    return None if request is None else Fraction(min(request.nanos, (limit or request).nanos))
+
+
+def _most(asked: _Asked, name: str) -> Fraction | None:
+    """The larger of request and limit; None without a limit."""
+    request, limit = asked.requests.get(name), asked.limits.get(name)
+    return None if limit is None else Fraction(max(limit.nanos, (request or limit).nanos))
+
+
+def _requested(asked: _Asked, name: str) -> Fraction | None:
+    request = asked.requests.get(name)
+    return None if request is None else Fraction(request.nanos)
+
+
+def _ratio(asked: _Asked, name: str) -> Fraction | None:
+    """Billionths of the limit for each unit of the request; None without one of them."""
+    request, limit = asked.requests.get(name, ZERO), asked.limits.get(name, ZERO)
+    return Fraction(limit.nanos * ONE, request.nanos) if request.nanos and limit.nanos else None
+
+
+def _pod_asked(spec: dict[str, Any]) -> Mapping[str, _Things]:
+    """What the containers of a pod ask for, and what the pod does, by their type."""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    asked = [_Asked(container_amounts(each, "requests"), container_amounts(each, "limits")) for each in containers]
+    of_pod = _Asked(pod_amounts(spec, "requests"), pod_amounts(spec, "limits"))
+    return {"Container": _Things(asked), "Pod": _Things([of_pod])}
+
+
+def _claim_asked(spec: dict[str, Any]) -> Mapping[str, _Things]:
+    """What a claim asks for; only its requests count."""
     requests = parse_all((spec.get("resources") or {}).get("requests"))
-    yield from _each(item.min, item.type, _below, requests, {})
-    yield from _each(item.max, item.type, _request_above, requests, {})
+    return {"PersistentVolumeClaim": _Things([_Asked(requests, {})])}
+
+
+def _problems(item: LimitItem, things: Mapping[str, _Things]) -> Iterator[str]:
+    """What is outside of the limits of a type, thing by thing."""
+    of_type = things.get(item.type)
+    if of_type is None or of_type.is_within(item):
+        return
+    for requests, limits in of_type.asked:
+        if item.type == "PersistentVolumeClaim":
+            yield from _each(item.min, item.type, _below, requests, limits)
+            yield from _each(item.max, item.type, _request_above, requests, limits)
+        else:
+            for bounds, check in ((item.min, _below), (item.max, _above), (item.max_limit_request_ratio, _apart)):
+                yield from _each(bounds, item.type, check, requests, limits)
 
 
 _Check = Callable[[str, str, Amount, Amount | None, Amount | None], str]

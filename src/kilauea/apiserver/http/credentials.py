@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import re
 import secrets
 import ssl
 import tempfile
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from kilauea.apiserver.request import GROUP_MASTERS
-from kilauea.pki import CLIENT, SERVER, Authority, Issued, key_pem, new_key, outlasts, pem, subject
+from kilauea.pki import CLIENT, SERVER, Authority, Issued, key_pem, load_key, new_key, outlasts, pem, signed_by, subject
 
 ADMIN, FRONT_PROXY = "kubernetes-admin", "front-proxy-client"
 _NAMES = (
@@ -29,6 +31,8 @@ _NAMES = (
     "kubernetes.default.svc.cluster.local",
 )
 _ADDRESSES = ("127.0.0.1", "::1")
+_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{20,}\s*")
+"""A bearer token of RFC 6750 that is too long to be guessed."""
 
 
 class CredentialsError(Exception):
@@ -100,7 +104,7 @@ def load_credentials(folder: Path, host: str, now: datetime.datetime, service: s
     authority = _authority(folder, "ca", now)
     front_proxy_authority = _authority(folder, "front-proxy-ca", now)
     admin = (folder / "admin.crt", folder / "admin.key")
-    if not (all(path.exists() for path in admin) and _lasts(admin[0], now)):
+    if not _lasts(admin, authority.certificate, now):
         _write_pair(admin, authority.issue(subject(ADMIN, GROUP_MASTERS), (), CLIENT, now))
     server = (folder / "server.crt", folder / "server.key")
     _write_pair(server, authority.issue(subject("kilauea-apiserver"), _alternatives(host, service), SERVER, now))
@@ -112,8 +116,8 @@ def load_credentials(folder: Path, host: str, now: datetime.datetime, service: s
     token = _token(folder / "token")
     return Credentials(
         ca,
-        certificate.read_bytes(),
-        key.read_bytes(),
+        _read(certificate),
+        _read(key),
         token,
         account_key,
         server,
@@ -127,14 +131,26 @@ def _account_key(path: Path) -> bytes:
     """Return the key that signs tokens of service accounts."""
     if not path.exists():
         write_private(path, key_pem(new_key()))
-    return path.read_bytes()
+    found = _read(path)
+    advice = "remove it to get a new one, which invalidates the existing tokens"
+    try:
+        key = load_key(found)
+    except ValueError as error:
+        raise CredentialsError(f"{path}: {error}: {advice}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise CredentialsError(f"{path}: it is not an elliptic curve key of P-256: {advice}")
+    return found
 
 
 def _token(path: Path) -> str:
-    """Return the administrator's token."""
+    """Return the administrator's token. What is left of a damaged one could be guessed, and nothing at all be sent."""
     if not path.exists():
         write_private(path, secrets.token_urlsafe(32).encode())
-    return path.read_text().strip()
+    found = _read(path)
+    if not _TOKEN.fullmatch(found):
+        advice = "remove it to get a new one, and replace kubeconfig files of earlier runs"
+        raise CredentialsError(f"{path}: it is not a token of the administrator: {advice}")
+    return found.decode().strip()
 
 
 def _authority(folder: Path, name: str, now: datetime.datetime) -> Authority:
@@ -144,10 +160,21 @@ def _authority(folder: Path, name: str, now: datetime.datetime) -> Authority:
         created = Authority.create(f"kilauea-{name}", now)
         _write_pair((certificate, key), Issued(pem(created.certificate), key_pem(created.key)))
     try:
-        return Authority.load(certificate.read_bytes(), key.read_bytes())
-    except (OSError, ValueError) as error:
-        advice = "remove the folder to make new credentials, and replace kubeconfig files of earlier runs"
-        raise CredentialsError(f"{folder}: the certificate authority cannot be read ({error}): {advice}") from error
+        return Authority.load(_read(certificate), _read(key))
+    except (CredentialsError, ValueError) as error:
+        advice = f"restore {certificate.name} and {key.name}, or remove the folder"
+        what = f"{certificate} and {key.name}: the certificate authority cannot be read ({error})"
+        raise CredentialsError(
+            f"{what}: {advice} to make new credentials, and replace kubeconfig files of earlier runs"
+        ) from error
+
+
+def _read(path: Path) -> bytes:
+    """Return the content of a file; raises CredentialsError if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CredentialsError(f"{path}: {error.strerror}: it must be a file that can be read") from error
 
 
 def _write_pair(paths: tuple[Path, Path], issued: Issued) -> None:
@@ -170,9 +197,14 @@ def _normalised(host: str) -> str:
         return host
 
 
-def _lasts(certificate: Path, now: datetime.datetime) -> bool:
-    """Return True if a certificate is valid for another month."""
+def _lasts(pair: tuple[Path, Path], authority: x509.Certificate, now: datetime.datetime) -> bool:
+    """Return True if a certificate of the authority has its key and is valid for another month."""
     try:
-        return outlasts(x509.load_pem_x509_certificate(certificate.read_bytes()), now)
-    except ValueError:
+        certificate, key = x509.load_pem_x509_certificate(pair[0].read_bytes()), load_key(pair[1].read_bytes())
+    except (FileNotFoundError, ValueError):
         return False
+    return (
+        key.public_key() == certificate.public_key()
+        and signed_by(certificate, authority)
+        and outlasts(certificate, now)
+    )

@@ -129,8 +129,20 @@ async def _read_log(call: Call) -> ApiResponse | TextStream:
     reader = _opened(call, pod, container, options.tail)
     if reader is None:
         return ApiResponse(200, b"", TEXT)
+    try:
+        return await _begun(call, reader, options)
+    except BaseException:  # the client has gone, for example
+        reader.close()
+        raise
+
+
+async def _begun(call: Call, reader: LogReader, options: _Options) -> ApiResponse | TextStream:
+    """Answer with all of a log if it is short, or else with its beginning and what follows."""
     text, first, follow = _Text(options), b"", call.request.flag("follow") is True
     turn = partial(call.backend.log_turns.take, call.user.tenant)
+    for _ in reader.begin():
+        await asyncio.sleep(0)
+        await turn()
     while len(first) < WHOLE and not text.is_full:
         entries = reader.read()
         first += text.of(entries)

@@ -39,6 +39,9 @@ CACHE_KIB = 512
 _CLOSED = 1
 """The value at byte 18 of a file: 1 for a file of its own, 2 for one with a write-ahead log."""
 log = logging.getLogger(__name__)
+_BESIDE = ("-wal", "-journal", "-shm")
+"""Files that SQLite opens beside the main one; it says only that it cannot open that."""
+_MOVE_IT = "there is something else in its place: move it away"
 START_EMPTY = "restore a copy, or move {folder} away to start with an empty store"
 
 
@@ -91,7 +94,14 @@ def open_folder(folder: Path) -> FolderLock:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return FolderLock(folder)
     except OSError as error:
-        raise StorageError(f"{error.filename or folder}: {error.strerror}; the data folder must be writable") from error
+        raise StorageError(f"{error.filename or folder}: {error.strerror}; {remedy(error)}") from error
+
+
+def remedy(error: Exception) -> str:
+    """The advice for a file of the data folder that cannot be opened."""
+    if isinstance(error, IsADirectoryError | NotADirectoryError | FileExistsError | FileNotFoundError):
+        return _MOVE_IT
+    return "the data folder must be readable and writable"
 
 
 def prepare(folder: Path, *, marked: bool) -> None:
@@ -105,6 +115,9 @@ def prepare(folder: Path, *, marked: bool) -> None:
         StorageError: the file is not ours, newer than this program, damaged, or a copy without its log.
     """
     path = folder / NAME
+    for each in (path, *(path.with_name(path.name + suffix) for suffix in _BESIDE)):
+        if os.path.lexists(each) and not each.is_file():
+            raise StorageError(f"{each}: this is not a file; {_MOVE_IT}")
     if not path.exists():
         _create(path)
     _check_header(path, marked=marked)

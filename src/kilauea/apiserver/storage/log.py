@@ -64,8 +64,9 @@ class RevisionLog:
                 self._connection = opened.enter_context(closing(datafile.connect(folder, durability)))
                 self.compacted = self._read_compacted()
             except (OSError, apsw.Error) as error:
+                file = getattr(error, "filename", None) or self._path
                 reason = getattr(error, "strerror", None) or error
-                raise StorageError(f"{self._path}: {reason}; the data folder must be readable and writable") from error
+                raise StorageError(f"{file}: {reason}; {datafile.remedy(error)}") from error
             opened.pop_all()
 
     def rows(self) -> Iterator[Row]:

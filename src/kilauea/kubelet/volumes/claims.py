@@ -25,13 +25,14 @@ class Claimed(NamedTuple):
     has_group: bool = False
 
 
-def claimed_path(name: str, pod: Obj, lookup: Lookup) -> Claimed:
+def claimed_path(name: str, pod: Obj, lookup: Lookup, hidden: Path | None = None) -> Claimed:
     """Return the folder of a claim.
 
     Args:
         name: of the claim, in the namespace of the pod.
         pod: the pod.
         lookup: returns claims and volumes.
+        hidden: a folder without links in which no volume is; None for none.
 
     Raises:
         VolumeError: the claim or its volume does not exist, is not bound, or is of a kind that this machine lacks.
@@ -51,7 +52,7 @@ def claimed_path(name: str, pod: Obj, lookup: Lookup) -> Claimed:
     read_only = spec.get("accessModes") == ["ReadOnlyMany"]
     if "hostPath" in spec:
         path = spec["hostPath"]
-        return Claimed(prepare_host_path(path["path"], path.get("type") or ""), read_only)
+        return Claimed(prepare_host_path(path["path"], path.get("type") or "", hidden), read_only)
     if "local" in spec:
         folder = Path(spec["local"]["path"])
         if not folder.exists():

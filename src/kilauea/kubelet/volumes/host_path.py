@@ -16,13 +16,20 @@ _CHECKS = {
 }
 
 
-def prepare_host_path(text: str, type: str) -> Path:
+def prepare_host_path(text: str, type: str, hidden: Path | None = None) -> Path:
     """Return a path of this machine, after it was created or checked by its type.
 
+    Args:
+        text: the path.
+        type: what has to be there, or is made there.
+        hidden: a folder without links in which nothing is made; None for none.
+
     Raises:
-        VolumeError: it is not what its type says.
+        VolumeError: it is not what its type says, or it is in the hidden folder.
     """
     path = Path(text)
+    if hidden is not None and path.resolve().is_relative_to(hidden):
+        raise VolumeError(refusal(path, hidden))
     try:
         if type == "DirectoryOrCreate" and not path.exists():
             path.mkdir(parents=True, mode=0o755)
@@ -38,3 +45,8 @@ def prepare_host_path(text: str, type: str) -> Path:
         if not path.exists() or not is_right(path.stat().st_mode):
             raise VolumeError(f"hostPath type check failed: {text} is not {words}")
     return path
+
+
+def refusal(path: Path, hidden: Path) -> str:
+    """Return the reason why a path in the folder of the cluster is no volume."""
+    return f"{path} is in {hidden}, the folder of the cluster, which pods cannot see"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from kilauea.kubelet.container_runtime import Mount
 from kilauea.kubelet.removal import remove_later
 from kilauea.kubelet.volumes.atomic import write_files
 from kilauea.kubelet.volumes.claims import claimed_path
-from kilauea.kubelet.volumes.host_path import prepare_host_path
+from kilauea.kubelet.volumes.host_path import prepare_host_path, refusal
 from kilauea.kubelet.volumes.memory import MemoryFolders
 from kilauea.kubelet.volumes.ownership import fs_group_of, fs_user_of, give, give_all, policy_of
 from kilauea.kubelet.volumes.sources import (
@@ -110,7 +111,8 @@ class Volumes:
             return Prepared(self._empty(pod, volume, facts))
         if "hostPath" in volume:
             source = volume["hostPath"]
-            return Prepared(prepare_host_path(source["path"], source.get("type") or ""), is_of_machine=True)
+            path = prepare_host_path(source["path"], source.get("type") or "", self._hidden)
+            return Prepared(path, is_of_machine=True)
         if "image" in volume and self._image_volume is not None:
             source = volume["image"]
             return await self._image_volume(source.get("reference") or "", source.get("pullPolicy") or "IfNotPresent")
@@ -125,7 +127,7 @@ class Volumes:
     async def _claimed(self, pod: Obj, volume: Obj) -> Prepared:
         """The volume of a claim; a local one is given to the group of the pod before its first container starts."""
         source = volume["persistentVolumeClaim"]
-        claimed = claimed_path(source["claimName"], pod, self._lookup)
+        claimed = claimed_path(source["claimName"], pod, self._lookup, self._hidden)
         read_only = claimed.read_only or bool(source.get("readOnly"))
         group, key = fs_group_of(pod), (pod["metadata"]["uid"], volume["name"])
         if claimed.has_group and group is not None and not read_only and key not in self._given:
@@ -200,30 +202,33 @@ class Volumes:
             if volume.image:
                 found.append(_image_mount(mount, part, volume.image))
                 continue
-            source = _within(volume.path, part) if part else volume.path
+            source = _within(volume.path, part) if part else volume.path.resolve()
+            covers = self._covers(mount, source) if volume.is_of_machine else ()
+            if not source.exists():
+                _make_folders(volume.path.resolve(), source)
             read_only = volume.read_only or bool(mount.get("readOnly"))
-            found.append(Mount(mount["mountPath"], str(source), read_only))
-            if volume.is_of_machine:
-                found += self._covers(mount, source)
+            # What is mounted later has to be what was looked at here: other containers can write to the volume.
+            found += [Mount(mount["mountPath"], str(source), read_only, real=True), *covers]
         return sorted(found, key=lambda each: (each.target.rstrip("/").count("/"), each.target))
 
     def _covers(self, mount: Obj, source: Path) -> list[Mount]:
         """Empty folders that hide the folder of the cluster in a mount; none if that does not contain it.
 
+        Args:
+            mount: as the container has it.
+            source: the path without links that it shows.
+
         Raises:
             ConfigError: the mount is of that folder or of a part of it.
         """
-        hidden, real = self._hidden, source.resolve()
+        hidden = self._hidden
         if hidden is None:
             return []
-        if real.is_relative_to(hidden):
-            words = (
-                f'volume "{mount["name"]}": {source} is in {hidden}, the folder of the cluster, which pods cannot see'
-            )
-            raise ConfigError(words)
-        if not hidden.is_relative_to(real):
+        if source.is_relative_to(hidden):
+            raise ConfigError(f'volume "{mount["name"]}": {refusal(source, hidden)}')
+        if not hidden.is_relative_to(source):
             return []
-        target = Path(mount["mountPath"]) / hidden.relative_to(real)
+        target = Path(mount["mountPath"]) / hidden.relative_to(source)
         return [Mount(str(target), read_only=True, size=COVER_SIZE, optional=True)]
 
     def renewal(self, uid: str) -> int | None:
@@ -285,7 +290,7 @@ def memory_size(pod: Obj, source: Obj, allocatable: Mapping[str, str]) -> int:
 
 
 def _within(folder: Path, part: str) -> Path:
-    """A path in a volume, which is created as a folder if nothing is there.
+    """A path in a volume, without links.
 
     Raises:
         ConfigError: it leads out of the volume.
@@ -293,20 +298,36 @@ def _within(folder: Path, part: str) -> Path:
     if part.startswith("/") or ".." in part.split("/"):
         raise ConfigError(f'subPath "{part}" must be relative and must not contain ".."')
     root, found = folder.resolve(), (folder / part).resolve()
-    if not found.is_relative_to(root):  # looked at first, so that nothing is made elsewhere
+    if not found.is_relative_to(root):
         raise ConfigError(f'subPath "{part}" leads out of its volume')
-    if not found.exists():
-        _make_folders(root, found)
     return found
 
 
 def _make_folders(folder: Path, path: Path) -> None:
-    """Make a path in a volume, so that all writers of the volume can write there, as kubelets do it."""
-    mode = folder.stat().st_mode & 0o2777
-    for each in (*reversed(path.relative_to(folder).parents), path.relative_to(folder)):
-        if not (folder / each).exists():
-            (folder / each).mkdir()
-            (folder / each).chmod(mode)
+    """Make a path in a volume, so that all writers of the volume can write there, as kubelets do it.
+
+    One of them may put a link there meanwhile, so none is followed.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    mode, flags = folder.stat().st_mode & 0o2777, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    at = os.open(folder, flags)
+    try:
+        for name in path.relative_to(folder).parts:
+            is_new = False
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=at)
+                is_new = True
+            below = os.open(name, flags, dir_fd=at)
+            if is_new:
+                os.fchmod(below, mode)
+            os.close(at)
+            at = below
+    except OSError as error:
+        raise ConfigError(f"failed to create subPath directory {path}: {error.strerror}") from error
+    finally:
+        os.close(at)
 
 
 def objects_of(pod: Obj) -> set[tuple[str, str]]:

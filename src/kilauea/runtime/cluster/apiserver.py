@@ -148,16 +148,13 @@ def _credentials(options: ServerOptions, api: ApiServer) -> Credentials:
         service = str(options.service_range[1]) if options.service_range.is_loopback else ""
         credentials = load_credentials(folder, options.host, datetime.datetime.now(datetime.UTC), service)
     except OSError as error:
-        words = f"{error.strerror}; the folder must be writable and have free space"
-        raise StartError(f"{error.filename or folder}: {words}") from error
+        in_the_way = isinstance(error, IsADirectoryError)
+        advice = "move it away" if in_the_way else "the folder must be writable and have free space"
+        raise StartError(f"{error.filename or folder}: {error.strerror}; {advice}") from error
     except CredentialsError as error:
         raise StartError(str(error)) from error
     api.backend.sign = credentials.authority.sign
-    try:
-        api.backend.accounts = AccountTokens(credentials.account_key, api.backend.store, _now)
-    except ValueError as error:
-        words = "remove it to get a new one, which invalidates the existing tokens"
-        raise StartError(f"{folder}/service-accounts.key: {error}: {words}") from error
+    api.backend.accounts = AccountTokens(credentials.account_key, api.backend.store, _now)
     return credentials
 
 

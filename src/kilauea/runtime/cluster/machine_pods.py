@@ -99,7 +99,7 @@ class MachinePods:
         images = PodmanImages(options.images) if options.containers else MappedImages(options.images)
         volumes = Volumes(folder, cache.get, Tokens(api, clock), hidden=data, image_volume=image_volumes(images))
         gpus = Gpus(node_gpus(machine, names), folder)
-        keep_ranges(data, ranges)
+        self._ranges = ranges
         self.network = PodNetwork(cache, ranges, data / "kubelet", clock)
         self._host = Host(
             api, cache, clock, record, self.runtime, images, volumes, gpus, data, ("", 0), network=self.network
@@ -125,6 +125,7 @@ class MachinePods:
         """
         try:
             _make_private(self._data / "kubelet")
+            keep_ranges(self._data, self._ranges)
             self._found = await self.runtime.open()
         except (ContainerError, OSError) as error:
             kind = "containers" if self._containers else "processes"

@@ -54,6 +54,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 PAGE_HEADERS = {"Cache-Control": "no-store"}
+FORM = "application/x-www-form-urlencoded"
+"""The type of the body of a form."""
+FORM_SECONDS = 10.0
+"""Seconds in which it has to come: who has not logged in must not keep connections from those who have."""
 OPEN = ("/login", "/static/")
 """Paths for which no session is needed."""
 EVENTS_SHOWN, PODS_WITH_EVENTS = 100, 10
@@ -390,16 +394,23 @@ def _concerns(event: Event, entry: Entry, uids: set[str]) -> bool:
 
 
 async def _form(request: web.Request) -> Mapping[str, object]:
-    """The fields of a form.
+    """The fields of a form, as browsers send those of the pages.
+
+    Others are refused unread: the time that it takes to decode some (punycode) grows with the square of their length.
 
     Raises:
-        HTTPBadRequest: the body is not a form.
+        HTTPBadRequest: the body is not such a form.
+        HTTPRequestTimeout: it did not come in time.
     """
     try:
-        return await request.post()
-    except (ValueError, LookupError, RuntimeError, AssertionError) as error:
-        # The library raises the last three for an unknown encoding, and for parts that are not as they should be.
+        if request.content_type != FORM or (request.charset or "utf-8").lower() != "utf-8":
+            raise ValueError("another form")
+        async with asyncio.timeout(FORM_SECONDS):
+            return await request.post()
+    except ValueError as error:
         raise web.HTTPBadRequest(text="The form cannot be read.\n") from error
+    except TimeoutError as error:
+        raise web.HTTPRequestTimeout(text="The form did not come in time.\n") from error
 
 
 def _query(request: web.Request) -> Mapping[str, str]:

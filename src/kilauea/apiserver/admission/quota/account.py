@@ -10,7 +10,7 @@ from typing import Any
 
 from kilauea.apiserver.admission.amounts import ZERO, Amount, Amounts, add, parse_all, texts
 from kilauea.apiserver.admission.quota.scopes import is_about, requirements_of
-from kilauea.apiserver.admission.quota.usage import Kind, names_for, usage_of
+from kilauea.apiserver.admission.quota.usage import Kind, missing_amounts, names_for, usage_of
 
 Object = dict[str, Any]
 
@@ -32,6 +32,11 @@ class Change:
     def now(self) -> dict[str, Amount]:
         """Usage of the object after the write."""
         return {} if self.new is None else usage_of(self.kind, self.new)
+
+    @cached_property
+    def missing(self) -> dict[str, str]:
+        """Amounts that the containers of a new pod lack and quotas can demand: by name, those containers."""
+        return {} if self.new is None else missing_amounts(self.new)
 
 
 class Account:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from itertools import count
-from typing import Any
 
 import msgspec
 
@@ -23,7 +22,6 @@ from kilauea.apiserver.admission.quota.usage import (
     SERVICES,
     UNCOUNTED,
     Kind,
-    missing_amounts,
 )
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.storage import Stored
@@ -160,7 +158,7 @@ def _check(books: NamespaceAccounts, attributes: Attributes, change: Change) -> 
         return
     accounts = [each for each in books.accounts.values() if each.concerns(change.kind, obj)]
     for account in accounts:
-        _check_declared(account, attributes, change.kind, obj)
+        _check_declared(account, attributes, change)
     if not accounts:
         return
     negative = sorted(name for name, amount in change.now.items() if amount.nanos < 0)
@@ -184,12 +182,13 @@ def _is_limited(attributes: Attributes, change: Change) -> bool:
     return kind in (SERVICES, CLAIMS) and not attributes.subresource
 
 
-def _check_declared(account: Account, attributes: Attributes, kind: Kind, obj: dict[str, Any]) -> None:
+def _check_declared(account: Account, attributes: Attributes, change: Change) -> None:
     """A pod must say what the quota counts; and the quota must know what is used."""
-    names = account.names(kind)
-    missing = missing_amounts(names, obj) if kind == PODS else ""
+    names = account.names(change.kind)
+    missing = sorted(names & change.missing.keys()) if change.kind == PODS else ()
     if missing:
-        raise forbidden(attributes, f"failed quota: {account.name}: {missing}")
+        words = "; ".join(f"{name} for: {change.missing[name]}" for name in missing)
+        raise forbidden(attributes, f"failed quota: {account.name}: must specify {words}")
     if not account.counted:
         listing = ",".join(sorted(names))
         raise forbidden(attributes, f"status unknown for quota: {account.name}, resources: {listing}")

@@ -169,19 +169,17 @@ def _device_usage(claim: Object) -> dict[str, Amount]:
     return {name: count(number) for name, number in used.items()}
 
 
-def missing_amounts(names: frozenset[str], pod: Object) -> str:
-    """List the amounts that a quota with these names demands and the pod's containers lack; empty if none."""
+def missing_amounts(pod: Object) -> dict[str, str]:
+    """Return the amounts that a pod's containers lack and quotas can demand, by name: the names of those containers."""
     spec = pod.get("spec") or {}
     if _says_in_all(spec.get("resources") or {}):
-        return ""
+        return {}
     lacking: dict[str, set[str]] = {}
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         said = _compute_usage(container_amounts(container, "requests"), container_amounts(container, "limits"))
-        for name in (names & _REQUIRED) - said.keys():
+        for name in _REQUIRED - said.keys():
             lacking.setdefault(name, set()).add(container.get("name", ""))
-    if not lacking:
-        return ""
-    return "must specify " + "; ".join(f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking))
+    return {name: ",".join(sorted(containers)) for name, containers in lacking.items()}
 
 
 def _says_in_all(resources: Object) -> bool:

@@ -250,7 +250,7 @@ def _below(root: str, mounts: str) -> tuple[str, ...]:
 
 def _copy_source(mount: Mount) -> int | None:
     try:
-        return linux.copy_tree(mount.source, read_only=mount.read_only)
+        return linux.copy_tree(mount.source, read_only=mount.read_only, follow=not mount.real)
     except OSError as error:
         if mount.optional:
             return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Mapping, Sequence
@@ -148,17 +149,38 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
     _call(_libc.mount(*arguments), f"mount {target}")
 
 
-def copy_tree(path: str, *, read_only: bool = False) -> int:
+def copy_tree(path: str, *, read_only: bool = False, follow: bool = True) -> int:
     """Return a descriptor of a copy of what is mounted at a path and below, which is attached nowhere yet.
 
     What is mounted in the copy later does not appear at the path, nor the other way round.
+
+    Args:
+        path: a file or folder.
+        read_only: True if nothing can be written there.
+        follow: False if no part of the path may be a link; then it is an error.
     """
-    flags = ctypes.c_uint(_CLONE_TREE | _CLOSE_ON_EXEC | _SUBTREE)
-    tree = _call(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), flags), path)
+    flags = ctypes.c_uint(_CLONE_TREE | _CLOSE_ON_EXEC | _SUBTREE | (0 if follow else _EMPTY_PATH))
+    place = _HERE if follow else _opened(path)
+    try:
+        name = os.fsencode(path) if follow else b""
+        tree = _call(_libc.syscall(_OPEN_TREE, place, name, flags), path)
+    finally:
+        if not follow:
+            os.close(place)
     _trees.add(tree)
     # What is read-only in the source stays so.
     _set_attributes(tree, "", _EMPTY_PATH | _SUBTREE, read_only=True if read_only else None, propagation=PRIVATE)
     return tree
+
+
+def _opened(path: str) -> int:
+    """Open a path of which no part is a link: what can write there may have made one since it was checked."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    found = os.readlink(f"/proc/self/fd/{descriptor}")
+    if found != path:
+        os.close(descriptor)
+        raise OSError(errno.ELOOP, f"it is {found} now")
+    return descriptor
 
 
 def make_read_only(path: str) -> None:

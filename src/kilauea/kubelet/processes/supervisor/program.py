@@ -67,13 +67,14 @@ def _listen() -> socket.socket:
 
 def _in_background() -> bool:
     """Leave the session of the starter; return True in the process that goes on."""
+    # Opened here, as the starter hears of no error in that process.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    errors = os.open(ERRORS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     if os.fork():
         return False
     os.setsid()
     if os.fork():
         os._exit(0)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    errors = os.open(ERRORS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     for target, source in enumerate((nothing, nothing, errors)):
         os.dup2(source, target)
     os.close(nothing)

@@ -15,6 +15,7 @@ class Mount:
     read_only: bool = False
     size: int | None = None
     optional: bool = False
+    real: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,6 @@ MORE_SIGS = ("sig-architecture", "sig-autoscaling", "sig-network", "sig-node", "
 """Of these, the conformance specs are run that `api_specs.yaml` names; with `--others`, all that are not left out."""
 ALL_SIGS = (*SIGS, *MORE_SIGS)
 API_SPECS = HERE / "api_specs.yaml"
-IN_PROCESSES = (*SIGS, "sig-node", "sig-storage")
-"""Sigs whose specs are looked at where pods are processes."""
 LEFT_OUT, OTHERS_LEFT_OUT = HERE / "conformance_left_out.yaml", HERE / "others_left_out.yaml"
 UP = "--nodes=3 --node-cpu=4 --node-memory=16Gi --run-time=60s --listen=127.0.0.1:0 --durability=memory".split()
 PROCESSES, OTHERS_IN_PROCESSES = HERE / "conformance_in_processes.yaml", HERE / "others_in_processes.yaml"
@@ -96,7 +94,7 @@ def conformance_specs(suite: Path) -> list[Spec]:
     listed = subprocess.run([suite, "--list-conformance-tests"], capture_output=True, check=True, text=True).stdout
     names = [" ".join(each["codename"].split()) for each in yaml.safe_load(listed)]
     found = [re.match(r"\[(sig-[\w-]+)\] (.*)", name) for name in names]
-    return sorted(Spec(each[1], each[2]) for each in found if each is not None and each[1] in IN_PROCESSES)
+    return sorted(Spec(each[1], each[2]) for each in found if each is not None and each[1] in ALL_SIGS)
 
 
 def other_specs(suite: Path) -> list[Spec]:
@@ -301,7 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, help="folder for logs and reports")
     options = parser.parse_args(arguments)
     suite = folder() / "e2e.test"
-    sigs: Sequence[str] = ALL_SIGS if options.api or options.others else IN_PROCESSES if options.processes else SIGS
+    sigs: Sequence[str] = ALL_SIGS if options.api or options.others or options.processes else SIGS
     known = api_specs() if options.api else (other_specs if options.others else conformance_specs)(suite)
     wanted = options.sig or sigs
     chosen = [each for each in known if each.sig in wanted and re.search(options.focus, each.full)]

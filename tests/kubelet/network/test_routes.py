@@ -59,6 +59,51 @@ def test_a_port_leads_to_the_endpoints_that_are_ready(
     assert table(of, *slices) == routes
 
 
+def conditions(address: str, **said: bool) -> Object:
+    """An endpoint with exactly these conditions."""
+    return {"addresses": [address], "conditions": said}
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "addresses"),
+    [
+        (
+            [
+                conditions("127.64.0.1", ready=False, serving=True, terminating=True),
+                conditions("127.64.0.2", ready=False, serving=False, terminating=True),
+                conditions("127.64.0.3", ready=False, serving=False, terminating=False),
+            ],
+            {"127.64.0.1"},
+        ),
+        (
+            [
+                conditions("127.64.0.1", ready=False, serving=True, terminating=True),
+                conditions("127.64.0.2", ready=True, serving=True, terminating=False),
+            ],
+            {"127.64.0.2"},
+        ),
+        ([conditions("127.64.0.1")], {"127.64.0.1"}),
+    ],
+    ids=["none is ready", "one is ready", "nothing is said"],
+)
+def test_endpoints_that_terminate_serve_as_long_as_none_is_ready(endpoints: list[Object], addresses: set[str]) -> None:
+    found = table(service("web", ADDRESS, ports=[HTTP]), endpoint_slice("web", endpoints, [{"port": 8080}]))
+    assert {address for address, _ in found[WEB]} == addresses
+
+
+def test_a_service_of_another_proxy_has_no_routes() -> None:
+    web, endpoints = service("web", ADDRESS, ports=[HTTP]), endpoint_slice("web", READY, [{"port": 8080}])
+    web["metadata"]["labels"] = {"service.kubernetes.io/service-proxy-name": "mesh"}
+    assert table(web, endpoints) == {}
+
+
+def test_a_slice_marked_as_headless_gets_no_connections() -> None:
+    web, marked = service("web", ADDRESS, ports=[HTTP]), endpoint_slice("web", READY, [{"port": 8080}])
+    marked["metadata"]["labels"]["service.kubernetes.io/headless"] = ""
+    assert table(web, marked) == {}
+    assert table(web, marked, endpoint_slice("web", READY[:1], [{"port": 9090}])) == {WEB: (("127.64.0.2", 9090),)}
+
+
 @pytest.mark.parametrize(
     ("spec", "seconds"),
     [

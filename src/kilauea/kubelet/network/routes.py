@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kilauea.api.ports import Obj, key_of
@@ -11,6 +11,10 @@ HOST = "127.0.0.1"
 """The address of node ports: programs of this machine reach them, other machines do not."""
 AFFINITY_SECONDS = 10800
 """For how long a client keeps its endpoint, if the service does not say."""
+PROXY_NAME = "service.kubernetes.io/service-proxy-name"
+"""Label of services that a proxy of that name serves, in the place of the cluster's own."""
+HEADLESS = "service.kubernetes.io/headless"
+"""Label of endpoint slices to which no proxy sends connections."""
 _PROTOCOLS = ("TCP", "UDP")
 _NONE: Mapping[str, Any] = {}
 
@@ -44,17 +48,21 @@ class Route(NamedTuple):
 def routes_of(service: Obj, slices: Sequence[Obj]) -> Iterator[tuple[Listen, Route]]:
     """Yield the routes of a service; none for ports without endpoints, at which connections are then refused.
 
+    As long as no endpoint of a port is ready, those that terminate and still serve get its connections.
+
     Args:
         service: the service.
         slices: its endpoint slices.
     """
     spec = service.get("spec") or _NONE
     address = spec.get("clusterIP") or ""
-    if address in ("", "None") or spec.get("type") == "ExternalName":
+    if address in ("", "None") or spec.get("type") == "ExternalName" or PROXY_NAME in _labels(service):
         return
+    proxied = [each for each in slices if HEADLESS not in _labels(each)]
     for port in spec.get("ports") or ():
-        protocol = port.get("protocol", "TCP")
-        targets = tuple(sorted(set(_targets(slices, port.get("name") or "", protocol))))
+        name, protocol = port.get("name") or "", port.get("protocol", "TCP")
+        ready, ending = (set(_targets(proxied, name, protocol, each)) for each in (_is_ready, _still_serves))
+        targets = tuple(sorted(ready or ending))
         if not targets or protocol not in _PROTOCOLS:
             continue
         route = Route(str(key_of(service)), targets, _affinity(spec))
@@ -70,8 +78,22 @@ def _affinity(spec: Mapping[str, Any]) -> int:
     return config.get("timeoutSeconds") or AFFINITY_SECONDS
 
 
-def _targets(slices: Iterable[Obj], name: str, protocol: str) -> Iterator[tuple[str, int]]:
-    """Address and number of a port at each endpoint that is ready."""
+def _labels(obj: Obj) -> Mapping[str, str]:
+    return obj["metadata"].get("labels") or _NONE
+
+
+def _is_ready(conditions: Mapping[str, Any]) -> bool:
+    return conditions.get("ready") is not False
+
+
+def _still_serves(conditions: Mapping[str, Any]) -> bool:
+    return conditions.get("terminating") is True and conditions.get("serving") is not False
+
+
+def _targets(
+    slices: Iterable[Obj], name: str, protocol: str, is_target: Callable[[Mapping[str, Any]], bool]
+) -> Iterator[tuple[str, int]]:
+    """Address and number of a port at each endpoint whose conditions make it a target."""
     for each in slices:
         if each.get("addressType") not in ("IPv4", "IPv6"):
             continue
@@ -81,6 +103,6 @@ def _targets(slices: Iterable[Obj], name: str, protocol: str) -> Iterator[tuple[
             if (port.get("name") or "") == name and port.get("protocol", "TCP") == protocol and port.get("port")
         ]
         for endpoint in each.get("endpoints") or ():
-            if (endpoint.get("conditions") or _NONE).get("ready", True):
+            if is_target(endpoint.get("conditions") or _NONE):
                 for address in endpoint.get("addresses") or ():
                     yield from ((address, number) for number in numbers)

@@ -47,8 +47,8 @@ def advise(
 
     The command tries larger weights for the queues that wait longest, or larger deserved amounts where the plugin
     capacity counts these, the action backfill, and the plugin binpack. It changes nothing. With --seeds 10 or more, it
-    says which differences are more than random variation. A change that is better for a trace of the past need not be
-    better for the future.
+    shows which differences exceed random variation. A change that is better for a trace of the past may not be better
+    in the future.
     """
     from kilauea.cli.simulation.comparison import compared
     from kilauea.runtime.inputs.files import SourceError

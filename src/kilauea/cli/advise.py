@@ -141,7 +141,7 @@ def _lines(found: Sequence[tuple[Proposal, Sequence[Line]]], queue: str | None, 
     else:
         out.append("None of these changes shortens the waiting by more than random variation.")
     if seeds == 1:
-        out.append("One trace says nothing about random variation: use --seeds 10 or more.")
+        out.append("One trace does not show random variation: use --seeds 10 or more.")
     elif any("?" in row[4] for row in rows):
         out.append("A queue with ? waits longer in the mean, but not by more than random variation.")
     return out

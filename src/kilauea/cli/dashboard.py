@@ -56,7 +56,7 @@ def dashboard(kubeconfig: Path | None, address: str, namespace: str, history: Pa
     host, port = parse_listen(address)
     if not is_loopback(host):
         raise click.UsageError(
-            f"--address {address}: other machines could read the pages, which are not encrypted: listen at 127.0.0.1, "
+            f"--address {address}: other machines could read the pages, which are not encrypted: listen on 127.0.0.1, "
             "and reach it from elsewhere with `ssh -L` or `kubectl port-forward`"
         )
 

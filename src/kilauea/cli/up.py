@@ -167,7 +167,7 @@ def _machine(
     if not is_loopback(host) and not remote:
         raise click.UsageError(
             f"--listen {host} lets other machines reach a cluster whose pods are processes of yours: any client with "
-            "its credentials runs what it likes as you. Listen at 127.0.0.1, or add --allow-remote-processes"
+            "its credentials can run any command as you. Listen on 127.0.0.1, or add --allow-remote-processes"
         )
     from kilauea.runtime.cluster.machine_pods import MachineOptions
 

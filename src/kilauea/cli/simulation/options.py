@@ -276,7 +276,7 @@ def _candidates(
     names = [each.name for each in out]
     for name in names:
         if names.count(name) > 1:
-            raise Usage(f"two configurations are called {name}: give each --variant and --conf a name of its own")
+            raise Usage(f"two configurations are called {name}: give each --variant and --conf a unique name")
     return out, list(dict.fromkeys(findings))
 
 

@@ -1,7 +1,7 @@
 """Shared code of the stories on a cluster: the cluster, its objects, and a table that grows.
 
-The stories are `examples/*/demo.py`. The cluster is `kilauea up` in a process of its own, with a folder that is thrown
-away afterwards.
+The stories are `examples/*/demo.py`. The cluster is `kilauea up` in a separate process, with a folder that is deleted
+afterwards.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ async def typed(stage: Stage, line: str, says: str, *, refused: bool = False, pa
     for told in shown.splitlines():
         print(f"    {told}".rstrip(), flush=True)
     if bool(process.returncode) is not refused or says not in shown:
-        raise SystemExit(f"demo: this should have {'been refused' if refused else 'worked'} and said: {says}")
+        raise SystemExit(f"demo: expected the command to {'fail' if refused else 'succeed'} and to print: {says}")
 
 
 class Table:

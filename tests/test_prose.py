@@ -51,6 +51,14 @@ PHRASES = [
     (r"(?i)\b(?:gets?|got) along with\b", "accepts", "gets along with both", "accepts both"),
     (r"(?i)\bdeserves? no more\b", "would exceed deserved ...", "deserves no more cpu", "would exceed deserved cpu"),
     (r"(?i)\bpromised room\b", "nominated", "has promised room", "is nominated"),
+    (r"(?i)\bfor ever\b", "forever", "it waits for ever", "it waits forever"),
+    (r"(?i)\blisten(?:s|ing)? at\b(?! once)", "listen on", "listens at all addresses", "listens on port 80 at once"),
+    (
+        r"(?i)\bwait(?:s|ed|ing)? in vain for\b",
+        "timed out waiting for ...",
+        "waited in vain for it",
+        "timed out waiting for it",
+    ),
 ]
 
 

@@ -18,8 +18,8 @@ SIBLINGS = ("vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume")
 def kilauea_page() -> str:
     """All subcommands of `kilauea`."""
     introduction = (
-        "Every subcommand with its options, as `kilauea COMMAND --help` has them. Exit codes: 0 it worked, "
-        "1 it failed, 2 wrong usage or an invalid configuration; `kilauea run` ends with that of the job."
+        "Every subcommand with its options, as `kilauea COMMAND --help` prints them. Exit codes: 0 success, "
+        "1 failure, 2 wrong usage or an invalid configuration; `kilauea run` exits with that of the job."
     )
     programs_of_volcano = [_program(name) for name in PROGRAMS]
     return page("kilauea", introduction, _command(main, "kilauea", 2), *programs_of_volcano)
@@ -29,8 +29,8 @@ def _program(name: str) -> Iterator[str]:
     """A program of Volcano: the command that it is, and its flags without effect."""
     same = PROGRAMS[name]
     yield from (f"## {name}", BLANK)
-    yield f"Volcano's name of [`kilauea {same}`](#kilauea-{same}), with the same options, which may have `_` for `-`."
-    yield "These flags of Volcano have no effect, and give a warning that says so:"
+    yield f"Volcano's name for [`kilauea {same}`](#kilauea-{same}). Its options can be written with `_` instead of `-`."
+    yield "These Volcano flags have no effect, and cause a warning:"
     yield BLANK
     hidden = [each for each in program(name).params if isinstance(each, click.Option) and each.help and each.hidden]
     yield from table(["flag", "why"], [[code(each.opts[0]), _escaped(each.help or "")] for each in hidden])
@@ -39,9 +39,9 @@ def _program(name: str) -> Iterator[str]:
 def vcctl_page() -> str:
     """All subcommands of `vcctl`, and its siblings."""
     introduction = (
-        "Every subcommand with its options, as `vcctl GROUP COMMAND --help` has them. "
+        "Every subcommand with its options, as `vcctl GROUP COMMAND --help` prints them. "
         "[vcctl](../concepts/vcctl.md) explains how they are used. "
-        "Exit codes: 0 it worked, 255 it failed, 1 wrong usage."
+        "Exit codes: 0 success, 255 failure, 1 wrong usage."
     )
     parts = [_command(programs.vcctl_command(), "vcctl", 2)]
     parts += [_command(getattr(programs, f"{name}_command")(), name, 2) for name in SIBLINGS]

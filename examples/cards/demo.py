@@ -2,8 +2,8 @@
 
     python examples/cards/demo.py
 
-Each act submits pods and waits until they are where it says that they come to; if they do not, the story ends with exit
-code 1. `examples/stage.py` makes the cluster.
+Each act submits pods and waits until they are in the expected state; if they do not reach it, the story ends with exit
+code 1. `examples/stage.py` starts the cluster.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ def running(*names: str) -> Callable[[Phases], bool]:
 
 SCRIPT = (
     Act(
-        "Three notebooks ask for a quarter of a card each. They share cards.",
+        "Three notebooks each request a quarter of a card. They share cards.",
         {f"notebook-{i}": {"memory": 10000, "mode": "hami-core"} for i in range(3)},
         running("notebook-0", "notebook-1", "notebook-2"),
     ),
     Act(
-        "Two services ask for 5 GB on a card that is split: each gets a MIG instance.",
+        "Two services each request 5 GB on a card that is split: each gets a MIG instance.",
         {f"service-{i}": {"memory": 5000, "mode": "mig"} for i in range(2)},
         running("service-0", "service-1"),
     ),
     Act(
-        "A pod is bound by hand to the card of a service. The device plugin refuses it.",
+        "A pod is bound by hand to the card of a service. The device plugin rejects it.",
         {"thief": {"memory": 5000, "mode": "mig", "like": "service-0"}},
         lambda phases: phases.get("thief") == "Failed",
     ),
@@ -123,10 +123,10 @@ async def play(stage: Stage) -> None:
             if act.done({each["metadata"]["name"]: each["status"]["phase"] for each in pods}):
                 break
             if table.seconds > end:
-                raise SystemExit("demo: the pods are not where they should be")
+                raise SystemExit("demo: timed out waiting for the pods")
             await asyncio.sleep(0.1)
     (thief,) = [each for each in pods if each["metadata"]["name"] == "thief"]
-    print(f"\nIts message: {thief['status']['message']}")
+    print(f"\nThe message of the pod: {thief['status']['message']}")
 
 
 async def main() -> None:

@@ -1,11 +1,11 @@
 """Runs the example: seven nights in which training borrows the cards of services, and gives them back in the morning.
 
     python examples/inference-and-training/demo.py
-    python examples/inference-and-training/demo.py --annotated      (workloads say what they are, not their owners)
+    python examples/inference-and-training/demo.py --annotated      (by annotations of workloads, not by their owners)
 
-A night takes a few seconds. Each row of the table is awaited, and the reasons below it are events and conditions of the
-cluster; if the cards are not where the story says that they come to, it ends with exit code 1. `examples/stage.py`
-makes the cluster.
+A night takes a few seconds. The script waits for each row of the table; the reasons below it are events and conditions
+of the cluster. If the cards are not where the scenario expects them, it ends with exit code 1. `examples/stage.py`
+starts the cluster.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Night:
                     raise SystemExit(f"demo: night {night}, {when}: job {name} is Failed: {state['message']}")
             if self.table.seconds > end:
                 raise SystemExit(
-                    f"demo: night {night}, {when}: waited in vain for {dict(wanted)}, there is {dict(held)}"
+                    f"demo: night {night}, {when}: timed out waiting for {dict(wanted)}; workloads hold {dict(held)}"
                 )
             await asyncio.sleep(0.1)
         row = (night, when, *(held[name] for name in (*SERVICES, *GANGS)), ALL_CARDS - held.total())
@@ -134,7 +134,7 @@ async def tell(night: Night) -> None:
     """Print what the cluster says of the gang that has just lost its cards; it must say all of it.
 
     Raises:
-        SystemExit: the cluster does not say who took the cards, what became of the job, or why it waits.
+        SystemExit: the cluster does not report who took the cards, what happened to the job, or why it waits.
     """
     news: list[Event] = []
     end = night.table.seconds + LONGEST
@@ -143,7 +143,7 @@ async def tell(night: Night) -> None:
         await asyncio.sleep(0.1)
     gangs = {whose(each) for each in news}
     if len(gangs) != 1 or Counter(each["reason"] for each in news) != {"Preempted": 2, "Restarting": 1}:
-        raise SystemExit(f"demo: one gang should have gone whole, and restarted once: {news}")
+        raise SystemExit(f"demo: expected one whole gang to be evicted and to restart once, got {news}")
     for event in news:
         about = event["involvedObject"]
         print(f"        {about['kind'].lower()} {about['name']}: {event['message']}")
@@ -166,9 +166,9 @@ async def one_night(night: Night, number: int) -> None:
     await night.until(number, "day", {"search": 8, "chat": 16})
     await tell(night)
     if number == 1:
-        say("Why does vision wait?")
+        say("Why is vision waiting?")
         await typed(night.stage, "kilauea explain job vision", "acme-chat")
-        say("In the evening the service is scaled down, and so it goes on.")
+        say("In the evening, chat is scaled down, and the next night begins.")
         night.table.heading()
     await scale(night, 0)
 
@@ -182,17 +182,17 @@ async def the_end(night: Night) -> None:
     await night.until(NIGHTS + 1, "night", {"search": 8, "language": 8, "vision": 8})
     restarts = {job["metadata"]["name"]: job["status"]["retryCount"] for job in await night.stage.objects(VC_JOBS)}
     if restarts != dict.fromkeys(GANGS, NIGHTS):
-        raise SystemExit(f"demo: each gang should have restarted once a night: {restarts}")
+        raise SystemExit(f"demo: expected each gang to restart once a night, got {restarts}")
     pods = {each["involvedObject"]["name"] for each in night.told.values() if each["reason"] == "Preempted"}
     say(f"{NIGHTS} nights in {night.table.seconds:.0f} seconds.")
-    print(f"Both gangs were restarted {NIGHTS} times and train again.")
-    print(f"Evicted were {', '.join(sorted(pods))}, and no pod of search.")
+    print(f"Both gangs were restarted {NIGHTS} times and are training again.")
+    print(f"Evicted pods: {', '.join(sorted(pods))}. No pod of search was evicted.")
 
 
 async def play(stage: Stage, *, annotated: bool) -> None:
     """Play the nights one after another."""
     night = Night(stage)
-    say("The services: search needs its machine day and night, chat needs none yet. Training takes the rest.")
+    say("The service search needs its cards day and night; chat does not need any yet. Training uses the rest.")
     for name in (*SERVICES, *GANGS):
         found = manifests(f"{name}.yaml", annotated=annotated)
         await apply_manifests(stage.client, found, lambda *kind: KINDS.get(kind), "demo")

@@ -2,8 +2,8 @@
 
     python examples/jobs/demo.py
 
-Each act types a command and waits until the jobs are where it says that they come to; if they do not, the story ends
-with exit code 1. `examples/stage.py` makes the cluster.
+Each act types a command and waits until the jobs are in the expected state; if they do not reach it, the story ends
+with exit code 1. `examples/stage.py` starts the cluster.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Play:
             if true(jobs):
                 return
             if self.table.seconds > end:
-                raise SystemExit(f"demo: waited in vain for {what}")
+                raise SystemExit(f"demo: timed out waiting for {what}")
             await asyncio.sleep(0.1)
 
     async def until_groups_run(self) -> None:
@@ -114,7 +114,7 @@ class Play:
         end = self.table.seconds + LONGEST
         while any(group["status"]["phase"] != "Running" for group in await self.stage.objects(GROUPS)):
             if self.table.seconds > end:
-                raise SystemExit("demo: waited in vain for the pod groups to run")
+                raise SystemExit("demo: timed out waiting for the pod groups to run")
             await asyncio.sleep(0.1)
 
 
@@ -125,24 +125,24 @@ def in_phase(name: str, phase: str) -> Callable[[dict[str, Job]], bool]:
 
 async def a_queue_is_full(play: Play) -> None:
     """A job starts, another one waits, and the output shows what would start it."""
-    say("1. Research may use 24 of the 32 cpus. It trains: a gang of 16 cpus.")
+    say("1. Research may use 24 of the 32 cpus. It starts to train, with a gang of 16 cpus.")
     await play.type("vcctl queue create -n research --capability cpu=24", "")
     await play.type("vcctl queue create -n production", "")
     await play.type("vcctl job run -f examples/jobs/train.yaml", "run job train successfully")
     await play.until("train to run", in_phase("train", "Running"))
-    say("2. Its sweep needs 16 more. Half of the cluster is free, and yet it waits. Why?")
+    say("2. Its sweep needs 16 more. Half of the cluster is free, but the sweep waits. Why?")
     await play.type("vcctl job run -f examples/jobs/sweep.yaml", "run job sweep successfully")
     await play.until("sweep to wait", in_phase("sweep", "Pending"))
     change = "Smallest change that admits it: raise the capability of queue research by 8 cpu."
     await play.type("kilauea explain job sweep", change)
-    say("   That is done, and it starts.")
+    say("   We make that change, and the sweep starts.")
     await play.type("vcctl queue operate -n research -a update --capability cpu=32", "")
     await play.until("sweep to run", in_phase("sweep", "Running"))
 
 
 async def a_pod_fails(play: Play) -> None:
     """The policy of the job restarts all of its pods."""
-    say("3. A worker of train fails (we tell its simulated node to fail it). The policy of the job: restart all.")
+    say("3. A worker of train fails (we make its simulated node fail it). The policy of the job restarts all pods.")
     told = {"kilauea.dev/run-time": "0s", "kilauea.dev/exit-code": "1"}
     await play.stage.client.patch(PODS, Key("default", "train-worker-1"), {"metadata": {"annotations": told}})
     again = "train to run again"
@@ -152,25 +152,25 @@ async def a_pod_fails(play: Play) -> None:
 
 async def a_plan_comes_first(play: Play) -> None:
     """Show the outcome of a job, and of a mistake, before it is submitted."""
-    say("4. Production has a report to make. What would become of it, now that the cluster is full?")
+    say("4. Production needs to run a report. What would happen to it, now that the cluster is full?")
     line = "kilauea plan --kubeconfig $KUBECONFIG -f examples/jobs/report.yaml"
     await play.type(line, "0 pods start, 4 wait.", paragraphs=2)
-    say("   It would wait, so research suspends its sweep. (A wrong name is noticed at once.)")
+    say("   It would wait, so research suspends its sweep. (A mistyped queue name is rejected at once.)")
     await play.type("vcctl job run -N hasty --queue prodution", "unable to find job queue", refused=True)
     await play.type("vcctl job run -f examples/jobs/report.yaml", "run job report successfully")
     await play.type("vcctl job suspend -N sweep --wait", "job sweep is Aborted")
-    await play.until("the report to be made", in_phase("report", "Completed"))
+    await play.until("the report to complete", in_phase("report", "Completed"))
 
 
 async def the_rest(play: Play) -> None:
     """The sweep resumes, and a flow runs one job after the other."""
-    say("5. The sweep is resumed. At night a flow extracts, and loads when that is completed.")
+    say("5. Research resumes the sweep. A nightly flow runs an extract job and then a load job.")
     await play.type("vcctl job resume -N sweep", "")
     await play.type("vcctl jobtemplate create -f examples/jobs/templates.yaml", "Created JobTemplate: default/load")
     await play.type("vcctl jobflow create -f examples/jobs/nightly.yaml", "Created JobFlow: default/nightly")
     names = {"train", "sweep", "report", "nightly-extract", "nightly-load"}
     await play.until(
-        "all to be completed",
+        "all jobs to complete",
         lambda jobs: jobs.keys() == names and all(job.phase == "Completed" for job in jobs.values()),
     )
 
@@ -185,11 +185,11 @@ async def the_end(play: Play) -> None:
         jobs["nightly-extract"].since("Completed") <= jobs["nightly-load"].since("Pending"),
     )
     if train.restarts != 1 or not all(order):
-        raise SystemExit("demo: it did not happen as told")
-    say(f"All five have completed after {play.table.seconds:.0f} seconds.")
-    print("train was restarted once, when a worker failed.")
-    print("sweep waited for its queue, gave way to the report, and ran again.")
-    print("nightly-load was created when nightly-extract had completed.")
+        raise SystemExit("demo: the jobs did not run in the expected order")
+    say(f"All five jobs completed after {play.table.seconds:.0f} seconds.")
+    print("train was restarted once, after a worker failed.")
+    print("sweep waited for its queue, made way for the report, and ran again.")
+    print("nightly-load was created after nightly-extract completed.")
 
 
 async def main() -> None:

@@ -32,7 +32,7 @@ GROUP = "scheduling.k8s.io/group-name"
 SCRIPT = (
     (0.0, "sweep", "Research starts a sweep of eight runs. The cluster is idle, so it borrows all of it."),
     (3.0, "training", "Research adds a gang of four. It needs 16 cpus at once, so it waits."),
-    (6.0, "serving", "Production wants its half. What it deserves is taken back from the sweep."),
+    (6.0, "serving", "Production needs its half. It reclaims what it deserves from the sweep."),
 )
 LONGEST = 120.0
 COLUMNS = (("JOB", 10), ("QUEUE", 12), ("GROUP", 11), ("RUNNING", 9), ("WAITING", 9), ("ENDED", 6))
@@ -85,10 +85,10 @@ async def play(stage: Stage) -> None:
             await apply_manifests(stage.client, read_manifests([str(HERE / f"{name}.yaml")]), resource_of, "demo")
         table.show(await rows(stage))
         if not coming and await finished(stage):
-            print(f"\nAll three have ended after {table.seconds:.0f} seconds.")
+            print(f"\nAll three jobs finished after {table.seconds:.0f} seconds.")
             return
         if table.seconds > LONGEST:
-            raise SystemExit("demo: the jobs have not ended in time")
+            raise SystemExit("demo: timed out waiting for the jobs to finish")
         await asyncio.sleep(0.25)
 
 
@@ -103,7 +103,7 @@ async def main() -> None:
         taken = await evictions(stage)
         if not taken:
             raise SystemExit("demo: no pod was evicted")
-        print(f"{len(taken)} pods of the sweep gave way to production and ran again later.")
+        print(f"{len(taken)} pods of the sweep made way for production and ran again later.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The connections of a server: only so many, and none of them waits for ever for a client.
+"""The connections of a server: only so many, and none of them waits forever for a client.
 
 A client that sends half a request holds a descriptor, of which a process has few. So the head of the first request must
 come soon, a connection that waits for the next one is closed after a while, and where there are too many, the one that
@@ -145,7 +145,7 @@ class Connections(web.Server):
             self._waiting[handler] = (time.monotonic(), IDLE_SECONDS)
 
     async def listen(self, host: str | None, port: int, tls: ssl.SSLContext | None = None) -> Listening:
-        """Begin to listen at an address; None as host means all addresses.
+        """Begin to listen on an address; None as host means all addresses.
 
         Raises:
             OSError: the address cannot be had.
@@ -219,7 +219,7 @@ class Connections(web.Server):
 
 
 class Listening:
-    """Listens at an address until it is closed.
+    """Listens on an address until it is closed.
 
     Args:
         sockets: which listen already.
@@ -263,7 +263,7 @@ class Listening:
 
 
 async def _sockets(host: str | None, port: int) -> list[socket.socket]:
-    """Sockets that listen at all addresses of a host.
+    """Sockets that listen on all addresses of a host.
 
     Raises:
         OSError: an address cannot be had.

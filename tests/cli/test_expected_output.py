@@ -69,7 +69,7 @@ CASES = [
     (
         "it never starts",
         ExpectedStart("never"),
-        "not foreseeable: it does not start even when everything that runs has ended",
+        "unknown: it would not start even if everything that runs ended",
     ),
     ("it is too far away", ExpectedStart("far"), "unknown: too much happens before it"),
 ]

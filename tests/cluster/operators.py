@@ -74,7 +74,7 @@ def installed(name: str, site: Site, home: Path, *options: str) -> Iterator[Path
     """An operator at a cluster for the length of a block, with its log."""
     cluster = yaml.safe_load(site.kubeconfig.read_text())["clusters"][0]["cluster"]
     home.mkdir(exist_ok=True)
-    # Some operators listen at a fixed port too, so an operator does not run twice at the same time.
+    # Some operators listen on a fixed port too, so an operator does not run twice at the same time.
     with (Path(tempfile.gettempdir()) / f"kilauea-{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         ports = [free_port() for _ in range(3)]

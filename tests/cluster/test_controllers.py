@@ -38,7 +38,7 @@ def until(check: Callable[[], bool], what: str) -> None:
     """Wait for something."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not check():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        assert time.monotonic() < deadline, f"timed out waiting for {what}"
         time.sleep(0.05)
 
 

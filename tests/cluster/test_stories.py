@@ -42,8 +42,8 @@ def test_two_teams_share_a_cluster() -> None:
     lines = told("sharing")
     assert "TIME   JOB       QUEUE       GROUP      RUNNING  WAITING  ENDED" in lines
     assert rows(lines)[0][0] == "sweep"
-    assert lines[-2].startswith("All three have ended after ")
-    assert re.fullmatch(r"[1-8] pods of the sweep gave way to production and ran again later\.", lines[-1])
+    assert lines[-2].startswith("All three jobs finished after ")
+    assert re.fullmatch(r"[1-8] pods of the sweep made way for production and ran again later\.", lines[-1])
 
 
 def test_jobs_wait_fail_stop_and_go_on() -> None:
@@ -79,7 +79,7 @@ def test_for_seven_nights_training_borrows_the_cards_of_services(option: list[st
         retries = [f"retry {number} of spec.maxRetry 100" for number in range(1, 8)]
         assert [line.rpartition(", ")[2] for line in told_of[2::3]] == retries
         assert len([line for line in lines if line.startswith(f"        {gang} waits: {gang}-worker")]) == 7
-    assert lines[-2] == "Both gangs were restarted 7 times and train again."
+    assert lines[-2] == "Both gangs were restarted 7 times and are training again."
 
 
 def test_a_night_without_its_cards_ends_the_story_with_exit_code_1(tmp_path: Path) -> None:
@@ -108,4 +108,4 @@ def test_a_story_that_does_not_happen_as_told_ends_with_exit_code_1(tmp_path: Pa
     done = play("jobs", place=tmp_path)
     assert done.returncode == 1
     assert 'queue.scheduling.volcano.sh "nowhere" not found' in done.stdout
-    assert done.stderr == "demo: this should have worked and said: run job train successfully\n"
+    assert done.stderr == "demo: expected the command to succeed and to print: run job train successfully\n"

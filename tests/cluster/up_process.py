@@ -65,7 +65,7 @@ def until(true: Callable[[], Any], what: str, seconds: float = SECONDS) -> None:
     """Wait for something that is to become true."""
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, f"waited in vain for {what}"
+        assert time.monotonic() < end, f"timed out waiting for {what}"
         time.sleep(0.05)
 
 

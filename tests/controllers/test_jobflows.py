@@ -317,7 +317,7 @@ def test_a_status_with_holes_does_no_harm(cluster: Cluster) -> None:
     flow(cluster, {"a": "", "b": "a"})
     holes = {"jobStatusList": [{"state": "Completed"}, {}], "conditions": {"f-a": {}, "x": {}}, "state": {}}
     cluster.patch(JOB_FLOWS, "f", {"status": holes}, "status")
-    say(cluster, "f-a", "Completed", runningDuration="for ever")
+    say(cluster, "f-a", "Completed", runningDuration="forever")
     assert cluster.names(VC_JOBS) == ["f-a", "f-b"]
     assert [each["name"] for each in status(cluster)["jobStatusList"]] == ["f-a", "f-b"]
     assert list(status(cluster)["conditions"]) == ["f-a", "f-b"]

@@ -216,7 +216,7 @@ def test_a_queue_takes_back_what_is_short_if_it_deserves_that(by: str, short: st
 def test_where_no_plugin_says_what_queues_deserve_one_takes_only_what_leaves_it_before_the_other(
     fair: list[Data], holds: tuple[int, int], weight: int, lost: int, by: str
 ) -> None:
-    """Else each of two queues could take the same room back from the other, in turn and for ever."""
+    """Else each of two queues could take the same room back from the other, in turn and forever."""
     queues = [queue("a"), queue("b", weight)]
     queues[1].metadata.annotations = {
         "volcano.sh/hierarchy": "root/b",

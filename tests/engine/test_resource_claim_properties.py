@@ -182,7 +182,7 @@ def test_a_state_that_follows_events_decides_as_a_new_one_does(objects: list[Obj
 @given(clusters())
 @settings(max_examples=25, deadline=None)
 def test_what_waits_at_rest_does_not_fit(objects: list[Object]) -> None:
-    """A cluster comes to rest: no pod is nominated or evicted for ever for the sake of devices."""
+    """A cluster comes to rest: no pod is nominated or evicted forever for the sake of devices."""
     simulated = SimulatedCluster(objects, NOW)
     for _ in range(30):
         plan = decide(simulated.objects, simulated.now)

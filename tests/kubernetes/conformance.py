@@ -149,7 +149,7 @@ def agnhost_image() -> Path:
 def sample_server_images() -> dict[str, Path]:
     """Images of the sample API server and its etcd, by their names; none if the server has not been built.
 
-    It listens at the address of its pod alone: all addresses would include those of services, where port 443 is taken.
+    It listens on the address of its pod alone: all addresses would include those of services, where port 443 is taken.
     """
     if missing(("sample-apiserver", "etcd")):
         return {}

@@ -294,7 +294,7 @@ PRIVATE = 'mount --bind "$0" /tmp && exec "$@"'
 
 
 def _until_free(port: int) -> None:
-    """Wait until nothing else listens at a port of this machine; 0 is none.
+    """Wait until nothing else listens on a port of this machine; 0 is none.
 
     Raises:
         RuntimeError: it stays taken.

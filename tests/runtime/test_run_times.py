@@ -70,7 +70,7 @@ CASES = [
     ("then the job's estimate", REAL, job(estimate="1h", limit=9), {}, None, (3600, 3600, 3600, "runningEstimate")),
     ("then the command, on simulated nodes", SIMULATED, SLEEP, {}, None, (30, 30, 30, "its command")),
     ("the command of a real pod says nothing", REAL, SLEEP, {}, None, None),
-    ("a command that runs for ever says nothing", SIMULATED, job(["sleep", "infinity"]), {}, None, None),
+    ("a command that runs forever says nothing", SIMULATED, job(["sleep", "infinity"]), {}, None, None),
     ("a command of unknown length says nothing", SIMULATED, job(["train"]), {}, None, None),
     ("then earlier runs", REAL, job(), {}, past(10, 20, 30), (10, 20, 30, "3 runs like it")),
     ("earlier runs end at the limit", REAL, job(limit=15), {}, past(10, 20, 30), (10, 15, 15, "3 runs like it")),

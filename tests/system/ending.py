@@ -77,7 +77,7 @@ def _unrest(system: System) -> Iterator[str]:
         assumed = process.scheduler.feed.assumed
         left = [*assumed.binds, *assumed.evictions, *assumed.nominations, *assumed.held, *assumed.phases]
         if left:
-            yield f"{process.name} assumes for ever: {left}"
+            yield f"{process.name} assumes forever: {left}"
 
 
 def _state(system: System) -> Iterator[str]:

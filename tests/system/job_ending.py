@@ -48,7 +48,7 @@ def jobs_at_the_end(users: Users, limits: Limits, now: int) -> Iterator[str]:
         if job["metadata"].get("deletionTimestamp"):
             yield f"job {name} never goes"
         elif phase not in RESTS:
-            yield f"job {name} is {phase} for ever"
+            yield f"job {name} is {phase} forever"
         else:
             group = groups.get(f"{name}-{uid}")
             yield from _counts(job, own)

@@ -33,7 +33,7 @@ WATCHED = {
 }
 """Keys of what laws of Volcano's jobs are about."""
 BEATS = ("/core/nodes/", "/core/events/", "/events.k8s.io/", "/coordination.k8s.io/")
-"""Keys of what is written for ever."""
+"""Keys of what is written forever."""
 RECLAIM = ("reclaim", "gangreclaim")
 STILL = 120.0
 """Seconds at the end of a history in which nothing happens any more."""
@@ -63,7 +63,7 @@ class Laws:
         self.changed = 0.0
         """When a pod, a job or a group was last written, in seconds of the loop."""
         self.writes: list[tuple[float, str]] = []
-        """All but what is written for ever: when, and the key."""
+        """All but what is written forever: when, and the key."""
         self.admitted: dict[str, float] = {}
         """Groups that are Inqueue, by name, and since when."""
         self.jobs = JobLaws(self.broken, self.hurt)

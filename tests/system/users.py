@@ -172,7 +172,7 @@ def _key(resource: Resource, name: str) -> Key:
 
 
 def pod_spec(cpu: int, priority: str, notes: Mapping[str, str] = NO_NOTES) -> dict[str, Any]:
-    """A pod with one container, which runs once if it does not run for ever."""
+    """A pod with one container, which runs once if it does not run forever."""
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": str(cpu)}}}
     return {
         "schedulerName": "volcano",

@@ -1,7 +1,7 @@
 """A head that hands out tasks, and workers that do them: the shape of Ray and Dask, with the standard library only.
 
 `tasks.py head` counts the prime numbers below a limit, in blocks; `tasks.py worker` does one block after the other. The
-head listens at its host name, which workers know through the plugin `svc`. A block whose worker leaves is given to
+head listens on its host name, which workers know through the plugin `svc`. A block whose worker leaves is given to
 another.
 """
 

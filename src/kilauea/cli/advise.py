@@ -47,8 +47,8 @@ def advise(
 
     The command tries larger weights for the queues that wait longest, or larger deserved amounts where the plugin
     capacity counts these, the action backfill, and the plugin binpack. It changes nothing. With --seeds 10 or more, it
-    says which differences are more than random variation. A change that is better for a trace of the past need not be
-    better for the future.
+    shows which differences exceed random variation. A change that is better for a trace of the past may not be better
+    in the future.
     """
     from kilauea.cli.simulation.comparison import compared
     from kilauea.runtime.inputs.files import SourceError
@@ -141,7 +141,7 @@ def _lines(found: Sequence[tuple[Proposal, Sequence[Line]]], queue: str | None, 
     else:
         out.append("None of these changes shortens the waiting by more than random variation.")
     if seeds == 1:
-        out.append("One trace says nothing about random variation: use --seeds 10 or more.")
+        out.append("One trace does not show random variation: use --seeds 10 or more.")
     elif any("?" in row[4] for row in rows):
         out.append("A queue with ? waits longer in the mean, but not by more than random variation.")
     return out

@@ -44,7 +44,7 @@ listen_option = click.option(
     default="127.0.0.1:6443",
     show_default=True,
     metavar="HOST:PORT",
-    help="Address to listen at; port 0 picks a free one.",
+    help="Address to listen on; port 0 picks a free one.",
 )
 durability_option = click.option(
     "--durability",
@@ -74,7 +74,7 @@ def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durab
     """Serve the Kubernetes API to kubectl and other clients, from this process and one folder.
 
     It does not run pods: it stores, validates and watches objects like the API server of a cluster. Stop it with
-    SIGTERM or Ctrl-C; the next start restores every write that it has answered.
+    SIGTERM or Ctrl-C; the next start restores every acknowledged write.
     """
     from kilauea.runtime.cluster.apiserver import ServerOptions, serve
     from kilauea.runtime.cluster.server_loop import run_server

@@ -102,7 +102,7 @@ def _ignored(command: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Choice(["truncate", "append"]),
     default="truncate",
     show_default=True,
-    help="What becomes of output files that exist.",
+    help="Truncate or append to existing output files.",
 )
 @click.option(
     "-d",
@@ -114,8 +114,8 @@ def _ignored(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--export", default="", metavar="NAMES", help="Variables to pass on: ALL, NONE or NAME[=VALUE],...")
 @click.option("-D", "--chdir", default="", metavar="DIR", help="Working folder.")
 @click.option("-W", "--wait", is_flag=True, help="Wait for the job to end, and exit with its exit code.")
-@click.option("--parsable", is_flag=True, help="Print the name of the job alone.")
-@click.option("--wrap", default="", metavar="COMMAND", help="Command of a shell, instead of a script.")
+@click.option("--parsable", is_flag=True, help="Print only the name of the job.")
+@click.option("--wrap", default="", metavar="COMMAND", help="Shell command to run instead of a script.")
 @click.option("-i", "--image", default="busybox", show_default=True, help="Container image.")
 @click.option("--namespace", default="", metavar="NAME", help="Namespace. [default: that of the kubeconfig]")
 @click.option("-k", "--kubeconfig", default="", metavar="FILE", help="Access to the cluster.")
@@ -125,9 +125,9 @@ def _ignored(command: Callable[..., Any]) -> Callable[..., Any]:
 def batch(context: click.Context, /, words: tuple[str, ...], **given: Any) -> None:
     """Submit the script FILE, or standard input, as a job, and print its name.
 
-    Options come from lines of the script that begin with #SBATCH or #KILAUEA, before its first command; those of the
-    command line win. Options of sbatch that have no effect are named with the reason. With --ntasks or --nodes above 1,
-    each copy runs the whole script, with its number in SLURM_PROCID: there is no srun inside.
+    Options come from lines of the script that begin with #SBATCH or #KILAUEA, before its first command; options on the
+    command line override them. A note names each option of sbatch that has no effect, with the reason. With --ntasks or
+    --nodes above 1, each copy runs the whole script, with its number in SLURM_PROCID: there is no srun inside.
     """
     import asyncio
 

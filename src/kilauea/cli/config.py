@@ -47,8 +47,8 @@ def config() -> None:
 def check(context: click.Context, file: str, folders: tuple[str, ...], output: str) -> None:
     """Check the scheduler configuration in FILE (- is standard input): show each problem, its line, and why it matters.
 
-    With an error, the configuration cannot be used. With a warning, it does not do what it seems to do. A note is good
-    to know. The exit code is 0 if there are no errors, and 2 otherwise.
+    With an error, the configuration cannot be used. With a warning, it does not do what it seems to do. A note is for
+    information. The exit code is 0 if there are no errors, and 2 otherwise.
     """
     from kilauea.engine.explain.conf_check import ERROR
     from kilauea.runtime.inputs.conf_file import read_conf_file

@@ -47,7 +47,7 @@ SHARES = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:
     default="*,-sharding-controller",
     show_default=True,
     metavar="LIST",
-    help="Volcano's controllers, separated by commas: * for all, NAME for one, -NAME to leave one out.",
+    help="Volcano's controllers, separated by commas: * for all, NAME for one, -NAME to exclude one.",
 )
 @click.option(
     "--kubernetes-controllers",
@@ -73,7 +73,7 @@ SHARES = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:
     type=Duration(),
     default="1m",
     show_default=True,
-    help="Time between two looks of the sharding-controller.",
+    help="Time between two runs of the sharding-controller.",
 )
 @switch("--enable-node-event-trigger", True, "Share out nodes again whenever a node comes, goes or changes.")
 @click.option(
@@ -81,14 +81,14 @@ SHARES = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:
     default="volcano-sharding-configmap",
     show_default=True,
     metavar="NAME",
-    help="ConfigMap that says how nodes are shared out.",
+    help="ConfigMap that defines how nodes are divided among schedulers.",
 )
 @click.option(
     "--sharding-configmap-namespace",
     default="volcano-system",
     show_default=True,
     metavar="NAMESPACE",
-    help="Its namespace.",
+    help="Namespace of that ConfigMap.",
 )
 @switch("--inherit-owner-annotations", True, "Copy the annotations of pod owners to their PodGroups.")
 @pace(qps=2000, burst=2000)

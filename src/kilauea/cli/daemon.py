@@ -97,7 +97,7 @@ def pace(qps: int, burst: int) -> Callable[[Command], Command]:
             type=click.IntRange(min=1),
             default=burst,
             show_default=True,
-            help="At once.",
+            help="Most requests to the API server at once.",
         )(command)
         return click.option(
             "--kube-api-qps",
@@ -105,7 +105,7 @@ def pace(qps: int, burst: int) -> Callable[[Command], Command]:
             type=click.FloatRange(min=1),
             default=qps,
             show_default=True,
-            help="Requests/s.",
+            help="Most requests per second to the API server.",
         )(command)
 
     return options

@@ -23,7 +23,7 @@ Examples:
     default="127.0.0.1:0",
     show_default=True,
     metavar="HOST:PORT",
-    help="Loopback address to listen at; port 0 selects a free port.",
+    help="Loopback address to listen on; port 0 selects a free port.",
 )
 @click.option("-n", "--namespace", default="", metavar="NS", help="Show the jobs and pods of this namespace only.")
 @click.option(
@@ -35,8 +35,8 @@ Examples:
 def dashboard(kubeconfig: Path | None, address: str, namespace: str, history: Path | None) -> None:
     """Show a cluster in the browser: queues, jobs and why they wait, nodes, evictions, and plans of new jobs.
 
-    The pages show what your credentials may list, and change nothing. The command prints a link that works once, and
-    the next one when it has been used. `kilauea up` serves the same pages itself.
+    The pages show what your credentials may list, and are read-only. The command prints a link that works once, and a
+    new link after each use. `kilauea up` serves the same pages itself.
     """
     import asyncio
     import os
@@ -56,7 +56,7 @@ def dashboard(kubeconfig: Path | None, address: str, namespace: str, history: Pa
     host, port = parse_listen(address)
     if not is_loopback(host):
         raise click.UsageError(
-            f"--address {address}: other machines could read the pages, which are not encrypted: listen at 127.0.0.1, "
+            f"--address {address}: other machines could read the pages, which are not encrypted: listen on 127.0.0.1, "
             "and reach it from elsewhere with `ssh -L` or `kubectl port-forward`"
         )
 

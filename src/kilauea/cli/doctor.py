@@ -41,8 +41,8 @@ def doctor(context: click.Context, kubeconfig: Path | None, folders: tuple[str, 
     """Check that a cluster has everything that Kilauea needs, and that what is installed works.
 
     The checks: the server and its version, the definitions, your rights, the components with their service accounts and
-    leaders, two installations, the webhooks, the scheduler's configuration, and names that do not exist. The command
-    only reads. It needs no rights in particular: what you may not read is skipped.
+    leaders, two installations, the webhooks, the scheduler's configuration, and names that do not exist. The command is
+    read-only. It needs no particular permissions: it skips what you may not read.
 
     The exit code is 1 if there is an error, and 0 otherwise.
     """

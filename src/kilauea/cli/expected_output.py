@@ -24,7 +24,7 @@ def expected_text(found: ExpectedStart, now: int, owners: Owners) -> str:
     if found.verdict == "unknown":
         return f"unknown: {unknown}; {DECLARE}"
     if found.verdict == "never":
-        return "not foreseeable: it does not start even when everything that runs has ended"
+        return "unknown: it would not start even if everything that runs ended"
     if found.verdict == "far" or found.time is None:
         return "unknown: too much happens before it"
     parts = [f"about {_moment(found.time, now)} (in {_span(found.time - now)})"]

@@ -70,8 +70,8 @@ def explain(
     queue, the command shows its metrics and the groups that wait in it; for a node, its resources and why it accepts no
     pods.
 
-    For a job that waits it also says when it will probably start, and from what that follows: from the run times that
-    jobs declare, or from those of jobs like them in the history of the cluster.
+    For a waiting job, it also estimates when it will start, from the run times that jobs declare, or from those of
+    similar jobs in the history of the cluster.
 
     The command changes nothing: it computes the next scheduling cycle here, for the cluster as it is now.
     """  # noqa: D205 - the first line of the help is the sentence

@@ -27,14 +27,14 @@ output_option = click.option(
 
 @click.group(short_help="Show what happened to jobs.", epilog=EXAMPLES)
 def history() -> None:
-    """Show what happened to jobs and why, also to those that are deleted.
+    """Show what happened to jobs and why, including deleted ones.
 
-    `kilauea up` keeps the history of its cluster. Beside any other cluster, `kilauea scheduler --history DIR` keeps
-    one, which these commands read with --data DIR.
+    `kilauea up` keeps the history of its cluster. For any other cluster, `kilauea scheduler --history DIR` keeps one,
+    which these commands read with --data DIR.
     """
 
 
-@history.command(short_help="Show the life of a job.")
+@history.command(short_help="Show what happened to a job.")
 @click.argument("name")
 @click.option("--uid", default="", metavar="UID", help="The job with this uid, if there were several of this name.")
 @source_options
@@ -42,7 +42,7 @@ def history() -> None:
 def job(
     name: str, uid: str, namespace: str, all_namespaces: bool, data: Path | None, kubeconfig: str, output: str
 ) -> None:
-    """Show the life of the job NAME: when it was submitted, why it waited, where it ran, who evicted it, how it ended.
+    """Show what happened to the job NAME: when it was submitted, why it waited, where it ran, what evicted it.
 
     If there were several of this name, the newest is shown.
     """
@@ -62,12 +62,14 @@ def job(
     click.echo("".join(f"{printable(line)}\n" for line in job_lines(found, found.seen or now())), nl=False)
 
 
-@history.command(short_help="List jobs, also deleted ones.")
+@history.command(short_help="List jobs, including deleted ones.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Only jobs that had not ended by then, such as 7d.")
 @click.option("--until", type=Moment(), metavar="TIME", help="Only jobs that were submitted before.")
 @click.option("--queue", default="", metavar="QUEUE", help="Only jobs of this queue.")
 @click.option("--user", default="", metavar="USER", help="Only jobs of this user.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Only so many, the newest.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Show only this many, the newest."
+)
 @source_options
 @output_option
 def jobs(
@@ -104,7 +106,7 @@ def jobs(
     note_limits(found.since, found.gaps, since)
 
 
-@history.command(short_help="Write the history as lines of JSON.")
+@history.command(short_help="Export the history as JSON lines.")
 @source_options
 def export(namespace: str, all_namespaces: bool, data: Path | None, kubeconfig: str) -> None:
     """Write the history to standard output as lines of JSON: a header, jobs, pods, events."""
@@ -120,12 +122,13 @@ def export(namespace: str, all_namespaces: bool, data: Path | None, kubeconfig: 
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
     metavar="DIR",
-    help="Folder of the history to add to; it is made if need be.",
+    help="Folder of the history to add to; created if it does not exist.",
 )
 def import_(path: Path, data: Path) -> None:
     """Add the exported history in PATH (- is standard input) to the one in a folder.
 
-    What is in both is there once. Nothing else may write the folder meanwhile: stop its cluster first.
+    Records that are in both are kept once. Nothing else may write to the folder in the meantime: stop its cluster
+    first.
     """
     from kilauea.api.printing import printable
     from kilauea.cli.inputs import Failure

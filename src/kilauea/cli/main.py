@@ -25,7 +25,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "nodes": "Simulate nodes and the pods on them.",
     "plan": "Show what the next scheduling cycle would do.",
     "queues": "Show what queues deserve, hold and have borrowed.",
-    "report": "Add up what was used.",
+    "report": "Report resource usage.",
     "run": "Run a command as a batch job.",
     "sacct": "Show jobs that run or have ended.",
     "scancel": "End jobs.",

@@ -82,7 +82,7 @@ run_time_option = click.option(
     type=RunTime(),
     default="5s",
     show_default=True,
-    help="Run time of commands that do not specify one, in pods that are meant to end; 0 for ever.",
+    help="Run time of commands that do not specify one, in pods that are meant to end; 0 means forever.",
 )
 
 
@@ -116,8 +116,8 @@ def nodes(
     """Keep simulated nodes ready and run the pods that are bound to them, without any machine.
 
     The command simulates every Node on which no kubelet has reported a boot, unless the annotation
-    kilauea.dev/simulated says otherwise. It keeps what a Node already states. The annotation kilauea.dev/run-time or a
-    sleep in its command sets how long a pod runs; kilauea.dev/exit-code or an exit sets its exit code. Stop it with
+    kilauea.dev/simulated overrides this. It keeps the existing fields of a Node. The annotation kilauea.dev/run-time or
+    a sleep in its command sets how long a pod runs; kilauea.dev/exit-code or an exit sets its exit code. Stop it with
     Ctrl-C or SIGTERM.
     """
     from kilauea.api.times import SECOND

@@ -78,7 +78,7 @@ def plan(
 
     With --cycles, cycles are one second apart. Bound pods run at once. Evicted pods keep their resources for one cycle
     per second of terminationGracePeriodSeconds, 0 if it is not set; then pods that a controller owns return as new
-    pending pods. The output lists the changes of each cycle, and the cycle after which nothing changes any more.
+    pending pods. The output lists the changes of each cycle, and the cycle after which nothing changes.
     """
     from kilauea.api.wellknown import ALL_SCHEDULERS
     from kilauea.cli.explain_output import render_explanation

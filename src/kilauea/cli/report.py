@@ -16,7 +16,7 @@ Examples:
 """
 
 
-@click.group(short_help="Add up what was used.", epilog=EXAMPLES)
+@click.group(short_help="Report resource usage.", epilog=EXAMPLES)
 def report() -> None:
     """Add up the history of a cluster."""
 
@@ -27,10 +27,10 @@ def report() -> None:
     type=click.Choice(["queue", "namespace", "user"]),
     default="queue",
     show_default=True,
-    help="Whose resources to add up.",
+    help="Group the usage by this.",
 )
-@click.option("--since", type=Moment(), default="7d", show_default=True, metavar="TIME", help="From when on.")
-@click.option("--until", type=Moment(), metavar="TIME", help="Until when. [default: now]")
+@click.option("--since", type=Moment(), default="7d", show_default=True, metavar="TIME", help="Start of the period.")
+@click.option("--until", type=Moment(), metavar="TIME", help="End of the period. [default: now]")
 @click.option(
     "-o",
     "--output",
@@ -52,7 +52,7 @@ def usage(
 ) -> None:
     """Show the resource-hours of queues, namespaces or users.
 
-    A pod counts with what it requests, from its bind to its end, as far as that lies in the span that is asked for.
+    A pod counts with its requests, from its bind to its end, within the selected period.
     """
     from kilauea.cli.histories import output as forms
     from kilauea.cli.histories.notes import note_limits
@@ -72,5 +72,5 @@ def usage(
         return
     click.echo("".join(f"{line}\n" for line in forms.usage_lines(found)), nl=False)
     if not found.rows:
-        click.echo("nothing was used in this time", err=True)
+        click.echo("no usage in this period", err=True)
     note_limits(found.since, found.gaps, since)

@@ -63,7 +63,7 @@ INTERRUPTED = 130
     "--array",
     default="",
     metavar="ELEMENTS",
-    help="Run a copy for each element: 0-99, 0-30:10, 1,3,7, or 0-99%4 for 4 at a time. Each starts and fails alone.",
+    help="Run a copy for each element, independently of each other: 0-99, 0-30:10, 1,3,7, or 0-99%4 for 4 at a time.",
 )
 @click.option(
     "-t",
@@ -86,8 +86,8 @@ INTERRUPTED = 130
 )
 @click.option("-d", "--detach", is_flag=True, help="Submit the job, print its name and return.")
 @click.option("-W", "--wait", is_flag=True, help="Print the name and the progress of the job, but not its output.")
-@click.option("--no-label", is_flag=True, help="Do not begin lines of several copies with the number of the copy.")
-@click.option("-Q", "--quiet", is_flag=True, help="Print the output of the job and errors only.")
+@click.option("--no-label", is_flag=True, help="Do not prefix lines of several copies with the number of the copy.")
+@click.option("-Q", "--quiet", is_flag=True, help="Print only the output of the job, and errors.")
 @click.option("-k", "--kubeconfig", default="", metavar="FILE", help="Access to the cluster.")
 @click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
 def run(
@@ -106,11 +106,11 @@ def run(
 ) -> None:
     """Run COMMAND as a job, show its output, and exit with its exit code.
 
-    The job waits in its queue until there is room for all copies: they start together or not at all. It restarts if any
-    of its pods is evicted. The command writes the output of the copies to standard output, each line with the number of
-    its copy if there are several, and everything else to standard error. Each copy gets all of standard input. Ctrl-C
-    and SIGTERM end the job, and processes of this machine get the same signal; the second one leaves at once. Times and
-    memory are as in sbatch: -t 90 is 90 minutes, -m 4G is 4Gi.
+    The job waits in its queue until all copies fit: they start together or not at all. It restarts if any of its pods
+    is evicted. The command writes the output of the copies to standard output, each line with the number of its copy if
+    there are several, and everything else to standard error. Each copy gets all of standard input. Ctrl-C and SIGTERM
+    end the job, and processes on this machine get the same signal; a second Ctrl-C exits at once. Times and memory are
+    as in sbatch: -t 90 is 90 minutes, -m 4G is 4Gi.
     """
     import asyncio
 

@@ -33,13 +33,13 @@ Examples:
     "since",
     type=Moment(),
     metavar="TIME",
-    help="Deleted jobs from then on, such as 7d or 2026-11-01. [default: midnight]",
+    help="Include jobs deleted since then, such as 7d or 2026-11-01. [default: midnight]",
 )
 @click.option("-o", "--format", "form", default="", metavar="NAME,...", help="Columns, such as JobID,State,ExitCode.")
 @click.option("-P", "--parsable2", is_flag=True, help="Separate columns by |, without padding.")
 @click.option("-n", "--noheader", is_flag=True, help="Do not print the headings.")
 @click.option("-X", "--allocations", is_flag=True, hidden=True, help="Jobs have no steps, so this is always so.")
-@click.option("--json", "as_json", is_flag=True, help="Print all that is known as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @access_options
 def sacct(
     jobs: tuple[str, ...],
@@ -58,8 +58,8 @@ def sacct(
 ) -> None:
     """Show jobs with their states, times and exit codes.
 
-    Of a cluster that keeps a history (`kilauea up`), jobs that were deleted since midnight or --starttime are shown,
-    too. For all others, times and exit codes are those of pods that exist. There are no job steps.
+    On a cluster that keeps a history (`kilauea up`), this includes jobs that were deleted since midnight or
+    --starttime. On others, times and exit codes are those of existing pods. There are no job steps.
     """
     from kilauea.cli.histories.moments import midnight
     from kilauea.cli.jobs import columns, reading

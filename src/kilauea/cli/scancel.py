@@ -42,7 +42,7 @@ def scancel(
     all_namespaces: bool,
     kubeconfig: str,
 ) -> None:
-    """End the jobs that are named, or that all options select.
+    """End the named jobs, or those that match all options.
 
     Their pods get SIGTERM and their grace period. The jobs stay in the cluster as CANCELLED, for `kilauea sacct`;
     `vcancel` deletes a job. One element of an array cannot be ended alone.

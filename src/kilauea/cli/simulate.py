@@ -41,17 +41,17 @@ def simulate(
     page: Path | None,
     output: str,
 ) -> None:
-    """Run the jobs of a trace through the scheduler and the controllers, under virtual time.
+    """Run the jobs of a trace through the scheduler and the controllers, in virtual time.
 
     Each job of the trace becomes a Volcano job, submitted at its time to the cluster of -f or --nodes. Its pods run for
-    as long as the trace says; what an evicted pod has done is lost, and its job goes on as its policies say. A day or a
-    month takes seconds to minutes.
+    the time in the trace. The work of an evicted pod is lost, and its job continues according to its policies.
+    Simulating a day or a month takes seconds to minutes.
 
     The trace is a CSV table with the columns submit and duration, a log in the Standard Workload Format, one of the
     published traces openb, Philly, Muri and DLRM, or what `kilauea history export` has written. It may be gzipped.
 
     With several --conf or --variant, the command tries each of them with the same jobs. With --seeds, it also draws
-    other traces from the given one, so that `kilauea compare` can say what is more than random variation.
+    other traces from the given one, so that `kilauea compare` can show which differences exceed random variation.
     """
     from kilauea.runtime.inputs.files import SourceError
     from kilauea.runtime.trials.running import run_trials

@@ -21,7 +21,7 @@ ORDER = ("down", "drain", "drng", "alloc", "mix", "idle")
 @click.option("-k", "--kubeconfig", default="", metavar="FILE", help="Access to the cluster.")
 @click.help_option("--help")
 def sinfo(queues: tuple[str, ...], noheader: bool, as_json: bool, kubeconfig: str) -> None:
-    """Show the queues (partitions) and how many nodes are in which state.
+    """Show the queues (partitions), and the number of nodes in each state.
 
     All queues share all nodes, unless they are bound to groups of nodes, which is not shown; `kilauea queues` shows
     what each queue may use. A node without pods is idle, one whose cpus are all requested is alloc, and between the two

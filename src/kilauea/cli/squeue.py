@@ -35,7 +35,7 @@ Examples:
 )
 @click.option("-o", "--format", "form", default="", metavar="FORMAT", help="Columns, such as '%i %.10M %R'.")
 @click.option("-h", "--noheader", is_flag=True, help="Do not print the headings.")
-@click.option("--json", "as_json", is_flag=True, help="Print all that is known as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @access_options
 @click.help_option("--help")
 def squeue(
@@ -52,10 +52,10 @@ def squeue(
     all_namespaces: bool,
     kubeconfig: str,
 ) -> None:
-    """Show the jobs that wait or run, with the reason why they wait.
+    """Show waiting and running jobs, with the reasons why jobs wait.
 
-    JOBID is the name of a job. PARTITION is its queue. USER is known of jobs that `kilauea run` and `kilauea batch`
-    submit. Elements of an array that wait are one line.
+    JOBID is the name of a job. PARTITION is its queue. USER is known for jobs that `kilauea run` and `kilauea batch`
+    submit. Waiting elements of an array share one line.
     """
     from kilauea.cli.jobs import columns, reading
     from kilauea.cli.jobs.manifest import user_name

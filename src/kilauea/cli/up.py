@@ -55,28 +55,28 @@ def default_folder() -> Path:
     type=click.Choice(["simulated", "process", "containers"]),
     default="simulated",
     show_default=True,
-    help="What pods are: simulated, processes of this machine, or containers of podman.",
+    help="How pods run: simulated, as processes on this machine, or as podman containers.",
 )
 @click.option(
     "--simulated-nodes",
     type=click.IntRange(0, 5000),
     default=0,
     show_default=True,
-    help="Number of simulated nodes beside this machine, if pods run.",
+    help="Number of simulated nodes in addition to this machine, if pods run.",
 )
 @click.option(
     "--image",
     "images",
     multiple=True,
     metavar="NAME=PATH|host",
-    help="What stands for images of a name, with --runtime process: a folder with a file system, a Python environment, "
-    "a program, or host, the files of this machine. NAME may have * and ?. Repeatable. [default: *=host] With "
-    "--runtime containers: a folder for an image instead of podman's.",
+    help="What runs for images of this name. With --runtime process: a folder with a file system, a Python "
+    "environment, a program, or host, the files of this machine. NAME may have * and ?. Repeatable. [default: *=host] "
+    "With --runtime containers: a folder instead of podman's image.",
 )
 @click.option(
     "--allow-remote-processes",
     is_flag=True,
-    help="If pods run, permit --listen at an address that other machines reach.",
+    help="If pods run, permit --listen on an address that other machines can reach.",
 )
 @node_size(cpu="32", memory="128Gi")
 @click.option(
@@ -132,9 +132,9 @@ def up(
 ) -> None:
     """Run a complete batch cluster in this process: API server, scheduler, controllers and nodes.
 
-    Pods run on simulated nodes for as long as their `sleep` says; with --runtime process, they are processes of this
-    machine, with --runtime containers, those of podman. Both keep running while the cluster is stopped. The cluster is
-    stored in one folder, from which a restart continues. Stop it with Ctrl-C or SIGTERM.
+    Pods run on simulated nodes for the duration of their `sleep`; with --runtime process, they are processes on this
+    machine, and with --runtime containers, podman containers. Both keep running while the cluster is stopped. The
+    cluster is stored in one folder, from which a restart continues. Stop it with Ctrl-C or SIGTERM.
     """
     from kilauea.cli.remedy import advice
     from kilauea.nodes.machine import Machine
@@ -167,7 +167,7 @@ def _machine(
     if not is_loopback(host) and not remote:
         raise click.UsageError(
             f"--listen {host} lets other machines reach a cluster whose pods are processes of yours: any client with "
-            "its credentials runs what it likes as you. Listen at 127.0.0.1, or add --allow-remote-processes"
+            "its credentials can run any command as you. Listen on 127.0.0.1, or add --allow-remote-processes"
         )
     from kilauea.runtime.cluster.machine_pods import MachineOptions
 

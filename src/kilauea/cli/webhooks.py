@@ -43,17 +43,23 @@ GATE = "SchedulingGatesQueueAdmission"
 @master
 @pace(qps=50, burst=100)
 @click.option(
-    "--listen-address", "host", default="", metavar="HOST", help="Address to listen at. [default: all addresses]"
+    "--listen-address", "host", default="", metavar="HOST", help="Address to listen on. [default: all addresses]"
 )
 @click.option("--port", type=int, default=8443, show_default=True)
 @click.option("--tls-cert-file", "certificate", type=click.Path(path_type=Path), metavar="FILE", help="Certificate.")
-@click.option("--tls-private-key-file", "key", type=click.Path(path_type=Path), metavar="FILE", help="Its key.")
+@click.option(
+    "--tls-private-key-file",
+    "key",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Private key of the certificate.",
+)
 @click.option(
     "--ca-cert-file",
     "authority",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Certificate of its authority. [default: without these three, a self-signed one, stored in a Secret]",
+    help="Certificate of the authority. [default: without these three, a self-signed one, stored in a Secret]",
 )
 @click.option(
     "--tls-secret-name",
@@ -64,7 +70,7 @@ GATE = "SchedulingGatesQueueAdmission"
     help="Secret of the self-signed certificate.",
 )
 @click.option("--webhook-namespace", "namespace", default="", help="Namespace of the service for the webhooks.")
-@click.option("--webhook-service-name", "service", default="", help="Its name.")
+@click.option("--webhook-service-name", "service", default="", help="Name of that service.")
 @click.option("--webhook-url", "url", default="", metavar="URL", help="URL of the webhooks, instead of a service.")
 @click.option(
     "--enabled-admission",
@@ -100,7 +106,7 @@ GATE = "SchedulingGatesQueueAdmission"
 def webhooks(**given: Any) -> None:
     """Validate and default the jobs, queues, pod groups, pods and hyper nodes of a cluster.
 
-    The command serves until SIGTERM or Ctrl-C, and registers its webhooks at the API server.
+    The command serves until SIGTERM or Ctrl-C, and registers its webhooks with the API server.
     """
     from kilauea.runtime.webhooks.process import run_webhooks
 

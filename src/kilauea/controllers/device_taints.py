@@ -179,7 +179,7 @@ class _Taints:
         return found
 
     def stay_left(self, pod: Obj) -> float | None:
-        """Seconds that a pod may keep its devices; None if it may keep them for ever."""
+        """Seconds that a pod may keep its devices; None if it may keep them forever."""
         if is_going(pod) or is_finished(pod) or not spec_of(pod).get("nodeName"):
             return None
         left: float | None = None
@@ -217,7 +217,7 @@ def _newest(slices: Sequence[Obj]) -> list[Obj]:
 
 
 def _patience(tolerations: Sequence[Obj], taint: Obj) -> float | None:
-    """Seconds for which a taint is tolerated, by the most patient toleration; None for ever, 0 for not at all."""
+    """Seconds for which a taint is tolerated, by the most patient toleration; None forever, 0 for not at all."""
     matching = matching_tolerations(tolerations, taint)
     if any(each.get("tolerationSeconds") is None for each in matching):
         return None

@@ -1,6 +1,6 @@
-"""Ports at `localhost` that processes of a container listen at, by /proc.
+"""Ports at `localhost` that processes of a container listen on, by /proc.
 
-Many servers listen at localhost only, which pods of this machine share. A connection to a pod must not end at a process
+Many servers listen on localhost only, which pods of this machine share. A connection to a pod must not end at a process
 of another one, so the socket has to belong to a process of the pod.
 """
 
@@ -43,7 +43,7 @@ def localhost_of(port: int, roots: Collection[int], proc: Path = PROC) -> str | 
 
 
 def _sockets(port: int, proc: Path) -> Iterator[tuple[str, str]]:
-    """Yield the sockets that listen at a port of localhost, as descriptors name them, with the address."""
+    """Yield the sockets that listen on a port of localhost, as descriptors name them, with the address."""
     for name, addresses in _ADDRESSES.items():
         try:
             lines = (proc / "net" / name).read_text().splitlines()[1:]

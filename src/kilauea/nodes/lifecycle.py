@@ -83,7 +83,7 @@ def advance(
         node: the one to which it is bound.
         now: microseconds since 1970.
         start_delay: microseconds that containers are being created, unless the pod says otherwise.
-        run_time: microseconds that commands of unknown run time take; 0 for ever.
+        run_time: microseconds that commands of unknown run time take; 0 forever.
         refusal: why containers do not get the resources that they shall have; None if they do.
         unmet: objects that containers cannot be created without; None if none is missing.
     """
@@ -126,7 +126,7 @@ def killed(pod: Obj, node: Obj, now: int, code: int, run_time: int = JOB_RUN_TIM
         node: its node.
         now: microseconds since 1970.
         code: with which containers end whose time is not over.
-        run_time: microseconds that commands of unknown run time take; 0 for ever.
+        run_time: microseconds that commands of unknown run time take; 0 forever.
     """
     life = _Life.of(pod, run_time)
     if life is None:

@@ -63,7 +63,7 @@ class PodLogs:
 
     Args:
         view: shows pods.
-        run_time: microseconds that commands of unknown run time take; 0 for ever.
+        run_time: microseconds that commands of unknown run time take; 0 forever.
     """
 
     def __init__(self, view: View, run_time: int = JOB_RUN_TIME) -> None:

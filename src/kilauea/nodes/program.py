@@ -2,7 +2,7 @@
 
 Nothing is executed. Annotations say it, or the command does where it is as simple as examples write it: `sleep 5`,
 `sh -c "echo hello; sleep 5; exit 3"`. Other commands take no time beside a `sleep`. Where nothing tells the time, a
-command that is there to end runs for a moment, an init container not at all, anything else for ever.
+command that is there to end runs for a moment, an init container not at all, anything else forever.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Program:
     """One run of a container.
 
     Attributes:
-        run_time: microseconds; None for ever.
+        run_time: microseconds; None forever.
         exit_code: with which it ends.
         reason: of its end, as its status has it.
         script: its command, which says what it prints.
@@ -73,7 +73,7 @@ def program_of(pod: Obj, container: Obj, init: bool = False, default: int = JOB_
         pod: whose container it is.
         container: as the pod's specification has it.
         init: whether it has to end before others begin.
-        default: microseconds that it runs if it is to end and nothing says when; 0 for ever.
+        default: microseconds that it runs if it is to end and nothing says when; 0 forever.
     """
     command, args = tuple(container.get("command") or ()), tuple(container.get("args") or ())
     notes = tuple(each for each in annotations_of(pod).items() if each[0].startswith(PREFIX))

@@ -50,7 +50,7 @@ class Script:
 
     Attributes:
         tells_time: whether it says how long it takes.
-        run_time: microseconds; None for ever.
+        run_time: microseconds; None forever.
         exit_code: with which it ends.
         steps: its statements.
         environment: its variables.
@@ -151,7 +151,7 @@ class _Stop(Exception):
 
 
 class _Endless(_Stop):
-    """The script goes on for ever."""
+    """The script goes on forever."""
 
 
 class _Break(_Stop):
@@ -394,14 +394,14 @@ def _ends_line(words: Sequence[str]) -> bool:
 
 
 def _serves(name: str, words: Sequence[str]) -> bool:
-    """Return True if a command is known to run for ever: `tail -f`, and `sshd -D`, as workers of MPI run it."""
+    """Return True if a command is known to run forever: `tail -f`, and `sshd -D`, as workers of MPI run it."""
     if name == "sshd":
         return "-D" in words
     return name == "tail" and any(word.startswith("-") and "f" in word.lower() for word in words)
 
 
 def _never_ends(loop: While) -> bool:
-    """Return True if a loop is written to run for ever."""
+    """Return True if a loop is written to run forever."""
     if _leaves(loop.body) or len(loop.condition) != 1:
         return False
     condition = loop.condition[0].statement

@@ -57,8 +57,8 @@ async def serve_pages(host: str, port: int, application: web.Application) -> Asy
     """Serve the pages as long as the context lasts; gives the port, which is a free one for 0.
 
     Args:
-        host: address to listen at; empty for all.
-        port: port to listen at.
+        host: address to listen on; empty for all.
+        port: port to listen on.
         application: the pages.
 
     Raises:

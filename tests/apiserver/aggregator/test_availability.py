@@ -267,7 +267,7 @@ def test_servers_that_never_answer_do_not_hold_up_the_checks_of_others(
         behind.api.good("POST", API_SERVICES, api_service(server.bundle, group=group))
     for group in dead:
         behind.wait("False", "FailedDiscoveryCheck", name=f"v1alpha1.{group}")
-    monkeypatch.setattr(availability, "CHECK_SECONDS", 600.0)  # from now on they wait for ever
+    monkeypatch.setattr(availability, "CHECK_SECONDS", 600.0)  # from now on they wait forever
     while behind.availability._slow_turns._value:
         behind.api.run(asyncio.sleep(0.01))
     behind.api.good("POST", API_SERVICES, api_service(server.bundle))

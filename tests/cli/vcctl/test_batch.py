@@ -143,9 +143,9 @@ def test_amounts_of_nodes_and_jobs_are_divided_among_copies(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("echo\n", "job.sh: the first line names no interpreter: begin the script with #!/bin/sh"),
+        ("echo\n", "job.sh: the first line does not name an interpreter: begin the script with #!/bin/sh"),
         ("#!/usr/bin/perl\n", "interpreter /usr/bin/perl is not supported: use a shell or Python"),
-        ("#!/bin/sh\r\ntrue\r\n", "lines end as in DOS"),
+        ("#!/bin/sh\r\ntrue\r\n", "has DOS line endings"),
         ("#!/bin/sh\n#SBATCH -t soon\n", "job.sh:2: Invalid value for '-t' / '--time': invalid time \"soon\""),
         ("#!/bin/sh\n#SBATCH --gpus 3 -n 2\n", "--gpus: 3 GPUs do not divide among 2 copies"),
         ("#!/bin/sh\n#SBATCH --mem=lots\n", '--mem: invalid amount "lots": use 4000 (megabytes), 4000M or 4G'),

@@ -51,6 +51,6 @@ def test_one_job_has_all_four_gpus_and_the_other_none_until_the_first_ends(chose
 
 
 def test_without_gangs_each_job_is_left_with_two() -> None:
-    """Both wait for ever, and hold all of the GPUs."""
+    """Both wait forever, and hold all of the GPUs."""
     plan = plan_in(cluster(1), conf("allocate", ["drf"], ["predicates"]))
     assert (started(plan), plan.queues["q"].allocated[GPU]) == ({"one": 2, "two": 2}, 4000)

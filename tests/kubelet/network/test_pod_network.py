@@ -89,7 +89,7 @@ def test_a_pod_reaches_another_through_the_address_of_a_service(setting: Setting
     network = setting.network
     server_pod = pod("server")
     address = network.address(server_pod)
-    with socket.socket() as free:  # at all addresses: a program that listens at them would answer instead
+    with socket.socket() as free:  # at all addresses: a program that listens on them would answer instead
         free.bind(("0.0.0.0", 0))
         port_of_service = free.getsockname()[1]
 

@@ -180,7 +180,7 @@ def test_a_bind_that_the_server_refuses_deletes_the_claim() -> None:
 
 @pytest.mark.parametrize("given_up", ["the bind fails", "its node is cordoned while the scheduler is down"])
 def test_a_pod_does_not_name_a_claim_that_was_given_up(given_up: str) -> None:
-    """It starts where the node offers the resource; a kubelet would wait for the claim for ever."""
+    """It starts where the node offers the resource; a kubelet would wait for the claim forever."""
     with live_world() as live:
         world(live, "a")
         user(live, "p")

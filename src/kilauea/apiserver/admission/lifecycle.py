@@ -1,4 +1,4 @@
-"""Namespaces as the frame of what is in them: they must exist, must not be ending, and some of them stay for ever."""
+"""Namespaces as the frame of what is in them: they must exist, must not be ending, and some of them stay forever."""
 
 from __future__ import annotations
 

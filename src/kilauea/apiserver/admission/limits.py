@@ -114,7 +114,10 @@ def _limits_in(values: Sequence[bytes]) -> _Limits:
                 found.requests.update(item.default_request or {})
                 found.limits.update(item.default or {})
         new = _Defaults(
-            *({name: side[name] for name in side.keys() - seen.keys()} for side, seen in zip(found, known, strict=True))
+            *(
+                {name: amount for name, amount in side.items() if name not in seen}
+                for side, seen in zip(found, known, strict=True)
+            )
         )
         if any(new):
             defaults.append(new)

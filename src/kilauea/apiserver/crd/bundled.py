@@ -41,7 +41,7 @@ async def install_bundled(api: ApiServer) -> None:
 
 
 async def _revive(api: ApiServer, name: str) -> None:
-    """End the deletion of a definition: it would be created again at once, and might wait for its objects for ever."""
+    """End the deletion of a definition: it would be created again at once, and might wait for its objects forever."""
     store = api.backend.store
     stored = store.get(f"{PREFIX}{name}")
     definition = decode(stored.value) if stored is not None else {}

@@ -93,7 +93,7 @@ def load_credentials(folder: Path, host: str, now: datetime.datetime, service: s
 
     Args:
         folder: created if it does not exist; only its owner gets access.
-        host: name or address that the server listens at, for its certificate.
+        host: name or address that the server listens on, for its certificate.
         now: with a time zone.
         service: address of its service, for its certificate; empty if nothing routes it.
 

@@ -186,7 +186,7 @@ def check_pod_status(obj: Object, old: Object) -> list[Cause]:
 
 
 def _check_ends(path: str, now: Any, before: Any, containers: Mapping[str, Object], policy: str) -> Iterator[Cause]:
-    """Containers that have ended for ever do not start again."""
+    """Containers that have ended forever do not start again."""
     after = {each.get("name"): each.get("state") or {} for each in now}
     for number, old in enumerate(before):
         end, name = (old.get("state") or {}).get("terminated"), old.get("name")

@@ -319,7 +319,7 @@ def check_selected(spec: Object) -> list[Cause]:
 
 
 def check_deadline(spec: Object, kind: str) -> list[Cause]:
-    """Pods that run for ever have no deadline."""
+    """Pods that run forever have no deadline."""
     if spec_of(spec.get("template") or {}).get("activeDeadlineSeconds") is None:
         return []
     message = f"activeDeadlineSeconds in {kind} is not Supported"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 T = TypeVar("T")
 ABSENT = (
-    "the cluster serves no history: only `kilauea up` does. Beside any other cluster, start the scheduler with "
-    "--history DIR and give this command --data DIR"
+    "the cluster serves no history: only `kilauea up` does. For any other cluster, start the scheduler with "
+    "--history DIR and pass --data DIR to this command"
 )
 
 

@@ -68,10 +68,10 @@ def read_script(name: str, data: bytes) -> Script:
     if "\0" in text:
         raise CommandError(f"{name}: not a script: it has a zero byte")
     if "\r\n" in text:
-        raise CommandError(f"{name}: lines end as in DOS, which shells do not read: convert it with dos2unix")
+        raise CommandError(f"{name}: has DOS line endings, which shells cannot read: convert it with dos2unix")
     lines = text.split("\n")
     if not lines[0].startswith("#!"):
-        raise CommandError(f"{name}: the first line names no interpreter: begin the script with #!/bin/sh")
+        raise CommandError(f"{name}: the first line does not name an interpreter: begin the script with #!/bin/sh")
     interpreter = _interpreter(name, lines[0])
     launches = [(number, found[1]) for number, line in enumerate(lines, 1) if (found := LAUNCHERS.match(line))]
     return Script(name, interpreter, text, _directives(name, lines), launches)

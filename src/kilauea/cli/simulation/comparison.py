@@ -72,7 +72,7 @@ def conclusion(lines: Sequence[Line], names: tuple[str, str]) -> Iterator[str]:
     """Yield what follows from a comparison."""
     pairs = max((line.found.pairs for line in lines), default=0)
     if pairs < ENOUGH:
-        yield "One trace says nothing about random variation: simulate with --seeds 10 or more for intervals."
+        yield "One trace does not show random variation: simulate with --seeds 10 or more for intervals."
         return
     yield f"Intervals: Student's t at 95% over the differences on {pairs} traces, in pairs."
     for verdict in ("better", "worse"):

@@ -80,11 +80,15 @@ OPTIONS = (
         "start",
         type=Duration(),
         default="0s",
-        help="Leave out the trace before this time since its start.",
+        help="Skip the trace before this time since its start.",
         metavar="DURATION",
     ),
     click.option(
-        "--for", "length", type=Duration(), help="Take only the jobs of so long, such as 24h.", metavar="DURATION"
+        "--for",
+        "length",
+        type=Duration(),
+        help="Simulate only this length of the trace, such as 24h.",
+        metavar="DURATION",
     ),
     click.option(
         "--load",
@@ -98,7 +102,7 @@ OPTIONS = (
         type=click.IntRange(1, 1000),
         default=1,
         show_default=True,
-        help="Simulate the trace, and others drawn from it, so many in all.",
+        help="Number of traces to simulate: the given one, and others resampled from it.",
     ),
     click.option(
         "--failures-every",
@@ -113,7 +117,7 @@ OPTIONS = (
         default="1h",
         show_default=True,
         metavar="DURATION",
-        help="Mean time until a failed node is back.",
+        help="Mean time to repair a failed node.",
     ),
     click.option(
         "--period",
@@ -121,7 +125,7 @@ OPTIONS = (
         default="1s",
         show_default=True,
         metavar="DURATION",
-        help="Shortest time between two cycles of the scheduler.",
+        help="Minimum time between two scheduling cycles.",
     ),
     plugins_option,
 )
@@ -272,7 +276,7 @@ def _candidates(
     names = [each.name for each in out]
     for name in names:
         if names.count(name) > 1:
-            raise Usage(f"two configurations are called {name}: give each --variant and --conf a name of its own")
+            raise Usage(f"two configurations are called {name}: give each --variant and --conf a unique name")
     return out, list(dict.fromkeys(findings))
 
 

@@ -63,7 +63,7 @@ def waiting(what: str) -> list[click.Option]:
     """Options to wait for the effect of a command."""
     return [
         flag("--wait", help=f"Wait until {what}."),
-        click.Option(["--timeout"], type=Duration(), default="0s", help="Longest time to wait; 0s for ever."),
+        click.Option(["--timeout"], type=Duration(), default="0s", help="Longest time to wait; 0s means forever."),
     ]
 
 

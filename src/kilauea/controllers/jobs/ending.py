@@ -100,7 +100,7 @@ def _restarted_too_often(job: Obj, active: Sequence[Obj], limit: int) -> bool:
 
 
 def deadline_in(job: Obj, now: int) -> float | None:
-    """Seconds until a job is too long active; None if it may go on for ever."""
+    """Seconds until a job is too long active; None if it may go on forever."""
     seconds, since = spec_of(job).get("activeDeadlineSeconds"), status_of(job).get("startTime")
     if seconds is None or not since or spec_of(job).get("suspend"):
         return None

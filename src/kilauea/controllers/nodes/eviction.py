@@ -17,7 +17,7 @@ QUARANTINE_SECONDS = 40
 
 
 def stay_left(pod: Obj, taints: Sequence[Any], now: int) -> float | None:
-    """Seconds that a pod may stay on a node with taints that drive away; None if it may stay for ever."""
+    """Seconds that a pod may stay on a node with taints that drive away; None if it may stay forever."""
     left: float | None = None
     for taint in taints:
         patience = _patience(pod, taint)
@@ -35,7 +35,7 @@ def time_left(taint: Obj, patience: float, now: int) -> float:
 
 
 def _patience(pod: Obj, taint: Any) -> float | None:
-    """Seconds that a pod tolerates a taint; None for ever, 0 not at all."""
+    """Seconds that a pod tolerates a taint; None forever, 0 not at all."""
     matching = matching_tolerations(spec_of(pod).get("tolerations") or (), taint)
     if not matching:
         return 0.0

@@ -116,7 +116,7 @@ class Sync:
         return None, ""
 
     def _why_pending(self) -> tuple[str | None, str]:
-        """The reason why the job waits for ever, if it does; recorded once, and cleared when it is gone."""
+        """The reason why the job waits forever, if it does; recorded once, and cleared when it is gone."""
         work, before = self._work, self._work.status.get("state") or {}
         late = (len(self._members.of(name)) for name in work.late_tasks)
         message = "" if any(late) else work.endless_wait

@@ -204,7 +204,7 @@ class _Reader:
 
     def read(self, document: object) -> SchedulerConf:
         if isinstance(document, Mapping) and document.get("kind") == "ConfigMap":
-            message = "this is a ConfigMap: give the text that is under its data as a file of its own"
+            message = "this is a ConfigMap: pass the text under its data as a separate file"
             self._error((), message, "config-map")
             return SchedulerConf((), (), findings=tuple(self.findings))
         if not isinstance(document, Mapping):

@@ -167,7 +167,7 @@ def nothing_to_take(preemptor: Queue, owner: Queue, want: Want, task: Task) -> S
     The resources that are short and that the task holds decide. Its queue has too much of one of them. The preemptor
     has a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no more than
     it deserves, or neither deserves any. A right to something else does not count: two queues, each with a right to
-    what is not short, would take the same room from each other for ever.
+    what is not short, would take the same room from each other forever.
 
     A preemptor that stays within what it deserves of all that it asks for may take from a queue that has too much of
     any of it. Nothing can be taken back from it for that reason, so the two cannot evict each other in turn.

@@ -226,7 +226,7 @@ class EvictionPlan:
     def commit(self) -> None:
         """Keep the plan. Where only pods give way that were to start in this cycle, its own start in their stead.
 
-        If they waited for the next cycle, allocate would give the others the same room again, and so on for ever.
+        If they waited for the next cycle, allocate would give the others the same room again, and so on forever.
         Nominations of a gang that the plan leaves incomplete are dropped: they would hold room for nothing.
         """
         promised, costs = self.nominations(), sum(map(self.pool.cost, self.units))

@@ -180,7 +180,7 @@ class BetweenQueues(Policy):
 
     def out_of_turn(self, preemptor: Queue, units: Iterable[Sequence[Task]]) -> frozenset[str]:
         # Where plugins say what queues deserve, that has bounded what moves. Elsewhere the order of the queues has to:
-        # two of them, each with a vote of the plugins for it, would take the same room from each other for ever.
+        # two of them, each with a vote of the plugins for it, would take the same room from each other forever.
         if self.session.points.tiers_of("preemptive"):
             return frozenset()
         jobs, queues = self.session.state.jobs, self.session.queues

@@ -8,7 +8,7 @@ room out of what others may have, and allocate gives it to its owner as soon as 
 A promise lapses when its node is gone or takes the pod no longer, when the queue may not have the pod any more, or when
 its gang can no longer be completed: held room that helps no task would stay idle. While tasks of the gang terminate,
 the pods that follow them may complete it. A promise lapses too while a pod whose room it needs is overdue: with a
-finalizer that pod may stay for ever, and with it what a gang holds elsewhere meanwhile.
+finalizer that pod may stay forever, and with it what a gang holds elsewhere meanwhile.
 """
 
 from __future__ import annotations

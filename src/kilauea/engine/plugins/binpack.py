@@ -55,7 +55,7 @@ class BinpackArguments:
     weight: int = argument("binpack.weight", 1, "Weight of the whole score; 0 switches it off.")
     cpu: int = argument("binpack.cpu", 1, "Weight of cpu.", minimum=0)
     memory: int = argument("binpack.memory", 1, "Weight of memory.", minimum=0)
-    resources: str = argument("binpack.resources", "", "Further resources, separated by commas.")
+    resources: str = argument("binpack.resources", "", "Additional resources, separated by commas.")
     resource_weights: dict[str, int] = argument("binpack.resources.", NO_WEIGHTS, "Weight of one of them.", minimum=0)
 
 

@@ -6,7 +6,7 @@ What:
     A pod that requests nothing counts as placed while it waits, so its gang does not wait for it.
 
 Why:
-    Half a training job holds accelerators and computes nothing; two halves block each other for ever.
+    Half a training job holds accelerators and computes nothing; two halves block each other forever.
 
 Arguments:
     None. The flags `enableJobReady`, `enableJobPipelined`, `enableJobStarving`, `enablePreemptable`,

@@ -72,7 +72,7 @@ class TopologyArguments:
     weight: int = argument("weight", 1, "Weight of the scores.", minimum=0)
     cpu: int = argument("hypernode.binpack.cpu", 1, "Weight of cpu.", minimum=0)
     memory: int = argument("hypernode.binpack.memory", 1, "Weight of memory.", minimum=0)
-    resources: str = argument("hypernode.binpack.resources", "", "Further resources, separated by commas.")
+    resources: str = argument("hypernode.binpack.resources", "", "Additional resources, separated by commas.")
     resource_weights: dict[str, int] = argument(
         "hypernode.binpack.resources.", NO_WEIGHTS, "Weight of one of them.", minimum=0
     )

@@ -149,7 +149,7 @@ class Proportion(Plugin):
     def _with_gang(self, found: Refusal, queue: Queue, task: Task) -> Refusal:
         """A refusal that says so if the gang as a whole wants more than the queue deserves beside the others.
 
-        Such a gang may wait for ever, as the enqueue action looks at what the queue may hold at most.
+        Such a gang may wait forever, as the enqueue action looks at what the queue may hold at most.
         """
         job, resource = self._session.state.jobs[task.group], found.resource
         figures = queue.figures

@@ -6,7 +6,7 @@ What:
     being freed, unless another plugin of the same tier objects.
 
 Why:
-    Where large jobs wait for much room and small ones keep filling it, the large one would wait for ever.
+    Where large jobs wait for much room and small ones keep filling it, the large one would wait forever.
 
 Arguments:
     sla-waiting-time (text, none): how long a job may wait that does not say so itself: a duration such as `1h2m3s`,
@@ -49,7 +49,7 @@ WAITING_TIME = "sla-waiting-time"
 class SlaArguments:
     """Arguments of sla."""
 
-    waiting_time: str = argument(WAITING_TIME, "", "How long a job may wait that does not say so itself.")
+    waiting_time: str = argument(WAITING_TIME, "", "Waiting time of jobs that do not set their own.")
 
 
 class Sla(Plugin):
@@ -64,7 +64,7 @@ class Sla(Plugin):
         self._now = session.now
         self._limit = positive_duration(text)
         if text and self._limit is None:
-            message = f"{WAITING_TIME} takes a duration above zero such as 1h30m, not {text!r}; jobs may wait for ever"
+            message = f"{WAITING_TIME} takes a duration above zero such as 1h30m, not {text!r}; jobs may wait forever"
             session.findings.append(Finding("plugin sla", message))
         session.add_job_order(self.name, self._deadline)
         session.add_job_enqueueable(self.name, self._enqueueable)

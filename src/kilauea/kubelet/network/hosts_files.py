@@ -186,7 +186,7 @@ class HostsFiles:
         """Write the file of a new pod, and add its line to the one that others share; theirs alone follow later.
 
         The file may still have the name with the address of a pod before it, which has ended. That one must not be
-        found: a program that listens at its own name would listen where others do not look for it.
+        found: a program that listens on its own name would listen where others do not look for it.
         """
         namespace, member, shared = self._namespaces[name], self._member(uid), self._shared(name)
         line = pod_line(member.names, own=uid not in namespace.alone) if member.names is not None else ""

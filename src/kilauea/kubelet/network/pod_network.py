@@ -112,7 +112,7 @@ class PodNetwork:
         self._wake_if_stale()
 
     async def run(self) -> None:
-        """Keep the files up to date and listen at the addresses of services, until cancelled."""
+        """Keep the files up to date and listen on the addresses of services, until cancelled."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -164,7 +164,7 @@ class PodNetwork:
 
 
 def _is_local(address: str) -> bool:
-    """Return True if programs of this machine can listen at an address."""
+    """Return True if programs of this machine can listen on an address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             probe.bind((address, 0))

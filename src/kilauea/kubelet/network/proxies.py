@@ -1,8 +1,8 @@
 """`Proxies`: a proxy for each port of each service of this machine's pods, as services and endpoints come and go.
 
-Most programs listen at all addresses. Such a program could not start if the proxy of its own service had its port
+Most programs listen on all addresses. Such a program could not start if the proxy of its own service had its port
 already, as all of them share the addresses of this machine. So the proxy of a service whose port is that of its
-endpoints waits until one of them accepts connections; and if that listens at all addresses, it answers at the service's
+endpoints waits until one of them accepts connections; and if that listens on all addresses, it answers at the service's
 address, too, and needs no proxy.
 """
 
@@ -82,7 +82,7 @@ class Proxies:
         try:
             self._proxies[listen] = await self._proxy(listen, Balancer(route))
         except OSError as error:
-            answers = shared and error.errno == errno.EADDRINUSE  # an endpoint, which listens at all addresses
+            answers = shared and error.errno == errno.EADDRINUSE  # an endpoint, which listens on all addresses
             if self._failed.get(listen) != error.errno and not answers:
                 advice = _ADVICE.get(error.errno or 0, "it is tried again")
                 log.warning("service %s does not answer at %s: %s: %s", route.service, listen, error.strerror, advice)

@@ -20,7 +20,7 @@ from kilauea.kubelet.processes.connection import error_of, messages
 _AT_ONCE = 64 * 1024
 _LAST_OUTPUT = 0.5
 """Seconds after the end of a process in which what is left of its output may arrive; something that it left behind may
-hold its output open for ever."""
+hold its output open forever."""
 
 
 class Link(Protocol):

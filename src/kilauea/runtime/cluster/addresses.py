@@ -13,9 +13,9 @@ _LOCAL = "127.0.0.1"
 
 
 def advertised_address(host: str) -> str | None:
-    """The address that a server which listens at a host advertises; None if there is none.
+    """The address that a server which listens on a host advertises; None if there is none.
 
-    As Kubernetes does, a server that listens at loopback or at all addresses advertises that of the interface which
+    As Kubernetes does, a server that listens on loopback or on all addresses advertises that of the interface which
     leads outside, in the family of the host if there is one. Addresses that endpoints must not have are left out.
     """
     try:
@@ -29,7 +29,7 @@ def advertised_address(host: str) -> str | None:
 
 
 def local_address(host: str) -> str | None:
-    """Return the address at which programs of this machine reach a server that listens at a host; None for a name."""
+    """Return the address at which programs of this machine reach a server that listens on a host; None for a name."""
     try:
         found = ipaddress.ip_address(host)
     except ValueError:
@@ -38,7 +38,7 @@ def local_address(host: str) -> str | None:
 
 
 def may_listen(address: str, port: int) -> bool:
-    """Return True if this process may listen at a port, which may be in use: those below 1024 need a privilege."""
+    """Return True if this process may listen on a port, which may be in use: those below 1024 need a privilege."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

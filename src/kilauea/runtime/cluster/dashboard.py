@@ -38,7 +38,7 @@ async def dashboard_of_cluster(
 ) -> AsyncIterator[None]:
     """Serve the dashboard for the length of a block; the cluster runs on if it cannot listen.
 
-    It listens at the port after that of the server, or else at a free one. Its user is the administrator: so is any
+    It listens on the port after that of the server, or else on a free one. Its user is the administrator: so is any
     user who can read the terminal, or the kubeconfig.
 
     Args:
@@ -65,7 +65,7 @@ async def dashboard_of_cluster(
         try:
             port = await _listen(stack, site, options.port + 1 if options.port else 0)
         except OSError as error:
-            log.warning("the dashboard cannot listen at %s: %s", LOOPBACK, error.strerror or error)
+            log.warning("the dashboard cannot listen on %s: %s", LOOPBACK, error.strerror or error)
             linked("")
             yield
             return
@@ -79,7 +79,7 @@ async def dashboard_of_cluster(
 
 
 async def _listen(stack: AsyncExitStack, site: Site, port: int) -> int:
-    """Listen at a port, or at a free one if it is taken."""
+    """Listen on a port, or at a free one if it is taken."""
     try:
         return await stack.enter_async_context(site.serving(LOOPBACK, port))
     except OSError:

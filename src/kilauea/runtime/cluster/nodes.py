@@ -31,7 +31,7 @@ class NodesOptions:
         count: number of nodes to register.
         machine: size of each of them, and of existing nodes that report no size.
         start_delay: seconds that containers take to be created.
-        run_time: microseconds that commands of unknown run time take; 0 for ever.
+        run_time: microseconds that commands of unknown run time take; 0 forever.
     """
 
     daemon: DaemonOptions

@@ -113,7 +113,7 @@ class Up:
         manifests: files and folders of objects to apply at the start.
         scheduler_conf: file with the scheduler's configuration; None for that in the cluster.
         scheduler: True to run the scheduler.
-        run_time: microseconds that commands of unknown run time take; 0 for ever.
+        run_time: microseconds that commands of unknown run time take; 0 forever.
         words: returns the change that lets a group start as a sentence, for events; None for no such events.
         pods: how this machine runs pods as processes; None if all nodes are simulated.
     """

@@ -43,8 +43,8 @@ MOST_ENTRIES = 300
 KINDS = {VOLCANO_JOB: "Job", "PodGroup.scheduling.volcano.sh": "PodGroup"}
 """Kinds of the history that have a page of their own while they exist."""
 ABSENT = (
-    "The history is not available: `kilauea up` keeps one; beside another cluster, start the scheduler with --history "
-    "DIR, and `kilauea dashboard` with the same."
+    "The history is not available: `kilauea up` keeps one; for any other cluster, start the scheduler with --history "
+    "DIR, and `kilauea dashboard` with the same folder."
 )
 _JOB = Resource(GROUP, VERSION, JOBS, "JobHistory")
 _USAGE = Resource(GROUP, VERSION, USAGE, "UsageReport")

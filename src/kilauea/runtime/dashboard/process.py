@@ -38,7 +38,7 @@ class DashboardOptions:
     Attributes:
         kubeconfig: the file that describes the cluster; None searches the usual places.
         environment: environment variables of the process.
-        host, port: the loopback address to listen at; port 0 for a free one.
+        host, port: the loopback address to listen on; port 0 for a free one.
         namespace: the only namespace to show; empty for all.
         history: folder with a history to show; None to ask the cluster.
     """

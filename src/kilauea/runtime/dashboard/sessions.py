@@ -1,6 +1,6 @@
 """Access to the pages: links that work once, sessions in cookies, and the names under which the site may be asked.
 
-The site listens at a loopback address, which any program and any web page of this machine can reach. So a request needs
+The site listens on a loopback address, which any program and any web page of this machine can reach. So a request needs
 the cookie of a session, names the site as its own host (a page of another name that resolves to this machine does not),
 and comes from the site itself unless it opens a page. To browsers, all its ports are one site: they send the
 cookie also with what pages of other ports ask for.

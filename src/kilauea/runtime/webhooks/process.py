@@ -57,8 +57,8 @@ class WebhookOptions:
     Attributes:
         daemon: how to reach the cluster; its pages serve only health.
         where: how the API server reaches the webhooks.
-        host: address to listen at; empty for all.
-        port: port to listen at.
+        host: address to listen on; empty for all.
+        port: port to listen on.
         paths: paths of the hooks to serve.
         settings: settings of the hooks; resource groups come from `admission_conf`.
         admission_conf: file with resource groups.
@@ -212,7 +212,7 @@ class Webhooks:
             yield bound
 
     async def _listen(self, server: Bounded, host: str, port: int, option: str) -> int:
-        """Listen at an address; returns the port.
+        """Listen on an address; returns the port.
 
         Raises:
             StartError: it is taken.

@@ -49,7 +49,7 @@ class Ask(NamedTuple):
     problem: str
     """The reason why it can never be satisfied; empty for most."""
     patience: tuple[int | None, ...] = ()
-    """For each toleration, the seconds for which it holds; None for ever."""
+    """For each toleration, the seconds for which it holds; None forever."""
 
 
 class Request(NamedTuple):

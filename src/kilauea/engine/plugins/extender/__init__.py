@@ -99,7 +99,7 @@ class ExtenderArguments:
     managed: tuple[str, ...] = argument(
         "extender.managedResources", NO_NAMES, "Resources of the pods it is asked about."
     )
-    on_open: str = argument("extender.onSessionOpenVerb", "", "Told at the start of a cycle.")
+    on_open: str = argument("extender.onSessionOpenVerb", "", "Notified at the start of a cycle.")
     on_close: str = argument("extender.onSessionCloseVerb", "", "Told at its end.")
     predicate: str = argument("extender.predicateVerb", "", "Nodes that can take a pod.")
     prioritize: str = argument("extender.prioritizeVerb", "", "Scores of nodes.")
@@ -107,10 +107,10 @@ class ExtenderArguments:
     reclaimable: str = argument("extender.reclaimableVerb", "", "Victims in other queues.")
     overused: str = argument("extender.queueOverusedVerb", "", "Queues that have all they deserve.")
     enqueueable: str = argument("extender.jobEnqueueableVerb", "", "Jobs that may be admitted.")
-    enqueued: str = argument("extender.jobEnqueuedVerb", "", "Told of jobs that are admitted.")
+    enqueued: str = argument("extender.jobEnqueuedVerb", "", "Notified of admitted jobs.")
     ready: str = argument("extender.jobReadyVerb", "", "Jobs that may start.")
-    allocate: str = argument("extender.allocateFuncVerb", "", "Told of pods that are placed; may refuse.")
-    deallocate: str = argument("extender.deallocateFuncVerb", "", "Told of pods that leave their node.")
+    allocate: str = argument("extender.allocateFuncVerb", "", "Notified of placed pods; may refuse.")
+    deallocate: str = argument("extender.deallocateFuncVerb", "", "Notified of pods that leave their node.")
     authority: str = argument("extender.tls.caFile", "", "File with authorities for the server's certificate, PEM.")
     certificate: str = argument("extender.tls.certFile", "", "File with a client's certificate to show, PEM.")
     key: str = argument("extender.tls.keyFile", "", "File with its key, PEM.")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kilauea.apiserver.dynamic import remote
+from kilauea.apiserver.dynamic.decoding import decode
 from support.api_core import Api
 
 PROXY = "/api/v1/namespaces/default/services/web/proxy/"
@@ -34,7 +35,6 @@ def test_slices_of_other_services_are_not_decoded(api: Api, monkeypatch: pytest.
         piece(api, f"other-{number}", "other", [{"port": 80}])
     piece(api, "web-1", "web", [{"port": 80}])
     read: list[bytes] = []
-    decode = remote.decode
 
     def counted(value: bytes) -> Any:
         read.append(value)

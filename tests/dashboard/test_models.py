@@ -260,7 +260,7 @@ SUBMITTED = {
     [
         (
             {},
-            "would start once its room is freed",
+            "would start once resources are freed for it",
             "no pod would start, 8 pods would wait, and 1 pod would be evicted for it",
         ),
         ({"code": "Quota", "evicts": []}, "would wait", "no pod would start, 8 pods would wait"),
@@ -271,7 +271,7 @@ SUBMITTED = {
         ),
         (
             {"starting": 1, "waiting": 7, "nodes": ["n"], "evicts": []},
-            "would start in part",
+            "would start partially",
             "1 pod would start on 1 node, 7 pods would wait",
         ),
     ],

@@ -105,7 +105,7 @@ def test_a_query_with_markup_is_text(path: str, name: str) -> None:
 @pytest.mark.parametrize("path", [*PATHS, "/jobs/Job/team/none", "/jobs/PodGroup/team/none", "/nodes/none"])
 def test_every_page_stands_without_objects_and_before_they_are_read(path: str) -> None:
     checked(html_of(cluster_of(Picture()), path))
-    assert "is being read" in html_of(Cluster(Picture(), cluster_of(Picture()).series), path)
+    assert "still reading the cluster" in html_of(Cluster(Picture(), cluster_of(Picture()).series), path)
 
 
 @pytest.mark.parametrize("path", ["/other", "/jobs/Job/team", "/jobs/Secret/team/x", "/nodes/a/b", "/jobs/", "//"])
@@ -160,6 +160,6 @@ def test_an_ended_job_says_what_became_of_its_pods_and_is_not_explained() -> Non
     assert "2 succeeded of 2" in html
     assert "needed at once" not in html
     assert '<th scope="col" class="number">Succeeded</th>' in html
-    assert "The pods are gone." in html
+    assert "The pods no longer exist." in html
     assert 'id="explain"' not in html
     assert 'id="logs"' not in html

@@ -200,10 +200,10 @@ def narrow_rights(namespace: str, refused: Iterable[str]) -> str:
     kinds = ", ".join(sorted(refused))
     if not namespace and not kinds:
         return ""
-    whose = f"you may not list {kinds}" if kinds else f"this page shows namespace {namespace} only"
+    whose = f"you may not list {kinds}" if kinds else f"this page only shows namespace {namespace}"
     return (
-        f"Plans and explanations need the right to list nodes, queues, pod groups and pods in all namespaces, as all "
-        f"of them compete for room; {whose}. Without these rights, they end with an error that names what is missing."
+        "Plans and explanations need permission to list nodes, queues, pod groups and pods in all namespaces, as all "
+        f"of them compete for resources; {whose}. Without it, they fail with an error that shows what is missing."
     )
 
 
@@ -378,7 +378,7 @@ def _history(query: Query) -> Page:
         Part("spans", "spans.html", {"query": query, "spans": SPANS, "span": span}),
         _lazy("usage", "Usage by queue", usage, "Show again", "reading the history", True),
         _lazy(
-            "earlier", "Jobs, also deleted ones", f"/history/jobs?{urlencode(wanted)}", "Show again", "reading", True
+            "earlier", "Current and deleted jobs", f"/history/jobs?{urlencode(wanted)}", "Show again", "reading", True
         ),
     ]
     return Page("History", "/history", parts, still=frozenset({"usage", "earlier"}))
@@ -386,7 +386,7 @@ def _history(query: Query) -> Page:
 
 def _details(path: str, entry: Entry | None, pod: str) -> list[Part]:
     """The parts that are read on demand: explanation, events, and the log of a pod; empty for none."""
-    words = "the reason in full, with numbers and the smallest change that would let it start"
+    words = "the full reason, with numbers and the smallest change that would let the job start"
     waits = entry is not None and entry.state == WAITING
     parts = [
         _lazy("explain", "Explanation", f"{path}/explain", "Explain", words, waits),
@@ -483,7 +483,7 @@ def _notices(cluster: Cluster) -> Part:
     texts = list(cluster.problems)
     texts += [f"You may not list {kind}: {message}" for kind, message in picture.refusals.items()]
     if not picture.complete and not texts:
-        texts.append("The cluster is being read; what is missing comes in a moment.")
+        texts.append("The dashboard is still reading the cluster; missing objects will appear soon.")
     for resource, table, _ in picture.watched:
         if table.unread:
             key, why = next(iter(sorted(table.unread.items())))
@@ -492,7 +492,7 @@ def _notices(cluster: Cluster) -> Part:
 
 
 def _empty(cluster: Cluster, plural: str) -> str:
-    return "You may not list them." if plural in cluster.picture.refusals else f"There are no {plural}."
+    return f"You may not list {plural}." if plural in cluster.picture.refusals else f"There are no {plural}."
 
 
 def _number(query: Query) -> int:

@@ -64,7 +64,7 @@ def outcome(
     if fault:
         errors.insert(0, fault)
     if plan is None and not errors:
-        errors.append("the plan could not be made")
+        errors.append("the plan failed")
     found = plan or {}
     groups_of_pasted = [each for each in found.get("submitted", ()) if _is_of(each["podGroup"], pasted)]
     names = {each["podGroup"] for each in groups_of_pasted}
@@ -109,9 +109,9 @@ def _submitted(each: Mapping[str, Any], refused: Mapping[str, Mapping[str, Any]]
         code, reason = "PodsNotCreated", missing["reason"]
         words = f"{_count(missing['pods'], 'pod')} would not be created"
     starts = bool(starting) and not waiting
-    verdict = "would start now" if starts else "would start in part" if starting else "would wait"
+    verdict = "would start now" if starts else "would start partially" if starting else "would wait"
     if code == "Nominated" and not starting:
-        verdict = "would start once its room is freed"
+        verdict = "would start once resources are freed for it"
     return Submitted(each["podGroup"], starts, verdict, f"{words}; queue {each['queue']}.", code, reason)
 
 

@@ -487,7 +487,7 @@ def test_a_folder_with_a_history_is_shown(tmp_path: Path) -> None:
     ("namespace", "refused", "words"),
     [
         ("", [], None),
-        ("research", [], "this page shows namespace research only"),
+        ("research", [], "this page only shows namespace research"),
         ("research", ["pods", "nodes"], "you may not list nodes, pods"),
     ],
 )

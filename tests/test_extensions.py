@@ -119,9 +119,9 @@ def test_a_file_without_plugin_and_action_is_warned_about(tmp_path: Path) -> Non
         pytest.param(PLUGIN.format(of="A", name=""), "class A has no name: write name =", id="no name"),
         pytest.param(PLUGIN.format(of="A", name=7), "class A has no name", id="a number for a name"),
         pytest.param(PLUGIN.format(of="A", name="a, b"), "class A has the name 'a, b': use letters", id="odd name"),
-        pytest.param(PLUGIN.format(of="A", name="gang"), "already a plugin gang, of kilauea itself", id="taken plugin"),
-        pytest.param(ACTION.format(of="A", name="enqueue"), "already an action enqueue, of kilauea", id="taken action"),
-        pytest.param(PLUGIN.format(of="A", name="numaaware"), "another name of plugin numa-aware", id="alias"),
+        pytest.param(PLUGIN.format(of="A", name="gang"), "already a plugin gang in kilauea itself", id="taken plugin"),
+        pytest.param(ACTION.format(of="A", name="enqueue"), "already an action enqueue in kilauea", id="taken action"),
+        pytest.param(PLUGIN.format(of="A", name="numaaware"), "an alias of plugin numa-aware", id="alias"),
         pytest.param(PLUGIN.format(of="A", name="a") + "    Arguments = int\n", "is not a dataclass", id="arguments"),
         pytest.param(
             "from dataclasses import dataclass\n\n@dataclass\nclass Arguments:\n    weight: int = 1\n"
@@ -142,22 +142,22 @@ def test_a_name_that_two_files_take(tmp_path: Path) -> None:
     text = PLUGIN.format(of="A", name="same")
     found = fault(folder(tmp_path / "p", a=text, b=text))
     assert found == (
-        f"{tmp_path}/p/b.py: class A: there is already a plugin same, of {tmp_path}/p/a.py: choose a different name"
+        f"{tmp_path}/p/b.py: class A: there is already a plugin same in {tmp_path}/p/a.py: choose a different name"
     )
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     found = fault(folder(tmp_path / "p", a="x.y", b="1/0"), str(tmp_path / "none"), str(tmp_path / "p" / "a.py"))
-    assert [line.rsplit(" ", 1)[-1] for line in found.splitlines()] == ["used:", "defined", "zero", "exist", "in"]
+    assert [line.rsplit(" ", 1)[-1] for line in found.splitlines()] == ["used:", "defined", "zero", "exist", "it"]
 
 
 def test_a_folder_without_files(tmp_path: Path) -> None:
-    assert "holds no .py file" in fault(folder(tmp_path / "p"))
+    assert "contains no .py files" in fault(folder(tmp_path / "p"))
 
 
 def test_a_file_with_a_dot_in_its_name(tmp_path: Path) -> None:
     path = folder(tmp_path / "p", **{"a.b": "x = 1"})
-    assert "a.b.py cannot be imported: ImportError: its name has a dot in it" in fault(path)
+    assert "a.b.py cannot be imported: ImportError: its name contains a dot" in fault(path)
 
 
 # --- installed packages
@@ -190,7 +190,7 @@ def test_installed_packages_name_classes_or_modules(tmp_path: Path, monkeypatch:
         ("own_plugins_module:Missing", "cannot be loaded: AttributeError"),
         ("nowhere_at_all:A", "cannot be loaded: ModuleNotFoundError"),
         ("own_plugins_module:x", "is neither a plugin nor an action"),
-        ("own_plugins_module:Gang", "there is already a plugin gang, of kilauea itself"),
+        ("own_plugins_module:Gang", "there is already a plugin gang in kilauea itself"),
     ],
 )
 def test_a_broken_entry_point_is_a_warning(
@@ -275,7 +275,7 @@ def test_an_own_plugin_that_fails_is_named_with_file_and_line(tmp_path: Path) ->
     assert result.exit_code == 0
     assert result.stderr == (
         "warning: plugin own: failed in on_session_open: AttributeError: 'Session' object has no attribute 'nothing' "
-        "(own.py, line 7); it is left out of this cycle\n"
+        "(own.py, line 7); the cycle continues without it\n"
     )
 
 

@@ -49,7 +49,7 @@ def test_the_command_names_the_file_and_the_limit(tmp_path: Path, monkeypatch: p
     file.write_bytes(gzip.compress(b" " * (3 << 20)))
     result = CliRunner().invoke(main, ["plan", "-f", str(file)])
     assert result.exit_code == 2
-    assert result.stderr == f"Error: {file}: unpacks to more than 2 MiB: give it unpacked, or in parts\n"
+    assert result.stderr == f"Error: {file}: unpacks to more than 2 MiB: unpack it first, or split it\n"
 
 
 @pytest.mark.parametrize("keep", [2, 9, 20, -1])

@@ -203,7 +203,7 @@ def test_warnings_tell_what_is_passed_over() -> None:
     warnings = kilauea.simulate([NODE, GROUP, pod(), secret, NODE], {"actions": "allocate", "teirs": []}).warnings
     assert warnings == (
         "Node n1: defined 2 times; the last definition is used",
-        "ignored objects of kinds that scheduling does not read: 1 Secret",
+        "ignored objects of kinds that do not affect scheduling: 1 Secret",
         "unknown key 'teirs'; did you mean 'tiers'?",
     )
 

@@ -54,7 +54,7 @@ def applied(
             specs[name].update(json.loads(patch)["spec"])
     elif "actions:" in fix:
         conf = conf | {"actions": fix.partition('"')[2].rstrip('"')}
-    elif "take the plugin binpack out" in fix:
+    elif "remove the plugin binpack" in fix:
         conf = conf | {"plugins": [each for each in conf["plugins"] if each != "binpack"]}
     else:
         plugin = yaml.safe_load(fix.partition(": ")[2])

@@ -103,8 +103,8 @@ def phase(of: str) -> Doc:
     ("words", "docs", "code", "said"),
     [
         ("job j", [suspended()], 0, "job default/j is suspended, so it has no pods: `vcctl job resume` starts it"),
-        ("job j", [phase("Completed")], 0, "job default/j has completed: none of its pods waits"),
-        ("job j", [phase("Failed"), *ended("Failed")], 0, "job default/j has failed: none of its pods waits"),
+        ("job j", [phase("Completed")], 0, "job default/j has completed: none of its pods are waiting"),
+        ("job j", [phase("Failed"), *ended("Failed")], 0, "job default/j has failed: none of its pods are waiting"),
         ("po/j-w-0", [phase("Failed"), *ended("Failed")], 0, "has ended: none of its pods runs or waits."),
         ("po/j-w-0", [phase("Completed"), *ended("Succeeded")], 0, "has ended: none of its pods runs or waits."),
         (
@@ -113,8 +113,8 @@ def phase(of: str) -> Doc:
             0,
             "job default/web is suspended (spec.suspend is true), so",
         ),
-        ("job web", [{**batch_job(), **COMPLETE}], 0, "job default/web has completed: none of its pods waits"),
-        ("cj/web", [cron_job()], 0, 'cronjob default/web has no job that waits; its schedule is "0 3 * * *"'),
+        ("job web", [{**batch_job(), **COMPLETE}], 0, "job default/web has completed: none of its pods are waiting"),
+        ("cj/web", [cron_job()], 0, 'cronjob default/web has no waiting job; its schedule is "0 3 * * *"'),
         ("cj/web", [cron_job(suspend=True)], 0, "cronjob default/web is suspended"),
         ("deploy/web", [elsewhere(web("Deployment"))], 0, 'waits for another scheduler: schedulerName is "bogus"'),
         ("job j", [job(queue="nope")], 1, 'queue.scheduling.volcano.sh "nope" not found'),

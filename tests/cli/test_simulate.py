@@ -153,7 +153,7 @@ def test_advice_names_the_change_the_gain_and_the_losers(folder: Path) -> None:
     ("words", "message"),
     [
         pytest.param("simulate --trace @absent.csv", "absent.csv: No such file or directory", id="no trace"),
-        pytest.param("simulate --trace @jobs.csv", "no nodes: give a cluster with -f", id="no nodes"),
+        pytest.param("simulate --trace @jobs.csv", "no nodes: specify a cluster with -f", id="no nodes"),
         pytest.param(
             "simulate --nodes @nodes.csv --trace @jobs.csv --from 10h", "no job is submitted between", id="no jobs left"
         ),
@@ -164,7 +164,7 @@ def test_advice_names_the_change_the_gain_and_the_losers(folder: Path) -> None:
         ),
         pytest.param("simulate --nodes @jobs.csv --trace @jobs.csv", "not a table of nodes", id="jobs as nodes"),
         pytest.param("simulate --nodes @nodes.csv --trace @nodes.csv", "no column submit", id="nodes as jobs"),
-        pytest.param("simulate --nodes @nodes.csv --trace @", "is a folder: give one file", id="a folder"),
+        pytest.param("simulate --nodes @nodes.csv --trace @", "is a folder: specify a file", id="a folder"),
         pytest.param(
             "simulate --nodes @nodes.csv --trace @jobs.csv --page @absent/page.html",
             "there is no folder",

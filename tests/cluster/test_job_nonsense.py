@@ -170,7 +170,7 @@ ODD: list[tuple[Obj, str]] = [
     (job("class", task(pod={"priorityClassName": "missing"})), "FailedCreate: .*no PriorityClass with name missing"),
     (job("account", task(pod={"serviceAccountName": "missing"})), 'FailedCreate: .*serviceaccount "missing" not found'),
     (job("dots.in.name", plugins={"svc": []}), "PluginError: .*Service .dots.in.name. is invalid"),
-    (job("endless", task(replicas=HUGE), minAvailable=1), f"FailedCreate: .*{HUGE} pods are wanted.*: set fewer"),
+    (job("endless", task(replicas=HUGE), minAvailable=1), f"FailedCreate: .*{HUGE} pods are requested.*: set fewer"),
     (job("short", minAvailable=9), "PodGroupPending: .*9 minAvailable"),
     (command("odd", "Explode", "endless"), ""),
     (command("part", "RestartPod", "endless"), ""),

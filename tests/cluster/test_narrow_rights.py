@@ -125,7 +125,7 @@ def test_a_scheduler_without_rights_on_devices_starts_and_uses_them_when_it_has_
         status = client.get(f"{PODS}/card-0")["status"]["extendedResourceClaimStatus"]
         claim = client.get(f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{status['resourceClaimName']}")
         assert [each["device"] for each in claim["status"]["allocation"]["devices"]["results"]] == ["a"]
-        assert "resourceclaims are read from now on" in scheduler.log.read_text()
+        assert "resourceclaims can be read now" in scheduler.log.read_text()
         scheduler.stop()
 
 

@@ -53,7 +53,7 @@ def test_a_port_in_use_is_said(tmp_path: Path) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         words = refusal(start(tmp_path, "--listen", address))
     assert words.startswith(f"kilauea up: {address}: cannot listen (")
-    assert "choose another port with --listen, or 0 for any that is free" in words
+    assert "choose another port with --listen, or 0 for any free port" in words
     assert not (tmp_path / "data" / "kubeconfig").exists()
 
 
@@ -156,7 +156,7 @@ def test_a_configuration_that_goes_bad_while_running_is_said_and_the_last_good_o
         until(lambda: "ConfigurationRefused" in said(client, "Queue", "root"), "an event about the configuration")
         words = f"{path}:1: actions: unknown action 'alocate'; did you mean 'allocate'?"
         assert words in said(client, "Queue", "root")
-        assert f"the configuration is invalid and the previous one stays in use: {words}" in server.log.read_text()
+        assert f"the configuration is invalid, and the previous one remains active: {words}" in server.log.read_text()
         apply(server, pod("after"))
         until(lambda: phases(client, "after") == {"Running": 1}, "a pod to be placed all the same")
         path.write_text(GOOD.replace("nodeorder", "binpack"))

@@ -197,7 +197,7 @@ def test_names_are_names_whatever_the_type_is_called(cluster: Cluster, type: str
     ("text", "fault"),
     [
         ("a: [", "volcano-controller.conf: line"),
-        ("networkTopologyDiscovery: [{source: ufm, enabled: true}]", "config.endpoint is missing: give the URL of UFM"),
+        ("networkTopologyDiscovery: [{source: ufm, enabled: true}]", "config.endpoint is missing: set the URL of UFM"),
         (ufm_settings(endpoint="http://u"), "http://u: use https"),
         (ufm_settings(endpoint="https://me:secret@u"), "has credentials: put them into the Secret"),
         (ufm_settings(endpoint="https://u:port"), "use https"),
@@ -205,7 +205,7 @@ def test_names_are_names_whatever_the_type_is_called(cluster: Cluster, type: str
         (ufm_settings(insecure="maybe"), "config.insecureSkipVerify: maybe: use true or false"),
         (ufm_settings(interval="soon"), "networkTopologyDiscovery[0].interval"),
         (ufm_settings(interval="1ms"), "1ms is too short: use at least 1s"),
-        (ufm_settings(secret="{name: s}"), "credentials.secretRef: give name and namespace"),
+        (ufm_settings(secret="{name: s}"), "credentials.secretRef: set the name and namespace"),
         ("networkTopologyDiscovery: [{source: roce, enabled: true}]", "unknown source roce: use label or ufm"),
         ("networkTopologyDiscovery: [{source: [], enabled: true}, 7]", "unknown source"),
         ("networkTopologyDiscovery: [{source: label, enabled: true}]", "networkTopologyTypes is missing"),

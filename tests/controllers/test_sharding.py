@@ -174,7 +174,7 @@ def test_an_invalid_configuration_changes_nothing_and_says_so(cluster_with: Call
     assert cluster.told[-1] == (
         "shards",
         "InvalidConfiguration",
-        "schedulerConfigs: name at least one scheduler; NodeShards stay as they are",
+        "schedulerConfigs: name at least one scheduler; NodeShards remain unchanged",
     )
 
 

@@ -71,7 +71,7 @@ def assert_left_out(plan: Plan, saying: str = "") -> None:
     """The plan names the plugin, and is otherwise that of the cluster without it."""
     assert [(f.where, f.error) for f in plan.findings] == [("plugin bad", True)]
     message = plan.findings[0].message
-    assert message.endswith("it is left out of this cycle")
+    assert message.endswith("the cycle continues without it")
     assert saying in message
     without = plan_of(cluster(), conf=WITHOUT)
     assert (plan.binds, plan.groups, plan.queues, plan.pending) == (

@@ -40,7 +40,7 @@ def test_a_program_is_the_command_of_its_image(tmp_path: Path) -> None:
     image = images.find("demo:1")
     assert (image.root, list(image.command), dict(image.environment)) == (None, [str(program)], {"PATH": "/bin"})
     program.unlink()
-    with pytest.raises(ContainerError, match="does not exist any more"):
+    with pytest.raises(ContainerError, match="no longer exists"):
         images.find("demo:1")
 
 
@@ -76,5 +76,5 @@ def test_a_folder_that_went_away_is_an_image_that_cannot_be_pulled(tmp_path: Pat
     folder.mkdir()
     images = MappedImages([Mapped.parse(f"demo={folder}")], {})
     folder.rmdir()
-    with pytest.raises(ContainerError, match="does not exist any more"):
+    with pytest.raises(ContainerError, match="no longer exists"):
         images.find("demo")

@@ -72,8 +72,8 @@ CASES = [
     ("the command of a real pod says nothing", REAL, SLEEP, {}, None, None),
     ("a command that runs forever says nothing", SIMULATED, job(["sleep", "infinity"]), {}, None, None),
     ("a command of unknown length says nothing", SIMULATED, job(["train"]), {}, None, None),
-    ("then earlier runs", REAL, job(), {}, past(10, 20, 30), (10, 20, 30, "3 runs like it")),
-    ("earlier runs end at the limit", REAL, job(limit=15), {}, past(10, 20, 30), (10, 15, 15, "3 runs like it")),
+    ("then earlier runs", REAL, job(), {}, past(10, 20, 30), (10, 20, 30, "3 similar runs")),
+    ("earlier runs end at the limit", REAL, job(limit=15), {}, past(10, 20, 30), (10, 15, 15, "3 similar runs")),
     ("then the limit", REAL, job(limit=100), {}, past(10), (10, 100, 100, LATEST)),
     ("else nothing", REAL, job(), {}, past(10), None),
 ]
@@ -93,7 +93,7 @@ def test_what_a_pod_outlasts_is_not_used_any_longer() -> None:
     forecasts = PodRunTimes([REAL], [job(estimate="10s", limit=60)], past(20, 40, 50, 55))
     found = forecasts(the_pod(), 30 * SECOND)
     assert found is not None
-    assert (found.likely, found.source) == (50 * SECOND, "3 runs like it")
+    assert (found.likely, found.source) == (50 * SECOND, "3 similar runs")
     late = forecasts(the_pod(), 58 * SECOND)
     assert late is not None
     assert late.source == "activeDeadlineSeconds, at the latest"

@@ -179,7 +179,7 @@ def test_failures_are_the_same_for_a_node_whatever_other_nodes_there_are() -> No
 
 def test_a_trace_without_nodes_is_refused() -> None:
     jobs = trace("submit,duration\n0,1\n")
-    with pytest.raises(TrialError, match="no nodes: give a cluster with -f"):
+    with pytest.raises(TrialError, match="no nodes: specify a cluster with -f"):
         complete([], jobs, "cluster")
 
 

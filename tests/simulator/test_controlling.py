@@ -47,5 +47,5 @@ def test_thousands_of_jobs_may_come_at_the_same_moment(monkeypatch: pytest.Monke
 
 def test_controllers_that_never_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controlling, "MOST_LOOKS", LOOKS)
-    with pytest.raises(Restless, match="counting does not come to an end with"):
+    with pytest.raises(Restless, match="counting does not finish with"):
         run(count=1, most=10**9)

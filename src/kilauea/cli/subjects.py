@@ -33,10 +33,10 @@ ENDED = {
     "Aborting": "is being suspended",
     "Aborted": "is suspended, so it has no pods: `vcctl job resume` starts it again",
     "Completing": "is completing",
-    "Completed": "has completed: none of its pods waits",
+    "Completed": "has completed: none of its pods are waiting",
     "Terminating": "is being terminated",
     "Terminated": "was terminated: none of its pods waits",
-    "Failed": "has failed: none of its pods waits",
+    "Failed": "has failed: none of its pods are waiting",
 }
 """Predicates for the phases in which jobs have no waiting pods."""
 

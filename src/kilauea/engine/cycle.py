@@ -111,10 +111,14 @@ def _decide(
             )
             return dataclasses.replace(plan, groups={**plan.groups, **after.given_back}, backoff=remembered)
         except PluginFault as fault:
-            faults.append(Finding(f"plugin {fault.plugin}", f"{fault.what}; it is left out of this cycle", error=True))
+            faults.append(
+                Finding(f"plugin {fault.plugin}", f"{fault.what}; the cycle continues without it", error=True)
+            )
             conf = conf.without(plugin=fault.plugin)
         except ActionFault as fault:
-            faults.append(Finding(f"action {fault.action}", f"{fault.what}; it is left out of this cycle", error=True))
+            faults.append(
+                Finding(f"action {fault.action}", f"{fault.what}; the cycle continues without it", error=True)
+            )
             conf = conf.without(action=fault.action)
         finally:
             session.close()

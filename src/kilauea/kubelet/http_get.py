@@ -44,7 +44,7 @@ async def http_get(url: str, headers: Mapping[str, str]) -> Answer:
     Raises:
         OSError: there is no connection.
         asyncio.IncompleteReadError: there is no answer.
-        ValueError: the answer is not HTTP, or sends to what is not an address of HTTP.
+        ValueError: the answer is not HTTP, or sends to what is not an HTTP address.
         TooManyRedirects: it goes on and on.
     """
     first = urlsplit(url).hostname
@@ -63,7 +63,7 @@ async def http_get(url: str, headers: Mapping[str, str]) -> Answer:
 async def _ask(url: str, headers: Mapping[str, str]) -> Answer:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise ValueError(f"{url} is not an address of HTTP")
+        raise ValueError(f"{url} is not an HTTP address")
     context = None
     if parts.scheme == "https":
         context = ssl.create_default_context()

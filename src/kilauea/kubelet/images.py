@@ -56,7 +56,7 @@ class Mapped:
         if not path.is_dir() and not is_program(path):
             raise InvalidMapping(
                 f'--image "{text}": "{path}" is neither a folder nor a program; '
-                "name a root folder, a Python environment or an executable file"
+                "specify a root folder, a Python environment or an executable file"
             )
         return cls(short_name(pattern), str(path))
 
@@ -102,8 +102,8 @@ class MappedImages:
         found = next((each for each in self._mappings if each.matches(name)), None)
         if found is None:
             message = (
-                f'failed to pull image "{name}": images are not pulled from registries, and no mapping is for this '
-                f"one; restart with --image {short_name(name)}={HOST} (the files of this machine) or with "
+                f'failed to pull image "{name}": images are not pulled from registries, and this one has no '
+                f"mapping; restart with --image {short_name(name)}={HOST} (the files of this machine) or with "
                 f"--image {short_name(name)}=PATH (a root folder, a Python environment or a program)"
             )
             raise ContainerError("ErrImagePull", message)
@@ -113,7 +113,7 @@ class MappedImages:
         if is_program(folder):
             return Image(None, dict(self._host), (str(folder),), id=f"{folder}:{name}", part=folder)
         if not folder.is_dir():
-            raise ContainerError("ErrImagePull", f'failed to pull image "{name}": "{folder}" does not exist any more')
+            raise ContainerError("ErrImagePull", f'failed to pull image "{name}": "{folder}" no longer exists')
         if is_python_environment(folder):
             variables = {**self._host, **_environment_of(folder, self._host)}
             return Image(None, variables, id=f"{folder}:{name}", part=folder)

@@ -161,7 +161,7 @@ class Kubelet:
         if task.cancelled():
             return
         if error := task.exception():
-            log.error("pod %s: it is tried again in %d s", key_of(worker.pod), AGAIN_SECONDS, exc_info=error)
+            log.error("pod %s: retrying in %d s", key_of(worker.pod), AGAIN_SECONDS, exc_info=error)
             self._host.event(worker.pod, "FailedSync", f"Error syncing pod, skipping: {error}", warning=True)
             asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again, worker.pod)
             return

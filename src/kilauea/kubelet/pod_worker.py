@@ -279,7 +279,7 @@ class PodWorker:
             written = {running[id]: folder for id, folder in found.items()}
             self._exceeded = await exceeded(self.pod, folders, written, logs)
         except ContainerError as error:
-            log.warning("the disk space of pod %s is not measured: %s", self._about(), error)
+            log.warning("the disk usage of pod %s is not measured: %s", self._about(), error)
         self._measuring = None
         self._wake.set()
 
@@ -461,7 +461,7 @@ class PodWorker:
             self._gone = error.code == 404 or self._gone
             self._wake.set() if self._gone else self._later()
             return False
-        log.warning("the status of pod %s is not written: %s; it is tried again soon", self._about(), error)
+        log.warning("the status of pod %s is not written: %s; it will be tried again soon", self._about(), error)
         self._later()
         return False
 

@@ -149,11 +149,11 @@ async def _read(answer: aiohttp.ClientResponse, failed: str) -> Reply:
     async for piece in answer.content.iter_any():
         content += piece
         if len(content) > MOST_BYTES:
-            return Reply(error=f"{failed}: the answer is longer than {MOST_BYTES >> 20} MiB")
+            return Reply(error=f"{failed}: the response is larger than {MOST_BYTES >> 20} MiB")
     try:
         return Reply(msgspec.json.decode(bytes(content)))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return Reply(error=f"{failed}: the answer is not JSON: {error}")
+        return Reply(error=f"{failed}: the response is not JSON: {error}")
 
 
 def _tls_context(endpoint: Endpoint) -> ssl.SSLContext:
@@ -173,8 +173,8 @@ def _tls_context(endpoint: Endpoint) -> ssl.SSLContext:
 
 def _no_password() -> str:
     """Never wait at a terminal for the password of a key."""
-    raise ValueError("the key has a password: give one without")
+    raise ValueError("the key has a password: use one without a password")
 
 
 def _tls_problem(error: Exception) -> str:
-    return f"TLS cannot be set up: {error}: give files in PEM in extender.tls.caFile, certFile and keyFile"
+    return f"TLS cannot be set up: {error}: use PEM files for extender.tls.caFile, certFile and keyFile"

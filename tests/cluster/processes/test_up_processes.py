@@ -87,7 +87,7 @@ def test_simulated_nodes_stand_beside_the_machine(cluster: ProcessCluster) -> No
     assert main_of(client, "real")["containerID"].startswith("processes://")
     server.stop()
     again = cluster.start()
-    words = "2 simulated nodes of earlier runs stay, and pods on them are not executed"
+    words = "2 simulated nodes of earlier runs remain, and pods on them are not executed"
     until(lambda: words in again.log.read_text(), "the warning about them")
     assert "kubectl delete node node-0 node-1" in again.log.read_text()
     again.stop()

@@ -166,5 +166,5 @@ def test_a_mistyped_number_of_pods_makes_none_and_is_said(at_first: int) -> None
     world.put(VC_JOBS, merge(found, {"spec": {"tasks": [{**found["spec"]["tasks"][0], "replicas": 2_147_483_647}]}}))
     live(world)
     assert world.uids() == before
-    words = "FailedCreate: Error creating pods: 2147483647 pods are wanted, and a job may have 100000: set fewer"
+    words = "FailedCreate: Error creating pods: 2147483647 pods are requested, and a job may have 100000: set fewer"
     assert any(each.startswith(words) for each in world.told)

@@ -136,7 +136,7 @@ def test_a_link_works_once_and_the_next_one_is_told() -> None:
         assert "<h1>Overview</h1>" in await at.text("/")
         async with aiohttp.ClientSession() as other, other.get(f"{at.base}/login?token={first}") as answer:
             assert answer.status == 403
-            assert "has been used" in await answer.text()
+            assert "has already been used" in await answer.text()
 
     run(test)
 

@@ -338,7 +338,7 @@ def test_the_roles_of_the_installation_have_every_right_that_is_checked(patient:
             patient.add(kinds[obj["kind"]], obj["metadata"].get("namespace", ""), obj)
     found = patient.checks()
     assert [(each.object, each.value) for each in found["rights"].findings] == []
-    assert [each.split("/")[1] for each in found["rights"].summary.partition(" may ")[0].split(", ")] == [
+    assert [each.split("/")[1] for each in found["rights"].summary.partition(" have ")[0].split(", ")] == [
         "volcano-admission",
         "volcano-controllers",
         "volcano-scheduler",

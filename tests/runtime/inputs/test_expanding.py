@@ -203,7 +203,7 @@ def test_a_workload_that_a_server_has_stored_makes_no_pods_for_they_are_there(tm
     stored = workload("Deployment", "apps/v1", replicas=2)
     stored["metadata"]["uid"] = "u1"
     cluster = read(tmp_path, stored)
-    assert cluster.warnings == ["ignored objects of kinds that scheduling does not read: 1 apps/Deployment"]
+    assert cluster.warnings == ["ignored objects of kinds that do not affect scheduling: 1 apps/Deployment"]
     assert planned(cluster).plan.binds == ()
 
 

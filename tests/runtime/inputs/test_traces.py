@@ -115,7 +115,7 @@ def test_an_export_of_a_history_gives_the_jobs_that_ended() -> None:
     requests = {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "2"}
     assert [(task.replicas, dict(task.requests)) for task in job.tasks] == [(2, requests)]
     assert found.left_out == 2
-    assert any("jobs.csv:8: not JSON: the file was cut" in finding for finding in found.findings)
+    assert any("jobs.csv:8: not JSON: the file was truncated" in finding for finding in found.findings)
 
 
 JOB = '{"type":"job","uid":"a","namespace":"x","name":"good","queue":"q","submitted":1000000}'
@@ -129,7 +129,7 @@ POD = '{"type":"pod","uid":"p","job":"a","name":"good-0","resources":{"cpu":500}
         pytest.param('{"type":"job","name":"y"}', "jobs.csv:4: job y: field uid is missing", id="a job without uid"),
         pytest.param(
             POD.replace('"a"', '"e"').replace('"p"', '"p2"'),
-            "jobs.csv:4: pod good-0: its job is not in the file: export a history that begins before the job",
+            "jobs.csv:4: pod good-0: its job is not in the file: export a history that starts before the job",
             id="a pod whose job was cut off",
         ),
         pytest.param(
@@ -147,7 +147,7 @@ POD = '{"type":"pod","uid":"p","job":"a","name":"good-0","resources":{"cpu":500}
             "write the fields as kilauea history export does",
             id="an amount that is not a number",
         ),
-        pytest.param(JOB, "jobs.csv:4: job good is in line 2, too: this line counts", id="exports that overlap"),
+        pytest.param(JOB, "jobs.csv:4: job good is in line 2, too: this line is used", id="exports that overlap"),
     ],
 )
 def test_what_is_wrong_in_an_export_of_a_history_is_told(lines: str, words: str) -> None:
@@ -195,7 +195,7 @@ def test_an_amount_that_cannot_be_used_is_named_once_with_its_column(cpu: str, w
     assert (len(found.jobs), found.left_out) == (1, 1)
     [finding] = found.findings
     assert finding.startswith(words)
-    assert "amounts are such as 4, 500m or 16Gi" in finding
+    assert "use an amount such as 4, 500m or 16Gi" in finding
     assert "[cpu]" not in finding
 
 
@@ -227,10 +227,10 @@ def test_what_is_strange_is_told(text: str, words: str) -> None:
         pytest.param(
             b"submit,duratoin\n0,1\n", "no column duration; did you mean 'duratoin'?", id="a column is missing"
         ),
-        pytest.param(b"submit,duration,submit\n0,1,2\n", 'column "submit" is there twice', id="a column twice"),
+        pytest.param(b"submit,duration,submit\n0,1,2\n", 'column "submit" appears twice', id="a column twice"),
         pytest.param(
             b"name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1,1,1,1\n",
-            "it is not known when they came and how long they ran",
+            "it is unknown when they were submitted and how long they ran",
             id="pods without times",
         ),
         pytest.param(b"\xff\xfe\x00", "not UTF-8 text", id="no text"),
@@ -261,7 +261,7 @@ def test_nodes_of_spot_instances_have_memory_by_their_cores(tmp_path: Path) -> N
     assert [obj.name for obj in nodes] == ["node-0", "node-1"]
     assert nodes[0].status is not None
     assert nodes[0].status.allocatable == {"pods": "110", "cpu": "192", "memory": "1536Gi", "nvidia.com/gpu": "4"}
-    assert "8Gi for a core" in findings[0]
+    assert "8Gi for each core" in findings[0]
 
 
 def test_the_shared_traces_are_read_as_a_whole(shared: Path) -> None:

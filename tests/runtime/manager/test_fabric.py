@@ -150,11 +150,11 @@ def test_it_follows_the_fabric(cluster: Discovered) -> None:
     [
         (500, b"", "status 500 for GET /ufmRest/resources/ports"),
         (401, b"admin:open sesame is wrong", "status 401"),
-        (200, b"<html>", "the answer is not a list of ports"),
-        (200, {"ports": []}, "the answer is not a list of ports"),
-        (200, b"[" * 100_000, "the answer is not a list of ports"),
-        (200, [], "no port that links a computer to a leaf"),
-        (200, [port("n1", "leaf-1", description="Switch"), {"system_name": 7}], "no port that links"),
+        (200, b"<html>", "the response is not a list of ports"),
+        (200, {"ports": []}, "the response is not a list of ports"),
+        (200, b"[" * 100_000, "the response is not a list of ports"),
+        (200, [], "no port that connects a computer to a leaf"),
+        (200, [port("n1", "leaf-1", description="Switch"), {"system_name": 7}], "no port that connects"),
         (302, b"", "status 302"),
     ],
 )
@@ -174,7 +174,7 @@ def test_the_last_known_hypernodes_stay_if_ufm_fails_and_it_says_so(
     assert len(cluster.events) == 1  # it is said once
     assert all(path == "/ufmRest/resources/ports" for path, _ in cluster.ufm.asked)
     cluster.ufm.answer, cluster.ufm.code = TWO_LEAVES, 200
-    cluster.until(lambda: "UFM is used again without problems" in cluster.events)
+    cluster.until(lambda: "UFM works again without problems" in cluster.events)
 
 
 def test_an_answer_that_is_too_long_or_too_late_is_given_up(
@@ -184,7 +184,7 @@ def test_an_answer_that_is_too_long_or_too_late_is_given_up(
     monkeypatch.setattr(fabric, "ANSWER_SECONDS", 0.3)
     cluster.ufm.answer = b"x" * 2000
     cluster.begin()
-    cluster.until(lambda: any("the answer has more than" in event for event in cluster.events))
+    cluster.until(lambda: any("the response is larger than" in event for event in cluster.events))
     cluster.ufm.answer, cluster.ufm.pause = TWO_LEAVES, 1.0
     cluster.until(lambda: any("no answer within 0.3 s" in event for event in cluster.events))
     assert cluster.hypernodes() == {}
@@ -208,7 +208,7 @@ def test_the_certificate_of_ufm_is_verified(cluster: Discovered) -> None:
     [
         ({"password": ""}, "Secret default/ufm has no password"),
         ({"username": ""}, "Secret default/ufm has no username"),
-        ({"ca.crt": "nonsense"}, "ca.crt of the Secret is not a certificate in PEM"),
+        ({"ca.crt": "nonsense"}, "ca.crt in the Secret is not a PEM certificate"),
     ],
 )
 def test_a_secret_that_cannot_be_used_is_named(cluster: Discovered, secret: dict[str, str], fault: str) -> None:
@@ -237,7 +237,7 @@ def test_a_hypernode_of_the_same_name_that_someone_made_is_left_alone(cluster: D
     cluster.create(HYPER_NODES, "leaf-hn-1", spec={"tier": 1, "members": mine})
     cluster.begin()
     cluster.until(lambda: cluster.events)
-    assert "HyperNode leaf-hn-1 exists and is not of UFM" in cluster.events[0]
+    assert "HyperNode leaf-hn-1 exists but does not come from UFM" in cluster.events[0]
     cluster.until(lambda: cluster.hypernodes() == {**FOUND, "leaf-hn-1": ["mine"]})
 
 
@@ -258,5 +258,5 @@ def test_a_computer_whose_name_is_no_node_name_is_left_out_and_named(cluster: Di
     cluster.ufm.answer = [*TWO_LEAVES, port("Node 7", "leaf-1")]
     cluster.begin()
     cluster.until(lambda: cluster.events)
-    assert "computer Node 7: not a name of a node" in cluster.events[0]
+    assert "computer Node 7: invalid node name" in cluster.events[0]
     assert cluster.hypernodes() == FOUND

@@ -142,9 +142,9 @@ def test_series_of_another_form_are_passed_over(series: Any) -> None:
         pytest.param(always(b"<html>not here</html>"), "is not JSON: <html>not here</html>", id="a page"),
         pytest.param(always(b"[" * 200_000), "is not JSON", id="nested without end"),
         pytest.param(always(b"\xff\xfe"), "is not JSON", id="no text"),
-        pytest.param(always([1, 2]), "has not the form that is expected: [1, 2]", id="another form"),
-        pytest.param(always({"data": {"result": {}}}), "has not the form", id="no list"),
-        pytest.param(always(None), "has not the form", id="nothing"),
+        pytest.param(always([1, 2]), "does not have the expected form: [1, 2]", id="another form"),
+        pytest.param(always({"data": {"result": {}}}), "does not have the expected form", id="no list"),
+        pytest.param(always(None), "does not have the expected form", id="nothing"),
     ],
 )
 @pytest.mark.parametrize("type_", [PROMETHEUS, ELASTICSEARCH])
@@ -157,7 +157,7 @@ def test_what_is_no_answer_is_told_with_the_address(type_: str, handler: Handler
 
 def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "LARGEST", 1 << 20)
-    with pytest.raises(LoadsUnavailable, match="more than 1 MiB"):
+    with pytest.raises(LoadsUnavailable, match="larger than 1 MiB"):
         read_from(always(b" " * (3 << 20)))
 
 

@@ -110,7 +110,7 @@ def test_a_kind_is_read_as_soon_as_the_rights_are_there(caplog: pytest.LogCaptur
         refused = False
         live.wait(30)
         assert live.node_of("p") == "n1"
-        assert "resourceslices are read from now on" in caplog.text
+        assert "resourceslices can be read now" in caplog.text
 
 
 def test_a_kind_that_may_be_listed_but_not_watched_is_not_read(caplog: pytest.LogCaptureFixture) -> None:

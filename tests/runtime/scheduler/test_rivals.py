@@ -96,8 +96,8 @@ def test_several_binds_in_a_minute_are_a_warning_that_names_pod_node_and_fix(cap
     for number in range(5):
         found.bound(f"t/p{number}", "n1")
     assert [each.getMessage() for each in caplog.records] == [
-        "another scheduler binds pods of volcano, for example t/p2 to node n1: stop one of the two, or give them "
-        "different names with --scheduler-name; `kilauea doctor` names both"
+        "another scheduler binds pods of volcano, for example t/p2 to node n1: stop one of them, or give them "
+        "different names with --scheduler-name; `kilauea doctor` shows both"
     ]
 
 

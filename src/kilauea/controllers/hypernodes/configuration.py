@@ -103,7 +103,9 @@ def _ufm(source: Mapping[str, Any], where: str, errors: list[str]) -> UfmSource 
     reference = _mapping(_mapping(source.get("credentials")).get("secretRef"))
     name, namespace = reference.get("name"), reference.get("namespace")
     if not (isinstance(name, str) and name and isinstance(namespace, str) and namespace):
-        errors.append(f"{where}.credentials.secretRef: give name and namespace of a Secret with username and password")
+        errors.append(
+            f"{where}.credentials.secretRef: set the name and namespace of a Secret with username and password"
+        )
     interval = INTERVAL
     try:
         interval = parse_duration(str(source.get("interval") or "1h"))
@@ -119,7 +121,7 @@ def _ufm(source: Mapping[str, Any], where: str, errors: list[str]) -> UfmSource 
 def _endpoint(given: Any, where: str, errors: list[str]) -> str:
     """An https URL without a slash at the end; empty, with an error, if it cannot be used."""
     if not isinstance(given, str) or not given:
-        errors.append(f"{where} is missing: give the URL of UFM, for example https://ufm.example.com")
+        errors.append(f"{where} is missing: set the URL of UFM, for example https://ufm.example.com")
         return ""
     url = (given if "://" in given else f"https://{given}").rstrip("/")
     try:

@@ -193,7 +193,7 @@ def _checked(name: str, arguments: Mapping[str, Any], where: str) -> Mapping[str
         low = _number(arguments.get("minCPUUtil", 0.0), f"{where}: minCPUUtil", 1.0)
         high = _number(arguments.get("maxCPUUtil", 1.0), f"{where}: maxCPUUtil", 1.0)
         if low > high:
-            raise ShardingError(f"{where}: minCPUUtil {low:g} is above maxCPUUtil {high:g}: exchange them")
+            raise ShardingError(f"{where}: minCPUUtil {low:g} is above maxCPUUtil {high:g}: swap them")
         return {"low": low, "high": high}
     if name == WARMUP:
         label = arguments.get("warmupLabel", "node.volcano.sh/warmup")
@@ -201,7 +201,7 @@ def _checked(name: str, arguments: Mapping[str, Any], where: str) -> Mapping[str
     least = _number(arguments.get("minNodes", 0), f"{where}: minNodes", math.inf)
     most = _number(arguments.get("maxNodes", math.inf), f"{where}: maxNodes", math.inf)
     if least > most:
-        raise ShardingError(f"{where}: minNodes {least:g} is above maxNodes {most:g}: exchange them")
+        raise ShardingError(f"{where}: minNodes {least:g} is above maxNodes {most:g}: swap them")
     return {"most": None if most == math.inf else int(most)}
 
 

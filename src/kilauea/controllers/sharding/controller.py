@@ -67,7 +67,7 @@ class ShardingController:
             plan = self._plan if config_map is None else of_config_map(config_map)
         except ShardingError as error:
             assert config_map is not None
-            message = f"{error}; NodeShards stay as they are"
+            message = f"{error}; NodeShards remain unchanged"
             return Outcome([Record(config_map, "Warning", "InvalidConfiguration", message)])
         if not plan.schedulers or (key == BY_NODES and not plan.on_nodes):
             return NOTHING

@@ -81,7 +81,7 @@ def _due(
         return []
     operations: list[Operation] = []
     if found.many:
-        message = "too many missed start times: set startingDeadlineSeconds, or look at the clocks of the cluster"
+        message = "too many missed start times: set startingDeadlineSeconds, or check the clocks of the cluster"
         operations.append(Record(cron, "Warning", "TooManyMissedTimes", message))
     name, active = job_name(cron, schedule, found.latest), running(jobs)
     job = _job(cron, name, found.latest)

@@ -124,7 +124,7 @@ class Work:
         """The reason why none of its pods are made, if the number is absurd; else empty."""
         if self.replicas <= MOST_PODS:
             return ""
-        return f"{self.replicas} pods are wanted, and a job may have {MOST_PODS}: set fewer replicas in spec.tasks"
+        return f"{self.replicas} pods are requested, and a job may have {MOST_PODS}: set fewer replicas in spec.tasks"
 
     @property
     def parallelism(self) -> int:

@@ -79,7 +79,7 @@ class PodNetwork:
         try:
             self._files.restore([(pod, self.address(pod)) for pod in found])
         except OSError as error:
-            log.warning("hosts file of pods: %s: %s; it is written again soon", error.filename, error.strerror)
+            log.warning("hosts file of pods: %s: %s; it will be written again soon", error.filename, error.strerror)
         self._wake_if_stale()
 
     def address(self, pod: Obj) -> str:
@@ -139,7 +139,7 @@ class PodNetwork:
         try:
             self._files.refresh()
         except OSError as error:
-            log.warning("hosts file of pods: %s: %s; it is written again soon", error.filename, error.strerror)
+            log.warning("hosts file of pods: %s: %s; it will be written again soon", error.filename, error.strerror)
         return self._proxies.retry or (RETRY_SECONDS if self._files.stale else 0.0)
 
     def _service_changed(self, old: Obj | None, new: Obj | None) -> None:

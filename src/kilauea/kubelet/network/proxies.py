@@ -25,9 +25,9 @@ MOST_CONNECTIONS = 2000
 FIRST_RETRY, LAST_RETRY = 0.25, 10.0
 """Seconds after which a proxy that cannot listen is tried again, doubled each time for endpoints that are to listen."""
 _ADVICE = {
-    errno.EACCES: "ports below 1024 need a privilege: give the service a higher port, or allow them with "
+    errno.EACCES: "ports below 1024 need a privilege: use a higher port for the service, or allow them with "
     "`sudo sysctl net.ipv4.ip_unprivileged_port_start=0`",
-    errno.EADDRINUSE: "another program listens there: end it, or give the service another port",
+    errno.EADDRINUSE: "another program is listening there: stop it, or use a different port for the service",
     errno.EADDRNOTAVAIL: "the address is not one of this machine: create the service again to give it a new one",
     errno.EMFILE: "too many open files: raise the limit with `ulimit -n`",
 }

@@ -65,7 +65,7 @@ class PodmanRuntime:
     @property
     def limitations(self) -> Sequence[str]:
         """Things that it cannot do on this machine, from `open` on."""
-        return (*self._limits, "the log of a container starts again at 10 MiB, and the older lines are gone")
+        return (*self._limits, "the log of a container restarts at 10 MiB, and older lines are lost")
 
     @property
     def running(self) -> Collection[str]:

@@ -255,7 +255,7 @@ def _image_mount(mount: Obj, part: str, image: str) -> Mount:
         ConfigError: it is of a part of the image.
     """
     if part:
-        words = "podman mounts an image as a whole, so subPath cannot be used: remove it, or map the image to a folder"
+        words = "podman mounts only entire images, so subPath cannot be used: remove it, or map the image to a folder"
         raise ConfigError(f'volume "{mount["name"]}": {words}')
     return Mount(mount["mountPath"], read_only=True, image=image)
 

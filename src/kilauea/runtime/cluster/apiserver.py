@@ -163,7 +163,7 @@ async def _listen(options: ServerOptions, api: ApiServer, transport: Transport, 
     try:
         port = await transport.listen(options.host, options.port)
     except OSError as error:
-        advice = "choose another port with --listen, or 0 for any that is free"
+        advice = "choose another port with --listen, or 0 for any free port"
         raise cannot_listen(options.host, options.port, error, advice) from error
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"https://{host}:{port}"

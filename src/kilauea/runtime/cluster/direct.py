@@ -66,7 +66,7 @@ class DirectTransport:
                 return ApiResponse(answer.status, b"".join([chunk async for chunk in chunks]), answer.content_type)
         if not isinstance(answer, ApiResponse):
             await _end(answer)
-            raise unreachable(f"{request.method} {request.path}: the answer is a stream")
+            raise unreachable(f"{request.method} {request.path}: the response is a stream")
         return answer
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
@@ -90,7 +90,7 @@ class DirectTransport:
             raise refusal(_complete(answer))
         if not isinstance(answer, WatchStream):
             await _end(answer)
-            raise unreachable(f"{request.path}: the answer is not a watch")
+            raise unreachable(f"{request.path}: the response is not a watch")
         return answer
 
     def has_caught_up(self, version: str) -> bool:

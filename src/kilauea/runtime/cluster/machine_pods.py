@@ -131,7 +131,7 @@ class MachinePods:
             kind = "containers" if self._containers else "processes"
             raise StartError(f"pods cannot run as {kind}: {error}") from error
         for each in (*self.runtime.limitations, *self.network.limitations):
-            log.warning("pods that run on this machine: %s", each)
+            log.warning("pods on this machine: %s", each)
 
     def logs(self, otherwise: LogSource) -> LogSource:
         """Return the logs of containers: of this machine, or else those of simulated ones."""

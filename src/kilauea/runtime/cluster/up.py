@@ -92,11 +92,11 @@ LOOK_SECONDS = 0.01
 PATIENCE_SECONDS = 60
 """Seconds after which the server listens although the cluster is not complete: else it could not be repaired."""
 _NOT_READY = (
-    "the cluster is not complete after %d seconds, but the server listens: kinds that it needs may be missing or "
-    "replaced (kubectl get crds), or nodes may be refused (kubectl get events -A)"
+    "the cluster is not complete after %d seconds, but the server listens: required kinds may be missing or "
+    "replaced (kubectl get crds), or nodes may be rejected (kubectl get events -A)"
 )
 _LEFT_OVER = (
-    "%d simulated nodes of earlier runs stay, and pods on them are not executed; kilauea run and kilauea batch avoid "
+    "%d simulated nodes of earlier runs remain, and pods on them are not executed; kilauea run and kilauea batch avoid "
     "them; to keep other pods off them, too, run kubectl delete node %s"
 )
 log = logging.getLogger(__name__)

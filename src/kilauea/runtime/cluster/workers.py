@@ -89,7 +89,7 @@ class Workers:
         except (TimeoutError, OSError, EOFError) as error:
             await _end(worker)
             raise TooHeavy(
-                f"the request takes more than {self._seconds:g} seconds of processor time or too much memory to "
+                f"the request needs more than {self._seconds:g} seconds of processor time or too much memory to "
                 f"{task}: send or ask for less at a time"
             ) from error
         except BaseException:

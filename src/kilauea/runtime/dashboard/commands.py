@@ -81,7 +81,7 @@ class Commands:
         except TimeoutError:
             return Done(1, fault=_too_long())
         except _TooMuch:
-            return Done(1, fault=f"the answer has more than {MOST_OUTPUT >> 20} MiB: plan fewer objects at a time")
+            return Done(1, fault=f"the output is larger than {MOST_OUTPUT >> 20} MiB: plan fewer objects at a time")
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -39,7 +39,7 @@ async def follow_deserved(cluster: Cluster, commands: Commands, watching: Watchi
         done = await commands.run("queues", "-o", "json")
         if done.code or done.fault:
             why = done.fault or "; ".join(shown_messages(done.errors)) or "the command failed"
-            cluster.problems = [f"What queues deserve is not known: {why}"]
+            cluster.problems = [f"The deserved resources of queues are unknown: {why}"]
         else:
             cluster.figures, cluster.figures_at, cluster.problems = figures_in(done.output), clock.now(), ()
         await clock.sleep(max(SHORTEST_PAUSE, (time.monotonic() - started) / SHARE))

@@ -92,7 +92,7 @@ async def run_dashboard(
         try:
             port = await stack.enter_async_context(site.serving(options.host, options.port))
         except OSError as error:
-            advice = "choose another port with --address, or 0 for any that is free"
+            advice = "choose another port with --address, or 0 for any free port"
             raise cannot_listen(options.host, options.port, error, advice) from error
         ready(link(sessions.token))
         await until(stop, [watching.run(), follow_deserved(cluster, commands, watching, clock)])

@@ -172,7 +172,7 @@ class Site:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         if not is_own_host(request.headers.get("Host", ""), self._port):
-            raise web.HTTPMisdirectedRequest(text="This site answers only to 127.0.0.1, localhost and [::1].\n")
+            raise web.HTTPMisdirectedRequest(text="This site is only available at 127.0.0.1, localhost and [::1].\n")
         if not (is_from_site(request.headers) or (request.method == "GET" and is_visit(request.headers))):
             raise web.HTTPForbidden(text="Requests from other sites are refused. Open the page itself.\n")
         if not request.path.startswith(OPEN):
@@ -195,7 +195,7 @@ class Site:
     def _enter(self, request: web.Request, token: str) -> web.StreamResponse:
         secret = self._sessions.enter(token)
         if not secret:
-            return self._ask("That is not a valid token, or its link has been used.", 403)
+            return self._ask("This token is invalid, or its link has already been used.", 403)
         response = web.HTTPSeeOther("/")
         response.set_cookie(self._cookie, secret, max_age=IDLE_SECONDS, httponly=True, samesite="Strict", path="/")
         return response
@@ -208,7 +208,7 @@ class Site:
     async def _page(self, request: web.Request) -> web.StreamResponse:
         text = self._pages.whole(request.rel_url.raw_path, _query(request), f"/live{request.rel_url.raw_path_qs}")
         if text is None:
-            raise web.HTTPNotFound(text="There is no such page.\n")
+            raise web.HTTPNotFound(text="This page does not exist.\n")
         response = _html(text)
         response.enable_compression()
         return response
@@ -216,7 +216,7 @@ class Site:
     async def _static(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]
         if name not in self._files:
-            raise web.HTTPNotFound(text="There is no such file.\n")
+            raise web.HTTPNotFound(text="This file does not exist.\n")
         headers = {"ETag": self._tags[name], "Cache-Control": "no-cache"}
         if request.headers.get("If-None-Match") == self._tags[name]:
             return web.Response(status=304, headers=headers)
@@ -227,7 +227,7 @@ class Site:
         if self._viewers >= MOST_VIEWERS:
             raise web.HTTPServiceUnavailable(text=f"{MOST_VIEWERS} pages are open already: close one.\n")
         if self._pages.rendered(path, _query(request)) is None:
-            raise web.HTTPNotFound(text="There is no such page.\n")
+            raise web.HTTPNotFound(text="This page does not exist.\n")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **HEADERS, **PAGE_HEADERS})
         self._viewers += 1
         try:
@@ -298,7 +298,11 @@ class Site:
             model = await self._source.past.job(namespace, name, request.query.get("uid", ""))
         except Unavailable as error:
             return self._nothing(str(error))
-        return self._nothing("The history has no such job.") if model is None else self._fragment("past.html", model)
+        return (
+            self._nothing("The history does not contain this job.")
+            if model is None
+            else self._fragment("past.html", model)
+        )
 
     async def _usage(self, request: web.Request) -> web.StreamResponse:
         try:
@@ -361,7 +365,7 @@ class Site:
         parts = [unquote(each) for each in request.rel_url.raw_path.split("/")[2:5]]
         found = self._cluster.picture.find(*parts) if len(parts) == 3 else None
         if found is None:
-            raise web.HTTPNotFound(text="There is no such job.\n")
+            raise web.HTTPNotFound(text="This job does not exist.\n")
         return found
 
 
@@ -382,7 +386,7 @@ def _sender(request: web.Request, response: web.StreamResponse) -> Callable[[byt
         except TimeoutError:
             if request.transport is not None:
                 request.transport.abort()
-            raise ConnectionResetError("the browser reads nothing") from None
+            raise ConnectionResetError("the browser does not read") from None
 
     return send
 
@@ -410,7 +414,7 @@ async def _form(request: web.Request) -> Mapping[str, object]:
     except ValueError as error:
         raise web.HTTPBadRequest(text="The form cannot be read.\n") from error
     except TimeoutError as error:
-        raise web.HTTPRequestTimeout(text="The form did not come in time.\n") from error
+        raise web.HTTPRequestTimeout(text="The form did not arrive in time.\n") from error
 
 
 def _query(request: web.Request) -> Mapping[str, str]:

@@ -46,7 +46,7 @@ def check_configuration(facts: Facts, extensions: Extensions) -> Check:
     for key, (entry, needed) in sorted(maps_to_read(facts).items()):
         found += list(_findings(key, entry, needed, facts.maps.get(key), extensions))
         names += [str(key)] if facts.maps.get(key) is not None else []
-    good = f"ConfigMap {', '.join(names)} is valid" if names else "the built-in one: no ConfigMap has another"
+    good = f"ConfigMap {', '.join(names)} is valid" if names else "the built-in configuration: no ConfigMap replaces it"
     return check_of("configuration", good, found)
 
 

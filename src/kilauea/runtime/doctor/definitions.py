@@ -77,11 +77,11 @@ def _versions(wanted: Mapping[str, Any], there: Obj, where: str, severity: str, 
     missing = sorted(_missing(_schema(ours), _schema(version)))
     if missing:
         shown = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
-        message = f"fields that the server drops from objects, as the definition is of another version: {shown}"
+        message = f"the server drops fields from objects, because the definition is from another version: {shown}"
         yield Finding(WARNING, where, f"spec.versions[{ours['name']}].schema", "", message, fix)
     status = "status" in (ours.get("subresources") or {})
     if status and "status" not in (version.get("subresources") or {}):
-        message = "statuses cannot be written, as it has no subresource status"
+        message = "statuses cannot be written, because it has no status subresource"
         yield Finding(severity, where, f"spec.versions[{ours['name']}].subresources", "", message, fix)
 
 

@@ -201,7 +201,7 @@ def _version_in(body: bytes) -> Mapping[str, Any]:
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("gitVersion"), str):
         text = body[:80].decode(errors="replace")
-        raise ApiError(NOT_FOUND, "NotFound", f"GET /version: the answer is not that of an API server: {text}")
+        raise ApiError(NOT_FOUND, "NotFound", f"GET /version: the response is not from an API server: {text}")
     return found
 
 

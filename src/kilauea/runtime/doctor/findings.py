@@ -61,7 +61,7 @@ def unread(objects: str, error: ApiError, grant: str) -> Finding:
         error: the answer of the server.
         grant: what to do if the user lacks a right.
     """
-    again = advice(error) or "try again, and look at the log of the API server if it answers the same"
+    again = advice(error) or "try again, and check the log of the API server if the result is the same"
     return Finding(SKIPPED, objects, "", "", error.message, grant if error.code == 403 else again)
 
 

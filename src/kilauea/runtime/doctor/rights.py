@@ -105,7 +105,7 @@ def check_accounts(facts: Facts) -> Check:
         return Check("rights", "no Deployment of Kilauea to check")
     findings = [finding for account, rights in sorted(asked.items()) for finding in _account(facts, account, rights)]
     names = ", ".join(_short(account) for account in sorted(asked))
-    return check_of("rights", f"{names} may do all that they need", findings)
+    return check_of("rights", f"{names} have all required permissions", findings)
 
 
 def _short(account: str) -> str:
@@ -118,7 +118,7 @@ def _account(facts: Facts, account: str, rights: Sequence[Right]) -> Iterator[Fi
     where = _short(account)
     if any(answers.get(right) is None for right in rights):
         fix = "grant your user create on subjectaccessreviews.authorization.k8s.io"
-        yield Finding(SKIPPED, where, "", "", "you may not ask for the rights of service accounts", fix)
+        yield Finding(SKIPPED, where, "", "", "you may not check the permissions of service accounts", fix)
         return
     for right in rights:
         if not answers[right]:

@@ -27,7 +27,7 @@ DEFAULT = "default-scheduler"
 TOGETHER_SECONDS = 5
 """Seconds for which two processes seem to bind where the clocks of their hosts differ."""
 UNNAMED = "one that does not name its process"
-NONE_FOUND = "no Deployment of a scheduler, controllers or webhooks: they run elsewhere, or not at all"
+NONE_FOUND = "no Deployment of a scheduler, controllers or webhooks: they run elsewhere, or do not run"
 
 
 def check_components(facts: Facts) -> Check:
@@ -80,18 +80,20 @@ def _lease(key: Key, lease: Obj | None, component: Component | None, now: int) -
     """Yield the problems of a lease; without a component that wants it, an abandoned one is only a warning."""
     severity = ERROR if component is not None else WARNING
     where = f"Lease {key}"
-    start = f"look at the log of {component}" if component is not None else "start the component that holds it"
+    start = f"check the log of {component}" if component is not None else "start the component that holds it"
     if lease is None:
-        yield Finding(severity, where, "", "", "no process has taken the lease", start)
+        yield Finding(severity, where, "", "", "no process holds the lease", start)
         return
     spec = lease.get("spec") or {}
     if not _holder(lease):
-        message = "no process leads: the last holder has given the lease back"
+        message = "there is no leader: the last holder has released the lease"
         yield Finding(severity, where, "spec.holderIdentity", "", message, start)
         return
     age = _age(spec, now)
     if age > (spec.get("leaseDurationSeconds") or LEASE_SECONDS):
-        message = f"the leader {_holder(lease)} has not renewed its lease for {age:.0f} s: it has stopped or is cut off"
+        message = (
+            f"the leader {_holder(lease)} has not renewed its lease for {age:.0f} s: it has stopped or is disconnected"
+        )
         yield Finding(severity, where, "spec.renewTime", str(spec.get("renewTime")), message, start)
 
 

@@ -18,7 +18,7 @@ def check_server(facts: Facts) -> Check:
     if facts.fault is None:
         return Check("server", f"{facts.server} answers")
     error = facts.fault
-    fix = advice(error) or "try again, and look at the log of the API server if it answers the same"
+    fix = advice(error) or "try again, and check the log of the API server if the result is the same"
     return check_of(
         "server",
         "",

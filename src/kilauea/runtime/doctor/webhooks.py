@@ -23,7 +23,7 @@ SECRET = "volcano-admission-secret"
 """Secret with the certificate of the webhooks, in the namespace of their service."""
 CERTIFICATE, AUTHORITY = "tls.crt", "ca.crt"
 SOON_DAYS = 7
-RESTART = "restart the webhooks, which write it, and look at their log: `kubectl -n {0} rollout restart deployment`"
+RESTART = "restart the webhooks, which write it, and check their log: `kubectl -n {0} rollout restart deployment`"
 NO_WEBHOOKS = "none: objects are validated and defaulted only by `kilauea up`, which needs no webhooks"
 
 
@@ -100,7 +100,7 @@ def _service(facts: Facts, key: Key, configuration: Obj, severity: str) -> Itera
         yield Finding(severity, where, "", "", message, f"{fix} (the first is {name_of(configuration)})")
     elif ENDPOINT_SLICES not in facts.refused and not _has_endpoints(facts, key):
         message = f"no pod of the webhooks is ready, so {consequence}"
-        fix = f"look at its pods: `kubectl -n {key.namespace} get pods` and `kubectl -n {key.namespace} describe "
+        fix = f"check its pods: `kubectl -n {key.namespace} get pods` and `kubectl -n {key.namespace} describe "
         yield Finding(severity, where, "spec.selector", "", message, f"{fix}service {key.name}`")
 
 
@@ -135,7 +135,7 @@ def _bundle(facts: Facts, configuration: Obj, webhook: Mapping[str, Any], severi
     fix = RESTART.format(service.get("namespace") or "NAMESPACE")
     consequence = _consequence(severity)
     if not text:
-        message = f"it trusts no authority for its webhooks, so {consequence}"
+        message = f"it does not trust any authority for its webhooks, so {consequence}"
         yield Finding(severity, where, field, "", message, fix)
         return
     try:
@@ -173,7 +173,7 @@ def _certificate(
         certificate = x509.load_pem_x509_certificate(base64.b64decode(text))
     except ValueError:
         message = "the certificate of the webhooks is not PEM"
-        fix = f"let the webhooks issue another: `kubectl -n {key.namespace} delete secret {key.name}`"
+        fix = f"let the webhooks issue a new one: `kubectl -n {key.namespace} delete secret {key.name}`"
         yield Finding(severity, f"Secret {key}", f"data[{CERTIFICATE}]", "", message, fix)
         return
     renew = RESTART.format(key.namespace)

@@ -160,7 +160,7 @@ class _Writer:
             history.put(self._unwritten, now)
             self._unwritten = []
             if self._failed_at:
-                log.warning("the history is written again")
+                log.warning("the history can be written again")
                 if self._dropped:
                     history.add_gap(self._failed_at, now, "records could not be written")
             self._failed_at, self._dropped = 0, False
@@ -168,7 +168,7 @@ class _Writer:
             if is_damage(error) and self.replace(now):
                 return
             if not self._failed_at:
-                log.warning("the history cannot be written, and is kept in memory meanwhile: %s", error)
+                log.warning("the history cannot be written, and is kept in memory in the meantime: %s", error)
             self._failed_at = self._failed_at or now
             if len(self._unwritten) > MOST_UNWRITTEN:
                 self._dropped = True

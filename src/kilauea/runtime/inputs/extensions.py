@@ -40,7 +40,7 @@ class ExtensionError(Exception):
     """Plugins or actions of the user cannot be used; `problems` lists each with the reason and the fix."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        several = "\n  ".join(["plugins and actions of your own that cannot be used:", *problems])
+        several = "\n  ".join(["custom plugins and actions that cannot be used:", *problems])
         super().__init__(problems[0] if len(problems) == 1 else several)
         self.problems = tuple(problems)
 
@@ -69,12 +69,12 @@ def load_extensions(folders: Iterable[str], *, installed: bool = True) -> Extens
 
 def _files(folder: Path, problems: list[str]) -> Iterator[Path]:
     if not folder.is_dir():
-        what = "is a file: give the folder that it is in" if folder.exists() else "does not exist"
+        what = "is a file: specify the folder that contains it" if folder.exists() else "does not exist"
         problems.append(f"plugins folder {folder} {what}")
         return
     files = sorted(f for f in folder.glob("*.py") if not f.name.startswith("_"))
     if not files:
-        problems.append(f"plugins folder {folder} holds no .py file: put one plugin or action into each file")
+        problems.append(f"plugins folder {folder} contains no .py files: put one plugin or action into each file")
     yield from files
 
 
@@ -127,11 +127,11 @@ class _Collector:
         if not _NAME.fullmatch(name):
             return [f"{label} has the name {name!r}: use letters, digits, dots and dashes"]
         if name in ALIASES:
-            return [f"{label}: {name} is another name of plugin {ALIASES[name]}: choose a different name"]
+            return [f"{label}: {name} is an alias of plugin {ALIASES[name]}: choose a different name"]
         taken: Mapping[str, type[Any]] = self.plugins if base is Plugin else self.actions
         if name in taken:
             by = self._sources.get((base, name), "kilauea itself")
-            return [f"{label}: there is already {article} {name}, of {by}: choose a different name"]
+            return [f"{label}: there is already {article} {name} in {by}: choose a different name"]
         problem = _arguments_problem(found.Arguments)
         if problem:
             return [f"{label}: {problem}"]
@@ -156,7 +156,7 @@ def _classes_of(module: ModuleType) -> list[type[Any]]:
 
 def _arguments_problem(arguments: object) -> str:
     if not inspect.isclass(arguments) or not dataclasses.is_dataclass(arguments):
-        return "Arguments is not a dataclass: write @dataclass(frozen=True) over it"
+        return "Arguments is not a dataclass: add @dataclass(frozen=True) above it"
     loose = [f.name for f in dataclasses.fields(arguments) if "key" not in f.metadata]
     how = 'write it as argument("key", default, "what it is for"), from kilauea.engine.conf'
     return f"field {loose[0]} of Arguments has no key: {how}" if loose else ""
@@ -181,7 +181,7 @@ def _package_of(folder: Path) -> str:
 def _import_file(file: Path, package: str) -> ModuleType:
     """Import a file as part of a package, without writing to its folder."""
     if "." in file.stem:
-        raise ImportError("its name has a dot in it, which Python cannot import: rename it")
+        raise ImportError("its name contains a dot, so Python cannot import it: rename it")
     writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         return importlib.import_module(f"{package}.{file.stem}")

@@ -91,7 +91,7 @@ def unpack(data: bytes, most: int) -> bytes:
         while part := stream.read(_CHUNK):
             left -= len(part)
             if left < 0:
-                raise OSError(f"unpacks to more than {most >> 20} MiB: give it unpacked, or in parts")
+                raise OSError(f"unpacks to more than {most >> 20} MiB: unpack it first, or split it")
             parts.append(part)
     return b"".join(parts)
 

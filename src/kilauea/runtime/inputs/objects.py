@@ -180,7 +180,7 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         del skipped[kind]
     if +skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted((+skipped).items()))
-        cluster.warnings.append(f"ignored objects of kinds that scheduling does not read: {kinds}")
+        cluster.warnings.append(f"ignored objects of kinds that do not affect scheduling: {kinds}")
     for name in (wellknown.ROOT_QUEUE, wellknown.DEFAULT_QUEUE):
         known.setdefault(("Queue", name), built_in_queue(name))
     if workloads:

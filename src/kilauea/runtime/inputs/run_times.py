@@ -86,7 +86,7 @@ class PodRunTimes:
             low, middle, high, *times = (
                 min(time, limit) if limit else time for time in (found.low, found.middle, found.high, *found.times)
             )
-            return Forecast(low, middle, high, f"{found.runs} runs like it", tuple(times))
+            return Forecast(low, middle, high, f"{found.runs} similar runs", tuple(times))
         if limit:
             return Forecast(max(int(limit * EARLY), ran), limit, limit, "activeDeadlineSeconds, at the latest")
         return None

@@ -116,7 +116,7 @@ class FabricDiscovery:
                 self._due, self._unanswered = now + source.interval, ""
             except FabricUnavailable as error:
                 self._due = now + min(source.interval, RETRY)
-                self._unanswered = f"UFM {source.endpoint}: {error}; its HyperNodes stay as they are"
+                self._unanswered = f"UFM {source.endpoint}: {error}; its HyperNodes remain unchanged"
         faults = await self._write(self._fabric) if self._fabric is not None else []
         self._tell(config_map, (*filter(None, [self._unanswered]), *faults))
 
@@ -130,9 +130,9 @@ class FabricDiscovery:
         try:
             fabric = await asyncio.to_thread(_decoded, data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise FabricUnavailable(f"the answer is not a list of ports: {error}") from error
+            raise FabricUnavailable(f"the response is not a list of ports: {error}") from error
         if not fabric.groups:
-            raise FabricUnavailable("the answer has no port that links a computer to a leaf")
+            raise FabricUnavailable("the response has no port that connects a computer to a leaf")
         return fabric
 
     async def _credentials(self, secret: Key) -> Credentials:
@@ -152,13 +152,15 @@ class FabricDiscovery:
 
     async def _write(self, fabric: Fabric) -> list[str]:
         """Bring the HyperNodes in line with a fabric; return what could not be done."""
-        faults = [f"computer {name}: not a name of a node; left out" for name in fabric.odd[:3]]
+        faults = [f"computer {name}: invalid node name; left out" for name in fabric.odd[:3]]
         wanted, foreign = hypernodes_of_fabric(fabric), []
         for each in wanted:
             known = self._cache.get(HYPER_NODES, Key("", name_of(each)))
             if known is not None and labels_of(known).get(SOURCE) != UFM:
                 foreign.append(name_of(each))
-                faults.append(f"HyperNode {name_of(each)} exists and is not of UFM: rename it; left as it is")
+                faults.append(
+                    f"HyperNode {name_of(each)} exists but does not come from UFM: rename it; it remains unchanged"
+                )
         ours = [each for each in wanted if name_of(each) not in foreign]
         try:
             for operation in written(ours, self._cache.labelled(HYPER_NODES, SOURCE, UFM)):
@@ -175,8 +177,8 @@ class FabricDiscovery:
                 log.warning("discovery of HyperNodes: %s", fault)
                 self._record(COMPONENT, Record(config_map, "Warning", "Discovery", fault))
         if self._faults and not faults:
-            log.info("discovery of HyperNodes: UFM is used again without problems")
-            self._record(COMPONENT, Record(config_map, "Normal", "Discovery", "UFM is used again without problems"))
+            log.info("discovery of HyperNodes: UFM works again without problems")
+            self._record(COMPONENT, Record(config_map, "Normal", "Discovery", "UFM works again without problems"))
         self._faults = faults
 
     async def _changed_within(self, seconds: float) -> None:
@@ -216,7 +218,7 @@ async def fetch_ports(source: UfmSource, credentials: Credentials) -> bytes:
                 pieces.append(piece)
                 size += len(piece)
                 if size > LARGEST:
-                    raise FabricUnavailable(f"the answer has more than {LARGEST >> 20} MiB")
+                    raise FabricUnavailable(f"the response is larger than {LARGEST >> 20} MiB")
     except TimeoutError as error:
         raise FabricUnavailable(f"no answer within {ANSWER_SECONDS:g} s") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -233,7 +235,7 @@ def _tls_context(source: UfmSource, authority: str) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=authority or None)
     except (ssl.SSLError, ValueError) as error:
-        raise FabricUnavailable("ca.crt of the Secret is not a certificate in PEM") from error
+        raise FabricUnavailable("ca.crt in the Secret is not a PEM certificate") from error
     if source.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -391,7 +391,7 @@ class Driver:
         try:
             await self._chain(worker.controller.name, said, traces)
         except ApiError as error:
-            log.debug("%s %s: a refusal cannot be recorded: %s", worker.controller.name, key, error)
+            log.debug("%s %s: a rejection cannot be recorded: %s", worker.controller.name, key, error)
 
     async def _chain(self, name: str, operations: Sequence[Operation], traces: list[Trace]) -> None:
         """Carry out operations in order, up to the first failure."""

@@ -65,7 +65,7 @@ async def _reserve(
 ) -> Body:
     metadata, status = body["metadata"], body.get("status") or {}
     if claim.uid and metadata.get("uid") != claim.uid:
-        raise _refused(f"resourceclaim {claim.claim} was replaced by another of its name")
+        raise _refused(f"resourceclaim {claim.claim} was replaced by another one with the same name")
     if metadata.get("deletionTimestamp"):
         raise _refused(f"resourceclaim {claim.claim} is being deleted")
     allocation = _allocation(claim, status, now)
@@ -73,7 +73,7 @@ async def _reserve(
     if any(each.get("uid") == consumer["uid"] for each in reserved):
         return body
     if len(reserved) >= MOST_CONSUMERS:
-        raise _refused(f"resourceclaim {claim.claim} is in use by {MOST_CONSUMERS} pods already")
+        raise _refused(f"resourceclaim {claim.claim} is already in use by {MOST_CONSUMERS} pods")
     if FINALIZER not in (metadata.get("finalizers") or ()):
         kept = {**metadata, "finalizers": [*(metadata.get("finalizers") or ()), FINALIZER]}
         body = await api.update(kind, {**body, "metadata": kept})
@@ -94,7 +94,7 @@ def _allocation(claim: ClaimAllocation, status: Body, now: int) -> Body:
         return stored
     decided: Body = msgspec.to_builtins(claim.allocation)
     if stored is not None and _devices(stored) != _devices(decided):
-        raise _refused(f"resourceclaim {claim.claim} was given other devices")
+        raise _refused(f"resourceclaim {claim.claim} has different devices now")
     if any(each.get("bindingConditions") for each in decided["devices"].get("results") or ()):
         decided["allocationTimestamp"] = format_time(now // SECOND * SECOND)
     return stored or decided
@@ -216,7 +216,7 @@ async def all_prepared(
     left = dict(waiting)
     while left:
         if not await more_time():
-            raise _refused("the pod is not bound any more")
+            raise _refused("the pod is no longer bound")
         left = {key: claim for key, claim in left.items() if not is_prepared(_newer(claim, shown.get(key)))}
         late = [f'"{claim.name}"' for key, claim in left.items() if now() >= ends[key]]
         if late:

@@ -64,7 +64,7 @@ class ConfReload:
             self._stamp = self._stamp_of(path)
             self.first = self._read(path)
         if strict and path is None:
-            raise SourceError("--disable-default-scheduler-config needs a file: give it with --scheduler-conf")
+            raise SourceError("--disable-default-scheduler-config needs a file: specify it with --scheduler-conf")
         if strict and self.first.fault:
             raise SourceError(self.first.fault)
 

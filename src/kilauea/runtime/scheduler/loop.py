@@ -257,15 +257,15 @@ class Scheduler:
         self._parts.metrics.configured(good=not reading.fault)
         about = self._queue(ROOT_QUEUE)
         if reading.warnings:
-            doubts = f"the scheduler's configuration does not do all that it seems to do: {'; '.join(reading.warnings)}"
+            doubts = f"the scheduler's configuration may not work as intended: {'; '.join(reading.warnings)}"
             self._parts.record(Record(about, "Warning", "ConfigurationWarning", doubts))
         if reading.fault:
-            log.error("the configuration is invalid and the previous one stays in use: %s", reading.fault)
-            refusal = f"the scheduler's configuration is invalid and the previous one stays in use: {reading.fault}"
+            log.error("the configuration is invalid, and the previous one remains active: %s", reading.fault)
+            refusal = f"the scheduler's configuration is invalid, and the previous one remains active: {reading.fault}"
             self._parts.record(Record(about, "Warning", "ConfigurationRefused", refusal))
         elif self.cycles:
             log.info("configuration reloaded")
-            message = "the scheduler uses its changed configuration"
+            message = "the scheduler uses the changed configuration"
             self._parts.record(Record(about, "Normal", "ConfigurationLoaded", message))
 
     def _report(self, plan: Plan) -> None:
@@ -305,6 +305,6 @@ class Scheduler:
                 log.warning("%s %s is left out: %s", fault.kind, fault.key, fault.message)
                 about = reference(fault.kind, fault.key, fault.uid)
                 self._parts.record(
-                    Record(about, "Warning", "InvalidObject", f"left out of scheduling: {fault.message}")
+                    Record(about, "Warning", "InvalidObject", f"excluded from scheduling: {fault.message}")
                 )
         self._faults = {name: fault.message for name, fault in faults.items()}

@@ -23,7 +23,7 @@ FIRST_LOOK, LONGEST_PAUSE = 5.0, 300.0
 
 WITHOUT = {
     "ResourceClaim": "pods with resource claims wait, and no extended resource is served by devices",
-    "ResourceClaimTemplate": "pods whose claims are made from templates wait until these are made",
+    "ResourceClaimTemplate": "pods whose claims are created from templates wait until the claims exist",
     "ResourceSlice": "no devices are known, so pods whose claims have none wait",
     "DeviceClass": "claims of device classes wait, and no extended resource is served by devices",
     "DeviceTaintRule": "taints of DeviceTaintRules are ignored",
@@ -35,7 +35,7 @@ WITHOUT = {
     "CSIStorageCapacity": "volume claims wait for storage drivers that report their capacity",
     "VolumeAttachment": "volumes that are attached to a node without a pod do not count for its limit of volumes",
     "Numatopology": "NUMA nodes are unknown: with the plugin numa-aware, pods with a NUMA policy wait",
-    "NodeShard": "shards are unknown: no pod is placed in mode hard, and pods go to any node in mode soft",
+    "NodeShard": "shards are unknown: no pods are placed in hard mode, and pods are placed on any node in soft mode",
 }
 """By kind, what is ignored without it."""
 
@@ -135,7 +135,7 @@ class OptionalKind:
             ApiError: the scheduler may not list or watch it.
         """
         if self._said and self._may_watch:
-            log.info("%s are read from now on", self._plural)
+            log.info("%s can be read now", self._plural)
             self._said = ""
         self._reflector.resource = resource
         self._found(resource)

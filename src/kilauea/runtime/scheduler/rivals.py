@@ -52,8 +52,8 @@ class Rivals:
         if often and (self._said_at is None or now - self._said_at >= REPEAT_SECONDS * SECOND):
             self._said_at = now
             log.warning(
-                "another scheduler binds pods of %s, for example %s to node %s: stop one of the two, or give them "
-                "different names with --scheduler-name; `kilauea doctor` names both",
+                "another scheduler binds pods of %s, for example %s to node %s: stop one of them, or give them "
+                "different names with --scheduler-name; `kilauea doctor` shows both",
                 ", ".join(self._names),
                 pod,
                 node,

@@ -41,7 +41,7 @@ async def reserve(api: Api, given: ClaimVolume, node: str) -> str:
     claim = await api.get(CLAIMS, _key(given))
     metadata = claim["metadata"]
     if given.uid and metadata.get("uid") != given.uid:
-        raise _refused(f"persistentvolumeclaim {given.claim} was replaced by another of its name")
+        raise _refused(f"persistentvolumeclaim {given.claim} was replaced by another one with the same name")
     if metadata.get("deletionTimestamp"):
         raise _refused(f"persistentvolumeclaim {given.claim} is being deleted")
     if (claim.get("spec") or {}).get("volumeName"):
@@ -115,7 +115,7 @@ def _placed(claim: Body, node: str) -> Body | None:
     """A claim with the node that its volume is made for."""
     chosen = _annotations(claim).get(wellknown.SELECTED_NODE)
     if chosen and chosen != node:
-        raise _refused(f"persistentvolumeclaim {claim['metadata']['name']} was given node {chosen}")
+        raise _refused(f"persistentvolumeclaim {claim['metadata']['name']} was assigned to node {chosen}")
     return None if chosen else _annotated(claim, wellknown.SELECTED_NODE, node)
 
 

@@ -145,7 +145,7 @@ def _binpack(base: Candidate, resource: str) -> Iterator[Proposal]:
     tiers = base.conf.tiers
     if "binpack" in base.conf.plugins:
         without = tuple(tuple(each for each in tier if each.name != "binpack") for tier in tiers)
-        yield _with_tiers(base, without, "without binpack", "in the configuration: take the plugin binpack out")
+        yield _with_tiers(base, without, "without binpack", "in the configuration: remove the plugin binpack")
         return
     arguments: dict[str, Any] = {"binpack.weight": BINPACK_WEIGHT}
     if "/" in resource:

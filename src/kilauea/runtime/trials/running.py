@@ -106,7 +106,7 @@ def admission(view: View) -> Callable[[dict[str, Any]], dict[str, Any]]:
                 try:
                     hook.validate(review, view, settings)
                 except Denied as denied:
-                    raise TrialError(f"job {metadata['name']}: admission refuses it: {denied}") from denied
+                    raise TrialError(f"job {metadata['name']}: admission rejects it: {denied}") from denied
         return job
 
     return admit
@@ -122,7 +122,7 @@ def complete(objects: Sequence[Object], trace: Trace, source: str) -> tuple[list
     if not any(isinstance(obj, Node) for obj in have):
         have += [obj for obj in trace.objects if isinstance(obj, Node)]
     if not any(isinstance(obj, Node) for obj in have):
-        raise TrialError(f"{source}: no nodes: give a cluster with -f, or a table of nodes with --nodes")
+        raise TrialError(f"{source}: no nodes: specify a cluster with -f, or a table of nodes with --nodes")
     found = []
     queues = {obj.name for obj in have if isinstance(obj, Queue)}
     wanted = queues_of(trace.jobs)

@@ -45,7 +45,7 @@ REGISTER_SECONDS = 60
 COMPLAIN_SECONDS = 10.0
 MOST_CONNECTIONS = 1024
 """Connections to the webhooks at a time; API servers have one for each request that waits for an answer."""
-TWO = "if the webhooks are installed twice, remove one installation; `kilauea doctor` names both"
+TWO = "if the webhooks are installed twice, remove one installation; `kilauea doctor` shows both"
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class Webhooks:
         while not await self._has_certificate():
             await self._clock.sleep(LOOK_SECONDS)
         async with self._listening() as port:
-            log.info("%d webhooks at port %d", len(self._hooks), port)
+            log.info("%d webhooks on port %d", len(self._hooks), port)
             while not await self._keep():
                 await self._clock.sleep(LOOK_SECONDS)
             ready(f"https://{self._options.host or '127.0.0.1'}:{port}")
@@ -242,13 +242,13 @@ class Webhooks:
         """Reload changed files, and register the webhooks; return True if they are registered."""
         fault = self._read_conf()
         if fault:
-            log.warning("%s: the previous resource groups stay in use", fault)
+            log.warning("%s: the previous resource groups remain active", fault)
         try:
             await self._renew()
         except ApiError as error:
             self._warn(f"the webhooks cannot be registered: {_explained(error)}", error)
         except (CertificateError, ValueError) as error:
-            log.warning("%s: the previous certificate stays in use", error)
+            log.warning("%s: the previous certificate remains active", error)
         return self._registered is not None
 
     async def _renew(self) -> None:
@@ -274,7 +274,7 @@ class Webhooks:
         changed = await register(self._api, self._hooks, self._options.where, found.bundle)
         if changed and self._registered is not None and found is self._credentials:
             names = ", ".join(changed)
-            log.warning("another process has changed %s, which was ours: %s", names, TWO)
+            log.warning("another process has changed %s, which this process had written: %s", names, TWO)
         self._registered = now
         self._said = ""
         if found is not self._credentials:

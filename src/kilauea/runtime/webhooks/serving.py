@@ -114,7 +114,7 @@ def _handler(answer: Answer) -> Page:
         except Exception:
             # The API server then applies the failure policy.
             log.exception("%s", request.path)
-            return web.Response(text="internal error: see the log of the webhooks", status=500)
+            return web.Response(text="internal error: check the log of the webhooks", status=500)
 
     return handle
 

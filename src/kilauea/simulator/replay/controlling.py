@@ -93,7 +93,7 @@ class Controlling:
             looks += 1
             seen.add((number, key))
             if looks > MOST_LOOKS + 100 * len(seen):
-                raise Restless(f"{self._controllers[number].name} does not come to an end with {key}")
+                raise Restless(f"{self._controllers[number].name} does not finish with {key}")
             self._look(number, key)
         self.looks += looks
 

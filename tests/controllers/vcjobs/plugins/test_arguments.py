@@ -70,7 +70,7 @@ def test_a_wrong_value_is_named_with_what_to_write(given: list[str], message: st
         ({"tensorflow": ["--port=x"]}, "tensorflow", "argument --port is 'x': write a port from 1 to 65535"),
         ({"pytorc": []}, "pytorc", "failed to get plugin pytorc: there is pytorch"),
         ({"nothing-like-it": []}, "nothing-like-it", "failed to get plugin nothing-like-it: there is env, hcclrank"),
-        ({"ray": []}, "ray", "job m doesn't have head task head: name a task so, or say --head=<task>"),
+        ({"ray": []}, "ray", "job m doesn't have head task head: rename a task, or use --head=<task>"),
     ],
 )
 def test_a_job_with_a_plugin_that_cannot_work_is_told_why(plugins: dict[str, list[str]], plugin: str, why: str) -> None:

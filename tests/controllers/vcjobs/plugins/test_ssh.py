@@ -108,7 +108,7 @@ def test_a_key_is_made_only_once() -> None:
 def test_a_secret_of_others_is_not_written_to() -> None:
     keys = {"id_rsa": "x", "id_rsa.pub": "y", "authorized_keys": "y"}
     assert kept(with_ssh(), there(SECRETS, "m-ssh", data=keys | {"config": encoded("Host *")})) == []
-    with pytest.raises(PluginFault, match="Secret m-ssh was not made for this job and lacks config"):
+    with pytest.raises(PluginFault, match="Secret m-ssh was not created for this job and lacks config"):
         kept(with_ssh(), there(SECRETS, "m-ssh", data=keys))
 
 

@@ -121,7 +121,7 @@ OTHER_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "m", "uid": "o", "
 @pytest.mark.parametrize("metadata", [{}, {"ownerReferences": [OTHER_JOB]}])
 def test_a_config_map_of_others_is_not_written_to(metadata: dict[str, Any]) -> None:
     others = there(CONFIG_MAPS, "m-svc", data={"database": "production"}, metadata=metadata)
-    with pytest.raises(PluginFault, match=r"ConfigMap m-svc was not made for this job and lacks VC_PS_0_HOSTS, "):
+    with pytest.raises(PluginFault, match=r"ConfigMap m-svc was not created for this job and lacks VC_PS_0_HOSTS, "):
         kept(with_svc(), others, there(SERVICES, "m"), there(NETWORK_POLICIES, "m"))
 
 

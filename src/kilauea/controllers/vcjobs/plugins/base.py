@@ -105,8 +105,8 @@ class JobPlugin:
         lacking = sorted(name for name, value in patch["data"].items() if value is not None and name not in data)
         if lacking:
             what = f"{belonging.resource.kind} {belonging.name}"
-            way_out = f"give the job another name, or delete the {belonging.resource.kind}"
-            why = f"{what} was not made for this job and lacks {', '.join(lacking)}: {way_out}"
+            way_out = f"rename the job, or delete the {belonging.resource.kind}"
+            why = f"{what} was not created for this job and lacks {', '.join(lacking)}: {way_out}"
             raise PluginFault(self.name, why)
 
     def removal(self, view: View) -> Sequence[Operation]:

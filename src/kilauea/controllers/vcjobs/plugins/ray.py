@@ -24,7 +24,7 @@ class Ray(JobPlugin):
         super().__init__(job, arguments)
         flags = self._flags = read(self.name, RayArguments, arguments)
         if flags.head not in self.tasks:
-            why = f"job {name_of(job)} doesn't have head task {flags.head}: name a task so, or say --head=<task>"
+            why = f"job {name_of(job)} doesn't have head task {flags.head}: rename a task, or use --head=<task>"
             raise PluginFault(self.name, why)
         self._ports = {"gcs": flags.port, "dashboard": flags.dashboard_port, "client-server": flags.client_port}
         (self._head,) = self.addresses(flags.head)[:1] or ("",)

@@ -95,7 +95,7 @@ def _admitted(job: dict[str, Any], known: Known) -> dict[str, Any]:
                 hook.validate(review, known, settings)
         except Denied as denied:
             words = denied.message.rstrip(";")
-            raise Refused(f"admission refuses it: {words}{_missing_queue(job, known)}") from denied
+            raise Refused(f"admission rejects it: {words}{_missing_queue(job, known)}") from denied
     return job
 
 

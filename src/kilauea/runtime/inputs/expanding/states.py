@@ -11,8 +11,8 @@ RESUME = '`kubectl patch {plural} {name} -n {namespace} --type merge -p \'{{"spe
 """The command that starts a suspended workload."""
 
 ENDED = {
-    "Complete": "has completed: none of its pods waits",
-    "Failed": "has failed: none of its pods waits",
+    "Complete": "has completed: none of its pods are waiting",
+    "Failed": "has failed: none of its pods are waiting",
 }
 """Conditions of Kubernetes' jobs that have ended."""
 
@@ -48,7 +48,7 @@ def _cron_state(workload: Obj) -> str:
     if spec.get("suspend") is True:
         group = str(workload.get("apiVersion")).partition("/")[0]
         return _suspended(workload, f"cronjobs.{group}", "it creates no jobs")
-    return f'has no job that waits; its schedule is "{spec.get("schedule", "")}"'
+    return f'has no waiting job; its schedule is "{spec.get("schedule", "")}"'
 
 
 def _suspended(workload: Obj, plural: str, so: str) -> str:

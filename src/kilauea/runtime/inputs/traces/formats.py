@@ -66,7 +66,7 @@ def _csv(row: Row) -> TraceJob:
         resource_amounts(requests)
     except QuantityError as error:
         column, _, what = str(error).removeprefix("[").partition("]: ")
-        raise BadValue(f"{column}: {what}; amounts are such as 4, 500m or 16Gi") from error
+        raise BadValue(f"{column}: {what}; use an amount such as 4, 500m or 16Gi") from error
     pods = row.count("pods", 1, least=1)
     least = row.count("min_available", 0)
     if pods > MOST_PODS:
@@ -101,7 +101,7 @@ def _openb(row: Row) -> TraceJob | None:
     created, deleted = row.time("creation_time"), row.text("deletion_time")
     started = row.time("scheduled_time") if row.text("scheduled_time") else created
     if not deleted or row.time("deletion_time") < started:
-        raise BadValue(f"deletion_time: {shown(deleted)} is before the pod began: the run time is not known")
+        raise BadValue(f"deletion_time: {shown(deleted)} is before the pod started: its run time is unknown")
     requests = {"cpu": f"{row.count('cpu_milli')}m", "memory": f"{row.count('memory_mib')}Mi"}
     cards = row.count("num_gpu")
     if cards:
@@ -147,7 +147,7 @@ def _dlrm(row: Row) -> TraceJob:
     created = row.time("creation_time") if row.text("creation_time") else 0
     deleted = row.time("deletion_time") if row.text("deletion_time") else DLRM_END
     if deleted < created:
-        raise BadValue(f"deletion_time: {shown(row.text('deletion_time'))} is before creation_time: exchange them")
+        raise BadValue(f"deletion_time: {shown(row.text('deletion_time'))} is before creation_time: swap them")
     requests = {"cpu": str(row.count("cpu_request"))}
     try:
         requests["memory"] = f"{round(float(row.text('memory_request', '0')) * 1024)}Mi"
@@ -174,14 +174,17 @@ def _muri(row: Row) -> TraceJob:
     )
 
 
-_NO_CORES = f"the trace does not say what cores and memory a job uses: {PHILLY_CPU} CPUs and {PHILLY_MEMORY} for a card"
+_NO_CORES = (
+    f"the trace does not state how many cores and how much memory a job uses: {PHILLY_CPU} CPUs and {PHILLY_MEMORY} "
+    "for each card"
+)
 FORMATS: tuple[Format, ...] = (
     Format(
         "openb",
         frozenset({"name", "cpu_milli", "memory_mib", "num_gpu", "creation_time", "deletion_time"}),
         None,
         _openb,
-        ("a pod that used a part of a card asks for a whole one here",),
+        ("a pod that used part of a card requests an entire card here",),
     ),
     Format(
         "dlrm",
@@ -189,8 +192,8 @@ FORMATS: tuple[Format, ...] = (
         None,
         _dlrm,
         (
-            "instances that were there before begin with the trace, and those that were not deleted end after 31 days",
-            "network cards, disks and the most instances of a node are left out",
+            "instances that existed before start with the trace, and those that were not deleted end after 31 days",
+            "network cards, disks and the maximum number of instances of a node are ignored",
         ),
     ),
     Format("philly", frozenset({"vc", "num_gpus", "submit_s", "duration_s"}), None, _philly, (_NO_CORES,)),

@@ -37,13 +37,13 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
     """The first line with a pod of each job."""
     for number, line in enumerate(text.splitlines(), 1):
         if number > MOST_LINES:
-            raise TraceError(f"{findings.source}: more than {MOST_LINES} lines: cut the file into parts")
+            raise TraceError(f"{findings.source}: more than {MOST_LINES} lines: split the file")
         if not line.strip():
             continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            findings.leave_out(number, "that are not JSON", "not JSON: the file was cut, or changed")
+            findings.leave_out(number, "that are not JSON", "not JSON: the file was truncated or changed")
             continue
         if not isinstance(record, dict):
             findings.leave_out(number, "that are not records", f"{shown(line)} is not a record: the file was changed")
@@ -51,8 +51,8 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
         kind = record.get("type")
         if kind == "job" and isinstance(record.get("uid"), str):
             if record["uid"] in jobs:
-                words = f"job {record.get('name')} is in line {jobs[record['uid']][0]}, too: this line counts"
-                findings.note(number, "of jobs that are there already", words)
+                words = f"job {record.get('name')} is in line {jobs[record['uid']][0]}, too: this line is used"
+                findings.note(number, "of jobs that already exist", words)
             jobs[record["uid"]] = number, record
         elif kind == "pod" and isinstance(record.get("job"), str):
             pods[record["job"]][str(record.get("uid", number))] = record
@@ -65,7 +65,7 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
                 findings.note(number, "with gaps", f"nothing was recorded in {gap}: jobs of that time are missing")
     for uid in sorted(pods.keys() - jobs.keys(), key=lambda uid: lines[uid]):
         name = next(iter(pods[uid].values())).get("name")
-        words = f"pod {name}: its job is not in the file: export a history that begins before the job"
+        words = f"pod {name}: its job is not in the file: export a history that starts before the job"
         findings.leave_out(lines[uid], "of pods without their jobs", words)
     found = []
     for uid, (number, job) in sorted(jobs.items(), key=lambda each: each[1][0]):
@@ -79,7 +79,7 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
             findings.leave_out(number, "that cannot be used", words)
             continue
         if made is None:
-            words = "had not ended when the history was exported, so its run time is not known"
+            words = "had not ended when the history was exported, so its run time is unknown"
             findings.leave_out(number, "of jobs that did not end", f"job {job.get('name')}: {words}")
         else:
             found.append((number, made))

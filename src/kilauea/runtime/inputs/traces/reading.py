@@ -68,7 +68,7 @@ def _content(path: str) -> tuple[str, bytes]:
         SourceError: it cannot be read.
     """
     if path != "-" and Path(path).is_dir():
-        raise TraceError(f"{path}: is a folder: give one file")
+        raise TraceError(f"{path}: is a folder: specify a file")
     [(source, data)] = read_bytes([path])
     return source, data
 
@@ -116,8 +116,8 @@ def _unknown(source: str, columns: Sequence[str]) -> str:
     )
     if {"cpu_milli", "memory_mib", "num_gpu"} <= set(columns):
         return (
-            f"{source}:1: pods of openb without creation_time and deletion_time: it is not known when they came and "
-            "how long they ran; use a list of pods with these columns"
+            f"{source}:1: pods of openb without creation_time and deletion_time: it is unknown when they were "
+            "submitted and how long they ran; use a list of pods with these columns"
         )
     for needed in ("submit", "duration"):
         if needed not in columns:
@@ -143,7 +143,7 @@ def _in_order(jobs: Sequence[tuple[int, TraceJob]], findings: Findings) -> tuple
     out: list[tuple[int, TraceJob]] = []
     for line, job in jobs:
         if job.submit < latest:
-            words = f"submitted {_span(latest - job.submit)} before line {latest_line}: jobs are taken by their time"
+            words = f"submitted {_span(latest - job.submit)} before line {latest_line}: jobs are sorted by time"
             findings.note(line, "submitted before the line above", words)
         else:
             latest, latest_line = job.submit, line
@@ -152,7 +152,7 @@ def _in_order(jobs: Sequence[tuple[int, TraceJob]], findings: Findings) -> tuple
             continue
         name = job.name or f"job-{line}"
         if name in names:
-            findings.note(line, "with a name that is there already", f'"{name}" is in line {names[name]}, too')
+            findings.note(line, "with a name that already exists", f'"{name}" is in line {names[name]}, too')
             name = f"{name}-l{line}"
         names[name] = line
         out.append((line, replace(job, name=name)))
@@ -203,7 +203,7 @@ def read_nodes(path: str) -> tuple[list[Object], tuple[str, ...]]:
         )
     convert = {"openb": _openb_node, "philly": _philly_nodes, "spot": _spot_node, "csv": _csv_node}[name]
     if name == "spot":
-        findings.tell(f"the table does not say what memory a node has: {SPOT_MEMORY} for a core")
+        findings.tell(f"the table does not state how much memory a node has: {SPOT_MEMORY} for each core")
     objects = [obj for _, made in converted(rows_of(text, findings), convert, findings) for obj in made]
     if not objects:
         raise TraceError(f"{source}: no line describes a node\n" + "\n".join(findings.all()))

@@ -52,13 +52,13 @@ def swf_rows(text: str, findings: Findings) -> Iterator[Row]:
     """
     for number, line in enumerate(text.splitlines(), 1):
         if number > MOST_LINES:
-            raise TraceError(f"{findings.source}: more than {MOST_LINES} lines: cut the file into parts")
+            raise TraceError(f"{findings.source}: more than {MOST_LINES} lines: split the file")
         cells = line.split()
         if not cells or cells[0].startswith(";"):
             continue
         if len(cells) != len(FIELDS):
             words = f"{len(cells)} numbers, but a job of the Standard Workload Format has {len(FIELDS)}"
-            findings.leave_out(number, "with another number of fields", words)
+            findings.leave_out(number, "with a different number of fields", words)
             continue
         yield Row(number, dict(zip(FIELDS, cells, strict=True)))
 
@@ -76,7 +76,7 @@ def swf_job(row: Row, machine: Machine) -> TraceJob | None:
     if run < 0 or (status == 5 and run == 0):
         raise BadValue(f"run: {run} and status {status}: the job never ran")
     if processors <= 0:
-        raise BadValue(f"processors: {processors} and none requested: the size of the job is not known")
+        raise BadValue(f"processors: {processors} and none requested: the size of the job is unknown")
     full, rest = divmod(processors, machine.node_size)
     if full > MOST_PODS:
         raise BadValue(f"processors: {processors} would be {full} pods: at most {MOST_PODS} are simulated")

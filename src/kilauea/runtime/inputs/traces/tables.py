@@ -155,7 +155,7 @@ class Row:
             except ValueError as error:
                 raise BadValue(f"{column}: {error}") from error
         else:
-            value = self._span(column, text, unit, "a duration: use seconds, or such as 1h30m")
+            value = self._span(column, text, unit, "a duration: use seconds, or a value such as 1h30m")
         if value < 0:
             raise BadValue(f"{column}: {shown(text)} is negative: a job runs for 0 or more seconds")
         return value
@@ -218,16 +218,16 @@ def rows_of(text: str, findings: Findings) -> Iterator[Row]:
     header = [name.strip() for name in next(reader)]
     repeated = sorted(name for name, count in Counter(header).items() if count > 1)
     if repeated:
-        raise TraceError(f"{findings.source}:1: column {shown(repeated[0])} is there twice: name each column once")
+        raise TraceError(f"{findings.source}:1: column {shown(repeated[0])} appears twice: name each column once")
     try:
         for number, cells in enumerate(reader):
             if number >= MOST_LINES:
-                raise TraceError(f"{findings.source}: more than {MOST_LINES} lines: cut the file into parts")
+                raise TraceError(f"{findings.source}: more than {MOST_LINES} lines: split the file")
             if not cells:
                 continue
             if len(cells) != len(header):
                 words = f"{len(cells)} cells, but the header has {len(header)} columns"
-                findings.leave_out(reader.line_num, "with another number of cells than the header", words)
+                findings.leave_out(reader.line_num, "with a different number of cells than the header", words)
                 continue
             yield Row(reader.line_num, dict(zip(header, cells, strict=True)))
     except csv.Error as error:

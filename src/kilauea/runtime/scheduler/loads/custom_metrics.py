@@ -53,7 +53,7 @@ class CustomMetrics:
                     raise LoadsUnavailable(f"custom metrics API, {metric}: {error}") from error
         items = answer.get("items") if isinstance(answer, dict) else None
         if not isinstance(items, list):
-            raise LoadsUnavailable(f"custom metrics API, {metric}: the answer has no items")
+            raise LoadsUnavailable(f"custom metrics API, {metric}: the response has no items")
         return dict(found for item in items if (found := _value_of(item)) is not None)
 
     async def close(self) -> None:

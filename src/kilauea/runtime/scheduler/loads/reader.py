@@ -128,7 +128,7 @@ class LoadReader:
         kept = {name: load for name, load in self._known.items() if name in nodes}
         self._publish({**kept, **{name: load for name, load in read.items() if load.is_sound}})
         if self._fault:
-            log.info("the loads of nodes are read again")
+            log.info("the loads of nodes can be read again")
         self._fault = ""
 
     def _publish(self, loads: Mapping[str, NodeLoad]) -> None:

@@ -71,7 +71,7 @@ class JsonService:
         try:
             return msgspec.json.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise LoadsUnavailable(f"{self._conf.address}: the answer is not JSON: {_beginning(data)}") from error
+            raise LoadsUnavailable(f"{self._conf.address}: the response is not JSON: {_beginning(data)}") from error
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
         pieces, size = [], 0
@@ -79,12 +79,12 @@ class JsonService:
             pieces.append(piece)
             size += len(piece)
             if size > LARGEST:
-                raise LoadsUnavailable(f"{self._conf.address}: the answer has more than {LARGEST >> 20} MiB")
+                raise LoadsUnavailable(f"{self._conf.address}: the response is larger than {LARGEST >> 20} MiB")
         return b"".join(pieces)
 
     def malformed(self, answer: Any) -> LoadsUnavailable:
         """The error for an answer of the wrong form."""
-        return LoadsUnavailable(f"{self._conf.address}: the answer has not the form that is expected: {_shown(answer)}")
+        return LoadsUnavailable(f"{self._conf.address}: the response does not have the expected form: {_shown(answer)}")
 
     async def close(self) -> None:
         """End all connections."""

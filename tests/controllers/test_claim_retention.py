@@ -83,7 +83,9 @@ def test_a_claim_that_something_else_controls_is_left_alone(cluster: Cluster) ->
     kept, given = ["ConfigMap other"], ["StatefulSet db"]
     assert owners(cluster) == {"data-db-0": given, "data-db-1": kept, "data-db-2": given}
     told = [message for _, reason, message in cluster.told if reason == "ConflictingController"]
-    assert told == ["PersistentVolumeClaim data-db-1 has another controller, so the retention policy leaves it alone"]
+    assert told == [
+        "PersistentVolumeClaim data-db-1 has another controller, so the retention policy does not apply to it"
+    ]
 
 
 def test_a_pod_does_not_use_a_claim_that_will_go_with_the_pod_before_it(cluster: Cluster) -> None:

@@ -171,7 +171,7 @@ def test_a_rule_says_how_many_pods_have_to_go_and_that_they_are_gone(world: Clus
     world.settle()
     assert said(world) == ("True", "PodsPendingEviction", "1 pod needs to be evicted in 1 namespace.")
     world.wait(30)
-    assert said(world) == ("False", "Completed", "All pods that had to be evicted are.")
+    assert said(world) == ("False", "Completed", "All pods that had to be evicted have been evicted.")
     assert going(world) == ["a", "b"]
 
 

@@ -1,4 +1,4 @@
-"""The controller that drives pods away from devices with a taint of effect `NoExecute`.
+"""The controller that evicts pods from devices with a taint of effect `NoExecute`.
 
 Drivers put taints on devices in slices, administrators with DeviceTaintRules. A pod that has such a device stays only
 if its claim tolerates the taint. If the toleration says `tolerationSeconds`, it stays for so long after the taint was
@@ -251,7 +251,7 @@ def _progress(rule: Obj, waiting: Sequence[Obj]) -> tuple[str, str]:
             f"{_count(len(waiting), 'pod')} {_need(waiting)} to be evicted in {_spaces(waiting)}.",
         )
     if _is_said(rule, "PodsPendingEviction") or _is_said(rule, "Completed"):
-        return "Completed", "All pods that had to be evicted are."
+        return "Completed", "All pods that had to be evicted have been evicted."
     return "NotStarted", ""
 
 

@@ -212,7 +212,7 @@ def test_a_port_that_is_taken_is_told_once_and_tried_again(caplog: pytest.LogCap
                     await found.follow(routes)
                     await found.follow(routes)
                 (text,) = [record.getMessage() for record in caplog.records]
-                assert text.startswith(f"service default/web does not answer at {listen}: Address already in use: ")
+                assert text.startswith(f"service default/web is not available at {listen}: Address already in use: ")
                 assert _failed(found)
             await found.follow(routes)
             assert not _failed(found)

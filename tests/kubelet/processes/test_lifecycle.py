@@ -239,7 +239,7 @@ def test_only_containers_that_have_exited_are_removed(tmp_path: Path, isolation:
             await opened.start(container(tmp_path, "sleep", "1000"))
             with pytest.raises(ContainerError, match="kill it before"):
                 await opened.remove("one")
-            with pytest.raises(ContainerError, match="exists already"):
+            with pytest.raises(ContainerError, match="already exists"):
                 await opened.start(container(tmp_path, "sleep", "1000"))
             await opened.kill("one")
             await exit_of(opened, "one")

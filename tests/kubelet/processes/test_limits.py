@@ -30,7 +30,7 @@ def test_a_container_that_eats_memory_is_ended(tmp_path: Path, isolation: Isolat
         limits = Limits(memory=64 * 1024 * 1024)
         async with runtime(tmp_path, isolation) as opened:
             state = await run(opened, container(tmp_path, PYTHON, "-c", EATS, limits=limits))
-            if any("memory limits hold for each process" in text for text in opened.limitations):
+            if any("memory limits apply to each process" in text for text in opened.limitations):
                 assert (state.exit_code, state.reason) == (1, "Error")
             else:
                 assert (state.exit_code, state.reason) == (137, "OOMKilled")

@@ -85,7 +85,7 @@ def test_an_invalid_id_of_a_container_never_becomes_a_path(tmp_path: Path) -> No
             with connect(tmp_path / "processes") as link:
                 link.sendall(json.dumps({"id": 1, "call": "start", "container": wanted}).encode() + b"\n")
                 with link.makefile("rb") as file:
-                    assert "characters that file names cannot have" in file.readline().decode()
+                    assert "characters that are not allowed in file names" in file.readline().decode()
 
     asyncio.run(story())
 

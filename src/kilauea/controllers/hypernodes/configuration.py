@@ -147,7 +147,7 @@ def _types(source: Mapping[str, Any], where: str, errors: list[str]) -> Iterator
     config = source.get("config")
     given = config.get("networkTopologyTypes") if isinstance(config, Mapping) else None
     if not isinstance(given, Mapping):
-        errors.append(f"{where}.config.networkTopologyTypes is missing: name the labels of each type of network")
+        errors.append(f"{where}.config.networkTopologyTypes is missing: list the labels of each type of network")
         return
     for name, levels in given.items():
         listed = levels if isinstance(levels, list) else []

@@ -1,4 +1,4 @@
-"""Claims that go with their stateful set, or with a pod beyond its replicas: `persistentVolumeClaimRetentionPolicy`.
+"""Claims that are deleted with their stateful set or with surplus pods: `persistentVolumeClaimRetentionPolicy`.
 
 Such a claim is owned by what it goes with, and the garbage collector deletes it after that. A claim that something else
 controls is left to it.
@@ -52,9 +52,8 @@ def _given(stateful_set: Obj, number: int, pod: Obj, claim: Obj) -> Iterator[Ope
     if not _is_foreign(before, ours):
         kept += _wanted(stateful_set, number, pod)
     elif _is_new(stateful_set) and (go_with(stateful_set, "whenDeleted") or go_with(stateful_set, "whenScaled")):
-        message = (
-            f"PersistentVolumeClaim {name_of(claim)} has another controller, so the retention policy leaves it alone"
-        )
+        name = name_of(claim)
+        message = f"PersistentVolumeClaim {name} has another controller, so the retention policy does not apply to it"
         yield Record(stateful_set, "Warning", "ConflictingController", message)
     if sorted(map(_identity, kept)) != sorted(map(_identity, before)):
         version = claim["metadata"]["resourceVersion"]

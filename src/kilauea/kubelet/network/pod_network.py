@@ -1,4 +1,4 @@
-"""`PodNetwork`: the network of pods, as a kubelet asks for it."""
+"""`PodNetwork`: the network of pods, as a kubelet uses it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class PodNetwork:
             return ()
         return (
             f"pods share the address {self._node_address} and services have none, as this system has no other loopback "
-            "addresses: give programs that listen different ports, or use Linux",
+            "addresses: use different ports for programs that listen, or use Linux",
         )
 
     def restore(self, pods: Iterable[Obj]) -> None:

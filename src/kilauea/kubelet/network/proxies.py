@@ -1,4 +1,4 @@
-"""`Proxies`: a proxy for each port of each service of this machine's pods, as services and endpoints come and go.
+"""`Proxies`: a proxy for each port of each service of this machine's pods, updated when services and endpoints change.
 
 Most programs listen on all addresses. Such a program could not start if the proxy of its own service had its port
 already, as all of them share the addresses of this machine. So the proxy of a service whose port is that of its
@@ -84,8 +84,8 @@ class Proxies:
         except OSError as error:
             answers = shared and error.errno == errno.EADDRINUSE  # an endpoint, which listens on all addresses
             if self._failed.get(listen) != error.errno and not answers:
-                advice = _ADVICE.get(error.errno or 0, "it is tried again")
-                log.warning("service %s does not answer at %s: %s: %s", route.service, listen, error.strerror, advice)
+                advice = _ADVICE.get(error.errno or 0, "it will be tried again")
+                log.warning("service %s is not available at %s: %s: %s", route.service, listen, error.strerror, advice)
             self._failed[listen] = error.errno or 0
         else:
             self._failed.pop(listen, None)

@@ -1,4 +1,4 @@
-"""A container runtime that runs the containers of podman."""
+"""A container runtime that runs containers with podman."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class PodmanRuntime:
         found = []
         if missing := sorted({"cpu", "memory", "pids"} - set(host.get("cgroupControllers") or ())):
             found.append(
-                f"containers with limits of {', '.join(missing)} do not start: delegate these controllers to you"
+                f"containers with limits of {', '.join(missing)} do not start: delegate these controllers to your user"
             )
         self._limits = tuple(found)
 

@@ -1,4 +1,4 @@
-"""A container runtime that runs containers as processes of this machine."""
+"""A container runtime that runs containers as processes on this machine."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class ProcessRuntime:
 
     async def _end_supervisor(self) -> None:
         """End a supervisor of another version, which has no containers to run."""
-        log.info("the supervisor of containers in %s is replaced, as its version is another one", self._folder)
+        log.info("the supervisor of containers in %s is replaced, because its version is different", self._folder)
         try:
             descriptor = os.pidfd_open(self.supervisor)
         except ProcessLookupError:

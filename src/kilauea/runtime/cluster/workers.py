@@ -1,4 +1,4 @@
-"""Worker processes for what takes long: `kilauea.apiserver.heavy`, in processes that can be ended.
+"""Worker processes for expensive work: `kilauea.apiserver.heavy`, in processes that can be terminated.
 
 A worker is started when there is work for it, and gets one task after another over a pipe. It ends with this process,
 when a task takes too much processor time or too much memory, and when there has been no work for a while. Processor
@@ -75,7 +75,9 @@ class Workers:
         try:
             await self._turns.take(user)
         except TooManyOfUser:
-            raise TooManyWaiting("too many of your large requests are being read: try again later") from None
+            raise TooManyWaiting(
+                "the server is already reading too many of your large requests: try again later"
+            ) from None
         try:
             return await self._run(task, data)
         finally:

@@ -1,4 +1,4 @@
-"""Plans and explanations: the same commands that a user would type, as processes with limits.
+"""Plans and explanations: the same commands that a user would run, as processes with limits.
 
 Trying what would happen takes processor time and memory, and reads what users paste. A process of its own keeps that
 apart from the cluster and can be ended. It has the credentials of the user whom the dashboard serves.
@@ -25,7 +25,7 @@ MOST_OUTPUT = 8 << 20
 """Bytes of output that are read."""
 MOST_WAITING = 4
 """Commands that may wait for their turn: one runs at a time."""
-_BUSY = "the dashboard is busy with other plans: try again in a moment"
+_BUSY = "the dashboard is busy with other plans: try again soon"
 
 
 class Done(NamedTuple):

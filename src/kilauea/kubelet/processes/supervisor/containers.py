@@ -1,4 +1,4 @@
-"""Containers from their start to their end, and the table of all that were not removed."""
+"""Containers from start to end, and the table of all containers that were not removed."""
 
 from __future__ import annotations
 
@@ -122,10 +122,11 @@ class Containers:
         """Run a container; reply with its record once its command runs."""
         if not _ID.fullmatch(spec.id):
             raise Failure(
-                "CreateContainerError", f'container id "{spec.id}" has characters that file names cannot have'
+                "CreateContainerError",
+                f'container id "{spec.id}" contains characters that are not allowed in file names',
             )
         if spec.id in self._table:
-            raise Failure("CreateContainerError", f'container "{spec.id}" exists already')
+            raise Failure("CreateContainerError", f'container "{spec.id}" already exists')
         self._mode.check(spec)
         record = Record(spec.id, spec.pod, spec.name, spec.attempt, boot=self._boot, supervisor=self._mode.own)
         container = Container(record, spec)

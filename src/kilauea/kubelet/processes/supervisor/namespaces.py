@@ -1,4 +1,4 @@
-"""Containers in namespaces of their own: files, processes, host name and shared memory.
+"""Containers in their own namespaces: files, processes, host name and shared memory.
 
 The root of a container is that of this machine, or a folder, below a layer that takes what the container writes
 (overlayfs). A user other than root gets a namespace of users, too, in which it may mount.
@@ -87,7 +87,8 @@ class Namespaces(Plain):
             )
         if self._has_users:
             found.append(
-                "each container has one user: runAsUser gives it that number, and files of others look strange"
+                "each container has a single user: runAsUser sets its number, and files of others seem to have a "
+                "different owner"
             )
         return [*found, *self.missing_limits()]
 

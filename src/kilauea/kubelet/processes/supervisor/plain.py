@@ -66,7 +66,7 @@ class Plain:
         how = "delegate a control group to it (systemd-run --user --scope -p Delegate=yes), or run kilauea as root"
         found = []
         if "memory" in missing:
-            found.append(f"memory limits hold for each process of a container, not for all of them together; {how}")
+            found.append(f"memory limits apply to each process of a container, not to all of them together; {how}")
         others = [name for name in ("cpu", "pids") if name in missing]
         if others:
             found.append(f"limits of {' and '.join(others)} have no effect; {how}")

@@ -1,4 +1,4 @@
-"""The connections of a server: only so many, and none of them waits forever for a client.
+"""The connections of a server: limited in number, and none of them waits forever for a client.
 
 A client that sends half a request holds a descriptor, of which a process has few. So the head of the first request must
 come soon, a connection that waits for the next one is closed after a while, and where there are too many, the one that

@@ -1,4 +1,4 @@
-"""A TCP connection that this process has opened, with or without TLS: to an API server, or to a port of a container."""
+"""A TCP connection that this process opens, with or without TLS: to an API server, or to a port of a container."""
 
 from __future__ import annotations
 

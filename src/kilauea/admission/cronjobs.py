@@ -1,4 +1,4 @@
-"""Volcano's CronJob: its schedule and its time zone can be read, and its name leaves room for those of its jobs."""
+"""Volcano's CronJob: its schedule and time zone must be valid, and its name must leave room for those of its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hyper nodes: they have members, and the patterns of their members can be read.
+"""HyperNodes: they must have members, and the patterns of their members must be valid.
 
 Patterns are those of the scheduler's own reader, so that what is admitted is what will be understood.
 """

@@ -1,4 +1,4 @@
-"""JobFlow: its vertices wait for each other without a circle, and its jobs can carry its name in a label."""
+"""JobFlow: its vertices must not form a cycle, and its jobs must be able to carry its name in a label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod groups: the queue of their namespace, and whether their queue takes them."""
+"""Pod groups: the queue of their namespace, and whether their queue accepts them."""
 
 from __future__ import annotations
 

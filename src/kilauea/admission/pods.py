@@ -1,4 +1,4 @@
-"""Pods: what their resource group gives them, the gate that waits for room in their queue, and disruption budgets."""
+"""Pods: the settings of their resource group, the gate for the quota of their queue, and disruption budgets."""
 
 from __future__ import annotations
 

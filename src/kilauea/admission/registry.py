@@ -1,4 +1,4 @@
-"""All hooks, and how they are asked."""
+"""All hooks, and how they are called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource groups: which pods get which nodes, tolerations and scheduler, as the file of `--admission-conf` says.
+"""Resource groups: the nodes, tolerations and scheduler of pods, according to the file of `--admission-conf`.
 
 resourceGroups:
 - resourceGroup: management

@@ -1,4 +1,4 @@
-"""A request under review, what a hook is, and how it says no."""
+"""A request under review, the interface of hooks, and rejections."""
 
 from __future__ import annotations
 

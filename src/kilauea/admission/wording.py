@@ -1,4 +1,4 @@
-"""The words of refusals that kinds share: as Kubernetes' own field errors and look-ups have them."""
+"""The messages of rejections that kinds share, worded like Kubernetes' own field errors and lookups."""
 
 from __future__ import annotations
 

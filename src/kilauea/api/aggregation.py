@@ -1,4 +1,4 @@
-"""Cluster roles that are put together of others: those that have the labels of their `aggregationRule`.
+"""Cluster roles that combine others: those with the labels of their `aggregationRule`.
 
 So a definition's author adds rights on its objects to `admin`, `edit` and `view`, with a role that has the label
 `rbac.authorization.k8s.io/aggregate-to-edit`.

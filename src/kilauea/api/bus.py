@@ -1,4 +1,4 @@
-"""The kind of `bus.volcano.sh`: Command, an order to a job or a queue that is obeyed once."""
+"""The kind of `bus.volcano.sh`: Command, an instruction to a job or a queue that is executed once."""
 
 from __future__ import annotations
 

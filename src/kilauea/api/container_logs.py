@@ -1,4 +1,4 @@
-"""Logs of containers, on their way from what runs the containers to the API server."""
+"""Logs of containers, on their way from the container runtime to the API server."""
 
 from __future__ import annotations
 

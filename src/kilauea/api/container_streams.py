@@ -1,4 +1,4 @@
-"""Connections to containers, on their way from what runs them to the API server: exec, attach and port-forward."""
+"""Connections to containers, from the container runtime to the API server: exec, attach and port-forward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules as crontab writes them: five fields, a word such as `@hourly`, in a time zone; or `@every 90m`.
+"""Schedules in crontab syntax: five fields, a word such as `@hourly`, in a time zone; or `@every 90m`.
 
 schedule = parse_schedule("30 9 * * mon-fri", "Europe/Rome")
 schedule.after(moment)                                          # the next half past nine of a working day

@@ -1,4 +1,4 @@
-"""The kinds of dynamic resource allocation: devices that nodes offer, classes of them, and who claims which.
+"""The kinds of dynamic resource allocation: devices of nodes, device classes, and claims.
 
 The types hold what `resource.k8s.io/v1`, `v1beta2` and `v1beta1` write: the oldest has the fields of a request beside
 its name and those of a device under `basic`.

@@ -1,4 +1,4 @@
-"""Errors in objects, described for the person who wrote them.
+"""Errors in objects, described for their authors.
 
 `ObjectError` is how reading (`kilauea.api.decode`) and checking (`kilauea.api.validate`) report. The rest of this
 module turns the errors of msgspec, which name Python types, into messages that name the field, the value and the fix.

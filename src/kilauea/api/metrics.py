@@ -1,4 +1,4 @@
-"""NodeMetrics of `metrics.k8s.io`: what `kubectl top nodes` shows, and so the load of nodes in files."""
+"""NodeMetrics of `metrics.k8s.io`: the output of `kubectl top nodes`, and therefore the load of nodes in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ascend 310P chips that are split as pods come (MindCluster): nodes that have them, templates, and records of pods."""
+"""Ascend 310P chips that are split on demand (MindCluster): nodes that have them, templates, and records of pods."""
 
 from __future__ import annotations
 

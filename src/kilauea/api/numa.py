@@ -1,4 +1,4 @@
-"""Texts about NUMA nodes: sets of processors (`0-3,8`), and the annotation with the NUMA nodes that a pod was given."""
+"""Texts about NUMA nodes: sets of processors (`0-3,8`), and the annotation with the NUMA nodes assigned to a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers in texts that users choose, such as annotations: as long as a text may be, reading it costs nothing."""
+"""Numbers in texts that users choose, such as annotations: reading them is cheap, whatever their length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interfaces between packages that do not import each other: an API to talk to, and controllers that something drives.
+"""Interfaces between packages that do not import each other: an API, and controllers that a driver runs.
 
 `Api` is an API server as a component sees it; the client speaks HTTP to any Kubernetes, and in one process a direct
 transport takes its place. A `Controller` is pure: it is asked about one key, looks at a `View` of objects that watches

@@ -1,4 +1,4 @@
-"""Text from objects, as terminals and logs may show it."""
+"""Text from objects in a form that is safe for terminals and logs."""
 
 from __future__ import annotations
 

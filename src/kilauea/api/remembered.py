@@ -1,4 +1,4 @@
-"""Functions of texts that remember their answers, but not for texts so long that these would fill the memory."""
+"""Functions of texts that cache their results, except for texts so long that these would fill the memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restarts of a container that has ended: its own rules and policy, and the policy of its pod."""
+"""Restarts of a container that has ended: its own rules and policy, and its pod's policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equal texts that several parts of a process keep for long, as one object in memory.
+"""Equal texts that several parts of a process keep for a long time, stored as one object in memory.
 
 `sys.intern` would do that, too, but Python 3.12 never forgets what it interned, and most of these texts name pods
 and jobs, which come and go.

@@ -1,4 +1,4 @@
-"""Keys by which pods whose specs are the same are found."""
+"""Keys for finding pods with the same spec."""
 
 from __future__ import annotations
 

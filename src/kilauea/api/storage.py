@@ -1,4 +1,4 @@
-"""The kinds that say which volumes there are, who asks for them, and which nodes reach them."""
+"""The kinds that describe volumes, claims on them, and the nodes that can reach them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernel parameters that pods set: those that are safe, and the one for which a node refuses a pod."""
+"""Kernel parameters that pods set: the safe ones, and the one because of which a node rejects a pod."""
 
 from __future__ import annotations
 

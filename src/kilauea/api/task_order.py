@@ -1,4 +1,4 @@
-"""Check that the gang of a Volcano job can become complete although some of its tasks depend on others.
+"""Check that the gang of a Volcano job can become complete even though some of its tasks depend on others.
 
 A task that depends on another gets its pods once pods of the other are ready. If the gang needs them, the other never
 starts: it waits for the gang. Admission warns of that, and the controller of jobs says it on the job.

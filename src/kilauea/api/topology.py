@@ -1,4 +1,4 @@
-"""HyperNode: which nodes are close to each other in the network, as a tree of domains."""
+"""HyperNode: nodes that are close to each other in the network, as a tree of domains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects as Python data: what loaders of YAML and JSON return, turned into what the wire types are decoded from.
+"""Objects as Python data: from the output of YAML and JSON loaders to the input of the wire types.
 
 Loaders return more than JSON has: PyYAML makes times of text and numbers of keys. Both become text again, as the API
 server sees them. The data itself is left as it is.

@@ -1,4 +1,4 @@
-"""Pods that name a scheduler which does not run."""
+"""Pods that name a scheduler that does not run."""
 
 from __future__ import annotations
 

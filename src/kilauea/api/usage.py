@@ -1,4 +1,4 @@
-"""The usage of simulated pods: what annotations say of their containers, or else what those request.
+"""The usage of simulated pods: the values in annotations of their containers, or otherwise their requests.
 
 `kilauea.dev/cpu-usage` and `kilauea.dev/memory-usage` on a pod say it of each of its containers, and
 `kilauea.dev/cpu-usage.worker` of the container `worker` alone.

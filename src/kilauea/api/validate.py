@@ -1,4 +1,4 @@
-"""Checks of what types cannot say: that amounts parse, counts are in range, operators exist, references are complete.
+"""Checks beyond types: amounts parse, counts are in range, operators exist, references are complete.
 
 `check` returns what is wrong as values and never raises, so that one bad object is left out and the rest goes on. It
 holds objects to what the engine relies on, which is less than an API server asks for: an object that a cluster has

@@ -1,4 +1,4 @@
-"""Access reviews, which answer questions about users and permissions and are never stored."""
+"""Access reviews, which answer questions about users and permissions and are not stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: signed by a key of the server, good for a time, and only as long as the account is there.
+"""Tokens of service accounts: signed by a key of the server, valid for a limited time and while the account exists.
 
 They are JSON web tokens with the claims that Kubernetes gives them, so that clients which look inside find what they
 expect. A token may be bound to a pod or secret, and is then no longer good when that is gone.

@@ -1,4 +1,4 @@
-"""The objects that every cluster has from its beginning."""
+"""The initial objects of every cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conditions of a selector by name, so that a test takes as long as an object has labels, whatever is selected.
+"""The conditions of a selector by name, so that a test takes time in proportion to an object's labels alone.
 
 A client may send twenty thousand conditions, and hold thousands of watches with them that see every event.
 """

@@ -1,4 +1,4 @@
-"""The API server without a transport: a request goes in, an answer or a watch comes out.
+"""The API server without a transport: a request goes in, a response or a watch comes out.
 
 It finds out what a path means and hands the call to the verb; whatever goes wrong becomes a `metav1.Status`.
 """

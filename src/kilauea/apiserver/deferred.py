@@ -1,4 +1,4 @@
-"""Work that shows in the middle of a request, and is too heavy to be done there.
+"""Work that turns out to be necessary during a request, but is too expensive to do there.
 
 The code that meets it raises `Deferred`. The server has the work done elsewhere, and does the request again from its
 beginning: nothing is written before all is checked. The second time the answer is known.

@@ -1,4 +1,4 @@
-"""Discovery: the groups, versions and kinds that are served; plain, and aggregated in one answer."""
+"""Discovery: the groups, versions and kinds that are served; plain, and aggregated in a single response."""
 
 from __future__ import annotations
 

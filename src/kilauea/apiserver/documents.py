@@ -1,4 +1,4 @@
-"""Everything that is served and is not an object: discovery, descriptions, health, version, metrics."""
+"""Everything that the server serves apart from objects: discovery, descriptions, health, version, metrics."""
 
 from __future__ import annotations
 

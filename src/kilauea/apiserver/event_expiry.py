@@ -1,4 +1,4 @@
-"""Expiry of events: one hour after it was last written, an event is deleted, as the leases of etcd do it.
+"""Expiry of events: an event is deleted one hour after its last write, as with etcd's leases.
 
 This belongs to the server: an event has a time to live from the write that stored it, whether or not a controller
 manager runs.

@@ -1,4 +1,4 @@
-"""JSON text as Go writes it, for values that clients compare or that stand inside of other texts."""
+"""JSON text as Go writes it, for values that clients compare or that are embedded in other texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on bytes that can take seconds: done elsewhere, so that no request holds up the others.
+"""Work on bytes that can take seconds: done elsewhere, so that no request blocks others.
 
 Reading YAML, saying where JSON is broken, writing YAML or protobuf, and checking and evaluating expressions are
 functions from bytes to bytes. What is small is done at once; what is not is given to `Backend.heavy`, which has other

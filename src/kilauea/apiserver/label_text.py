@@ -1,4 +1,4 @@
-"""Label selectors as text, such as `app=web,tier in (a, b),!old`: the grammar of Kubernetes, and its words for faults.
+"""Label selectors as text, such as `app=web,tier in (a, b),!old`: the grammar and the error messages of Kubernetes.
 
 A key alone asks for the label, `!` for its absence; `=`, `==`, `!=`, `in` and `notin` compare, `gt` and `lt` are
 written `>` and `<`.

@@ -1,4 +1,4 @@
-"""Work of large writes, done beside the event loop, so that other requests are answered meanwhile.
+"""Large writes, processed outside the event loop, so that other requests are answered in the meantime.
 
 It is done in one thread, and not in a process: what it works on are objects of the server, which would take as long to
 send elsewhere. The interpreter takes turns between that thread and the loop within milliseconds. A write does what it

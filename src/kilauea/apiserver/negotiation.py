@@ -1,4 +1,4 @@
-"""In which form an answer is given: the object itself, a table for people, or its metadata alone; as JSON or YAML.
+"""The format of a response: the object itself, a table for people, or only its metadata; as JSON or YAML.
 
 Clients that accept nothing but protobuf get built-in kinds in it.
 """

@@ -1,4 +1,4 @@
-"""OpenAPI v3 and v2 of the kinds that are served: what `kubectl explain` reads, and how clients learn what to send."""
+"""OpenAPI v3 and v2 of the kinds that are served, for `kubectl explain` and for clients that validate objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and answers without a transport, and what the path of a request asks for.
+"""Requests and responses without a transport, and the parsing of request paths.
 
 HTTP is one way to bring a request here (`kilauea.apiserver.http`); components in the same process make an `ApiRequest`
 themselves and hand it to `ApiServer.handle`.

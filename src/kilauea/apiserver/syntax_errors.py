@@ -1,4 +1,4 @@
-"""Messages for invalid JSON or YAML, in the words of Go, which people look up and tools match.
+"""Messages about invalid JSON or YAML, worded as in Go, because users search for them and tools match them.
 
 Only called for bytes that another decoder has refused, so that nothing here needs to be fast.
 """

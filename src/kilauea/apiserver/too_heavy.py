@@ -1,4 +1,4 @@
-"""Errors of work that is done elsewhere because it can take long: `kilauea.apiserver.heavy`."""
+"""Errors of work that runs outside the event loop because it can take long: `kilauea.apiserver.heavy`."""
 
 from __future__ import annotations
 

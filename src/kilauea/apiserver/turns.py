@@ -1,4 +1,4 @@
-"""Turns: what only few requests can have at a time goes round the users, however many requests each of them sends."""
+"""Turns: a limited resource is shared round-robin between users, regardless of how many requests each of them sends."""
 
 from __future__ import annotations
 

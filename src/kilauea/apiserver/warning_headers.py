@@ -1,4 +1,4 @@
-"""Warnings of an answer as its `Warning` headers: escaped, and no more of them than clients take."""
+"""Warnings of a response as its `Warning` headers: escaped, and limited to the size that clients accept."""
 
 from __future__ import annotations
 

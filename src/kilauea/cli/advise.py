@@ -1,4 +1,4 @@
-"""`kilauea advise`: changes of queues and configuration that went better on a trace, and who loses by them."""
+"""`kilauea advise`: changes of queues and configuration that gave better results on a trace, and which queues lose."""
 
 from __future__ import annotations
 

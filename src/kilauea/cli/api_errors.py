@@ -1,4 +1,4 @@
-"""Messages for requests that the API server refuses, with what the user can do about it."""
+"""Messages for requests that the API server rejects, with a way to fix them."""
 
 from __future__ import annotations
 

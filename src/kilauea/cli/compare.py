@@ -1,4 +1,4 @@
-"""`kilauea compare`: which of two simulated configurations is better, by what, and with what confidence."""
+"""`kilauea compare`: which of two simulated configurations is better, in what respect, and with what confidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the long-running commands, spelled as Volcano spells them."""
+"""Options of the long-running commands, spelled as in Volcano."""
 
 from __future__ import annotations
 

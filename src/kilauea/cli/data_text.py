@@ -1,4 +1,4 @@
-"""Data as JSON or YAML for terminals: characters that do not print are escaped, so programs read what it was."""
+"""Data as JSON or YAML for terminals: nonprinting characters are escaped, so programs read the original values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The devices that resource claims get by a plan: as a table for people, as data for programs."""
+"""The devices that a plan allocates to resource claims: as a table for people, as data for programs."""
 
 from __future__ import annotations
 

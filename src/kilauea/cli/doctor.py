@@ -1,4 +1,4 @@
-"""`kilauea doctor`: check a cluster, and say what to do."""
+"""`kilauea doctor`: check a cluster and suggest fixes."""
 
 from __future__ import annotations
 

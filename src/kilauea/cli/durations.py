@@ -1,4 +1,4 @@
-"""Durations as values of options."""
+"""Durations as option values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queues and evictions behind a group that waits: tables for people, plain data for programs."""
+"""The queues and evictions that affect a waiting group: tables for people, plain data for programs."""
 
 from __future__ import annotations
 

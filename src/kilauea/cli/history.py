@@ -1,4 +1,4 @@
-"""`kilauea history`: what happened to jobs, also to those that are deleted."""
+"""`kilauea history`: events of jobs, including deleted ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of leader election, spelled as Volcano spells them, and the lease that they describe."""
+"""Options of leader election, spelled as in Volcano, and the lease that they describe."""
 
 from __future__ import annotations
 

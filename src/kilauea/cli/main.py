@@ -1,4 +1,4 @@
-"""The command `kilauea`. A subcommand is loaded when it is called, so that help and version stay quick."""
+"""The command `kilauea`. A subcommand is loaded when it is called, so that help and version remain fast."""
 
 from __future__ import annotations
 

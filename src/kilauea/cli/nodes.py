@@ -1,4 +1,4 @@
-"""`kilauea nodes`: simulated nodes for any Kubernetes API; pods on them start, run, end and fail as configured."""
+"""`kilauea nodes`: simulated nodes for any Kubernetes API; their pods start, run, end and fail as configured."""
 
 from __future__ import annotations
 

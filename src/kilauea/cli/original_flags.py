@@ -1,4 +1,4 @@
-"""Flags of Volcano's components: those that have no effect here, each with the reason, and their spelling.
+"""Flags of Volcano's components: those without effect here, each with the reason, and their spelling.
 
 Volcano's manifests work as they are: a flag is honoured, or a warning says that it has no effect and why.
 """

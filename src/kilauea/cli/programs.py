@@ -1,4 +1,4 @@
-"""Entry points of `vc-scheduler`, `vc-controller-manager` and `vc-webhook-manager`, which are commands of `kilauea`."""
+"""Entry points of `vc-scheduler`, `vc-controller-manager` and `vc-webhook-manager`, which run commands of `kilauea`."""
 
 from __future__ import annotations
 

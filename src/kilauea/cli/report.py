@@ -1,4 +1,4 @@
-"""`kilauea report`: sums over the history of a cluster."""
+"""`kilauea report`: totals over the history of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kilauea sacct`: jobs that run or have ended, as Slurm's command shows them."""
+"""`kilauea sacct`: running and ended jobs, in the format of Slurm's command."""
 
 from __future__ import annotations
 

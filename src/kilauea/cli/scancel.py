@@ -1,4 +1,4 @@
-"""`kilauea scancel`: end jobs, as Slurm's command does."""
+"""`kilauea scancel`: ends jobs, like Slurm's command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kilauea service`: `kilauea up` as a service of the user, by systemd."""
+"""`kilauea service`: `kilauea up` as a systemd user service."""
 
 from __future__ import annotations
 

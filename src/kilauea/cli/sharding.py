@@ -1,4 +1,4 @@
-"""Options of the part of a cluster that a scheduler works on."""
+"""Options that select the part of a cluster on which a scheduler works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kilauea sinfo`: queues and the states of nodes, as Slurm's command shows them."""
+"""`kilauea sinfo`: queues and the states of nodes, in the format of Slurm's command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kilauea squeue`: jobs that wait or run, as Slurm's command shows them."""
+"""`kilauea squeue`: waiting and running jobs, in the format of Slurm's command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version, as the programs of Volcano print theirs."""
+"""The version, in the format of Volcano's programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access to an API server: its address, the authority to trust, and credentials."""
+"""Access to an API server: its address, its certificate authority, and credentials."""
 
 from __future__ import annotations
 

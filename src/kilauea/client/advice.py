@@ -1,4 +1,4 @@
-"""The next step after a request that failed: for logs of processes that try again, and for `kilauea doctor`."""
+"""The next step after a failed request: for logs of processes that retry, and for `kilauea doctor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bounded queue of objects to write, in which important ones come before the rest.
+"""A bounded queue of objects to write, in which important ones come first.
 
 The rest has little room; what finds none is refused. The important has much. Once a little of it waits, only the newest
 of each subject is kept, so that the backlog of a rush grows with the number of subjects and not with time.

@@ -1,4 +1,4 @@
-"""Exponential backoff with jitter, so that clients that fail together do not come back together."""
+"""Exponential backoff with jitter, so that clients that fail together do not retry together."""
 
 from __future__ import annotations
 

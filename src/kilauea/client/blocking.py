@@ -1,4 +1,4 @@
-"""The way to an API server for short commands: one request after another, with what comes with Python.
+"""A client of an API server for short commands: sequential requests, using only Python's standard library.
 
 It is there within a few milliseconds, where `kilauea.client.http` takes a fifth of a second to be imported. A request
 blocks the event loop; a stream does not. Proxies and certificates of another name are left to the other transport,

@@ -1,4 +1,4 @@
-"""A client's certificate in files that are renewed from outside."""
+"""A client certificate in files that another program renews."""
 
 from __future__ import annotations
 

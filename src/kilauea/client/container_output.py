@@ -1,4 +1,4 @@
-"""The output of a container through the API, each byte once: a log that is followed over lost connections.
+"""The output of a container through the API, each byte once: a log that is followed across lost connections.
 
 Logs are asked for with the moment of each line. After a loss, `sinceTime` names the second of the last line, and the
 lines of that second that have already come are left out. A server may know `sinceTime` to the second only.

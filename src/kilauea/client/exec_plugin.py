@@ -1,4 +1,4 @@
-"""Credentials from a program, as `users[].user.exec` of a kubeconfig names it (client.authentication.k8s.io)."""
+"""Credentials from a program that `users[].user.exec` of a kubeconfig names (client.authentication.k8s.io)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoders of some fields of objects: what no controller reads takes neither time nor memory.
+"""Decoders for selected fields of objects: fields that no controller reads use neither time nor memory.
 
 read = decoder_of(["spec.volumes[].name"])
 read(b'{"metadata": {"name": "a", "labels": {}}, "spec": {"volumes": [{"name": "v", "emptyDir": {}}]}}')

@@ -1,4 +1,4 @@
-"""Find the cluster to use as kubectl does: a file that is named, KUBECONFIG, the pod, the home folder."""
+"""Find the cluster to use as kubectl does: an explicit file, KUBECONFIG, the pod, the home folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way to an API server over HTTP and TLS, with aiohttp.
+"""The connection to an API server over HTTP and TLS, with aiohttp.
 
     async with HttpTransport(access) as transport:
         client = Client(transport, "kilauea-scheduler")

@@ -1,4 +1,4 @@
-"""The way to the server for a process in a pod: what Kubernetes puts there."""
+"""Access to the server for a process in a pod, using the files and variables that Kubernetes provides there."""
 
 from __future__ import annotations
 

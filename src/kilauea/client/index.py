@@ -1,4 +1,4 @@
-"""Keys of objects by something that the objects say, such as their owners or a label."""
+"""Keys of objects by a value in the objects, such as their owners or a label."""
 
 from __future__ import annotations
 

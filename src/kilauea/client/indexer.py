@@ -1,4 +1,4 @@
-"""`Indexer`: copies of all objects of one kind, as its watch tells of them."""
+"""`Indexer`: copies of all objects of one kind, updated by its watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objects that caches keep: as JSON, since as dicts of dicts they would take five times the memory.
+"""The objects that caches store: as JSON, because they would need five times the memory as nested dicts.
 
 `Whole` keeps whole objects, `Packed` a few fields of each.
 """

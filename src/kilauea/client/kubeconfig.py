@@ -1,4 +1,4 @@
-"""Kubeconfig files: from one or several files to a way to a server.
+"""Kubeconfig files: from one or several files to a connection to a server.
 
     access = load_kubeconfig([Path("~/.kube/config").expanduser()], os.environ)
 

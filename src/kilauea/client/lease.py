@@ -1,4 +1,4 @@
-"""Leader election: of several processes with the same work, the holder of a Lease does it.
+"""Leader election: of several processes with the same work, only the holder of a Lease does it.
 
     election = Election(client, clock, rng, Key("volcano-system", "volcano"), identity=f"{hostname}_{uuid}")
     await election.lead(work)       # waits for the lease, then does the work for as long as the lease is kept

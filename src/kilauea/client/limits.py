@@ -1,4 +1,4 @@
-"""Limits on how often something is done: requests to a server that others share, events about one object.
+"""Rate limits: for requests to a server that others share, and for events about one object.
 
 transport = Limited(HttpTransport(access), RateLimit(qps=50, burst=100, clock=clock))
 """

@@ -1,4 +1,4 @@
-"""Events of Kubernetes: what a component tells of objects, counted together, limited, and written in the background.
+"""Events of Kubernetes about objects: aggregated, rate-limited, and written in the background.
 
     recorder = Recorder(client, clock)
     recorder.record("kubelet", Record(pod, "Normal", "Started", "Started container main"))   # does not wait

@@ -1,4 +1,4 @@
-"""Follows all objects of a kind: lists them, then watches from there, and goes on where a watch has ended.
+"""Follows all objects of a kind: lists them, then watches from there, and resumes when a watch ends.
 
 class Printing:
     def on_relist(self, items, version): ...     # everything there is; what is not in it is gone

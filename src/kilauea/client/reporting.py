@@ -1,4 +1,4 @@
-"""A connection that says when the server is lost and found again, once for all parts of a process.
+"""A connection that reports once for all parts of a process when the server is lost and found again.
 
 A process has dozens of requests and watches under way. When the server cannot be reached, or does not accept the
 credentials, each of them fails and tries again; one message says so, with the reason and what to do.

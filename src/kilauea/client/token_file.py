@@ -1,4 +1,4 @@
-"""A token in a file that is renewed from outside, as Kubernetes does for pods."""
+"""A token in a file that another program renews, as Kubernetes does for pods."""
 
 from __future__ import annotations
 

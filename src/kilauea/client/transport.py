@@ -1,4 +1,4 @@
-"""Connections that carry requests to an API server, and the errors it answers with.
+"""Connections that carry requests to an API server, and the errors that it returns.
 
 There are two: HTTP (`kilauea.client.http`), and a call within the process (`kilauea.runtime.cluster.direct`).
 """

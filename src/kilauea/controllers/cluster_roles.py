@@ -1,4 +1,4 @@
-"""Cluster roles with an `aggregationRule` have the rules of those that it selects."""
+"""Cluster roles with an `aggregationRule` contain the rules of the roles that it selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods are told the ColocationConfiguration that is meant for them: annotations that agents on nodes read.
+"""Pods get annotations with the ColocationConfiguration that applies to them, for agents on nodes.
 
 Of several configurations of a namespace that select a pod the newest counts. A pod that is selected no more is told an
 empty one, so that its node undoes what it has done.

@@ -1,4 +1,4 @@
-"""The scheduler's configuration where Volcano keeps it: a config map of fixed name, for people and for plans."""
+"""The scheduler's configuration in the same place as Volcano's: a config map with a fixed name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disruption budgets: how many pods of a set may be evicted now.
+"""Disruption budgets: how many pods of a set may currently be evicted.
 
 Evictions count themselves against a budget when they are granted; here the budget is brought in line with the pods. One
 look is at all budgets of a namespace, whose name is the key, as a pod does not say which budgets select it.

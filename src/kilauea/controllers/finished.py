@@ -1,4 +1,4 @@
-"""Volcano's jobs that are over are deleted when their time to live has passed.
+"""Finished Volcano jobs are deleted after their time to live.
 
 The job of a flow stays until its flow has noted how it ended: it would be run once more else.
 """

@@ -1,4 +1,4 @@
-"""Texts that name what is made from a template: suffixes of pods, hashes of templates.
+"""Texts that name objects created from a template: suffixes of pods, hashes of templates.
 
 They have the form that Kubernetes gives them (letters and digits that spell no words). A controller does not draw
 suffixes: it walks a sequence that the owner's uid and version begin and takes those that are free. So equal views give

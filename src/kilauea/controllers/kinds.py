@@ -1,4 +1,4 @@
-"""The kinds that the server stores, for controllers that are about objects of every kind.
+"""The kinds that the server stores, for controllers that handle objects of every kind.
 
 A controller that calls `stored_kinds` has `DEFINED_KINDS` among its interests.
 """

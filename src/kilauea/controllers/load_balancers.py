@@ -1,4 +1,4 @@
-"""Addresses of services of type LoadBalancer, as a cloud gives them: clients that wait for one go on.
+"""Addresses of services of type LoadBalancer, as a cloud assigns them, so that clients do not wait for them forever.
 
 The address follows from the service's own, so each service has another and keeps it. As with all services of simulated
 pods, nothing answers there. Services on loopback, whose pods are processes of this machine, are reached at their own

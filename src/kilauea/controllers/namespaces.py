@@ -1,4 +1,4 @@
-"""The controller of namespaces: one that is being deleted is emptied, pods first, then released."""
+"""The controller of namespaces: the content of a deleted one is removed, pods first, then the namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Numatopology of a node goes with the node, also where the agent that wrote it named no owner."""
+"""The Numatopology of a node is deleted with the node, even if the agent that wrote it did not set an owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage of a pod in a quota: the resource list from which the minimum of a pod group is made.
+"""Usage of a pod in a quota: the resource list for the minimum of a pod group.
 
 As Kubernetes counts for a ResourceQuota: the pod itself, and what it requests and may use at most, each under the names
 that quotas have for it; extended resources also under their own names, by which the scheduler knows them. Sidecars

@@ -1,4 +1,4 @@
-"""Protection of the PodGroups of Kubernetes: one that is being deleted stays as long as pods of it run."""
+"""Protection of the PodGroups of Kubernetes: a deleted one remains as long as it has running pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod groups for pods that have none: a Volcano scheduler places gangs, so a pod on its own is a gang, too.
+"""Pod groups for pods without one: a Volcano scheduler places gangs, so a single pod is a gang, too.
 
 Pods of one owner share a group, which is named after the owner's uid; a pod without an owner has one by itself. What
 the owner and the pod say about scheduling, in annotations and labels that begin with `volcano.sh/`, the group says too.

@@ -1,4 +1,4 @@
-"""Helpers for pods: which count, which are ready, which are deleted first, and how one is made from a template."""
+"""Helpers for pods: which ones count, which are ready, which are deleted first, and creation from a template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All controllers by name, and those that a user has asked for."""
+"""All controllers by name, and those that the user has selected."""
 
 from __future__ import annotations
 

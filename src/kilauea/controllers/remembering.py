@@ -1,4 +1,4 @@
-"""Results that are kept for as long as a part of an object is the very same.
+"""Results that are cached for as long as a part of an object remains identical.
 
 Controllers look at an object again whenever its status changes, and its specification is then the same object in
 memory. What has been read from it need not be read again.

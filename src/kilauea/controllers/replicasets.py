@@ -1,4 +1,4 @@
-"""Replica sets and replication controllers: as many pods of a template as are wanted.
+"""Replica sets and replication controllers: the desired number of pods of a template.
 
 Pods that end or go are replaced; of too many, those go first that would be missed least. A thousand new pods are made a
 few hundred at a time, so that other replica sets have their turn. While the server refuses a pod (a quota is used up,

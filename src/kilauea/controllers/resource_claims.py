@@ -1,4 +1,4 @@
-"""The controller of resource claims: pods get claims of their own, and claims that no pod uses give devices back.
+"""The controller of resource claims: pods get their own claims, and unused claims release their devices.
 
 A claim is made for each pod from the template that the pod names, and noted in the pod's status. A pod that has ended,
 is gone, or was deleted before it got to a node, uses its claims no longer. A claim that no pod uses any more gives its

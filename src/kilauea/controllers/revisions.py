@@ -1,4 +1,4 @@
-"""Controller revisions: the templates that a workload has had, as objects, each with a number."""
+"""Controller revisions: the previous templates of a workload, as numbered objects."""
 
 from __future__ import annotations
 

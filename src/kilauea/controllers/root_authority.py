@@ -1,4 +1,4 @@
-"""The certificate of the server's authority in every namespace, for programs that speak to the API from a pod."""
+"""The certificate of the server's authority in every namespace, for programs in pods that use the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests for certificates: the authority of the cluster signs those that are approved, for Kubernetes' own signers.
+"""Certificate signing requests: the cluster's authority signs approved ones, for Kubernetes' own signers.
 
 The rules are those of Kubernetes: a signer takes certain usages and subjects. A request that breaks them fails with the
 reason. Requests to other signers are for others.

@@ -1,4 +1,4 @@
-"""Pods that name a scheduler which does not run: an event and conditions say so, and which names are served.
+"""Pods that name a scheduler that does not run: an event and conditions report it, with the available names.
 
 Only for a cluster that runs one scheduler and no other, as `kilauea up` does: elsewhere it is not known which
 schedulers there are. A pod at which some scheduler has looked says so in its condition `PodScheduled`, and is left

@@ -1,4 +1,4 @@
-"""Evictions as lines: who lost pods, for whom, and why."""
+"""Evictions as lines: which jobs lost pods, for which preemptor, and why."""
 
 from __future__ import annotations
 

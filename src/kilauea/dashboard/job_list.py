@@ -1,4 +1,4 @@
-"""The list of jobs: which are shown, in which order, and why those that wait do."""
+"""The list of jobs: filters, order, and the reasons of waiting jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts that lists share: which rows a page of a long list shows, and the links to its neighbours."""
+"""Parts that lists share: the rows on a page of a long list, and the links to its neighbors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages: which parts each has, and the models of these. A part is replaced in the browser when its text has changed.
+"""Pages: their parts, and the models of these. A part is replaced in the browser when its text has changed.
 
 page = page_of("/jobs", {"state": "waiting"}, cluster)      # None for a path that is not a page
 """

@@ -1,4 +1,4 @@
-"""The tree of queues as lines of a table: what each deserves, uses and borrows, and what waits in it."""
+"""The tree of queues as lines of a table: what each deserves, uses and borrows, and its waiting jobs."""
 
 from __future__ import annotations
 

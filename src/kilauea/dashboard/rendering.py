@@ -1,4 +1,4 @@
-"""From models of pages to HTML. Every text of an object is escaped: names with markup are shown as text."""
+"""From models of pages to HTML. All text from objects is escaped: names with markup are shown as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects as the pages need them: the few fields that are shown, in the engine's units, and nothing else.
+"""Objects as the pages need them: only the few fields that are shown, in the engine's units.
 
 A cluster may have 50,000 pods, so an object is decoded once, when a watch tells of it, and a small row is kept.
 """

@@ -1,4 +1,4 @@
-"""The recent past in numbers: how much each queue used and deserved, in samples of equal distance."""
+"""Recent history in numbers: how much each queue used and deserved, in samples at regular intervals."""
 
 from __future__ import annotations
 

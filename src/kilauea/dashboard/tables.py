@@ -1,4 +1,4 @@
-"""`Table`: rows of all objects of a kind, kept by what a watch tells. It is the handler of a reflector."""
+"""`Table`: rows of all objects of a kind, updated by a watch. It is the handler of a reflector."""
 
 from __future__ import annotations
 

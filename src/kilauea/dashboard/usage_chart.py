@@ -1,4 +1,4 @@
-"""Model of a chart of usage over time: stacked bars, one for each part of the time, the largest queues below."""
+"""Model of a chart of usage over time: stacked bars, one for each interval, with the largest queues at the bottom."""
 
 from __future__ import annotations
 

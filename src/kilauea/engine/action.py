@@ -1,4 +1,4 @@
-"""The base of actions. An action is one step of a cycle; it asks the session and does not know the plugins."""
+"""The base of actions. An action is one step of a cycle; it uses the session and does not know the plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of this cycle: tasks as they come and go, with their state before.
+"""Changes of this cycle: tasks that are added and removed, with their previous state.
 
 A cycle works on the state itself, not on a copy: copying all tasks and jobs would cost more than most cycles do. So the
 ledger notes what every task was before it is touched, and puts everything back when it closes, so that the state is

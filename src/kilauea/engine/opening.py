@@ -1,4 +1,4 @@
-"""A session gets its plugins: they are made from the configuration, register, and are heard once more at the end.
+"""The plugins of a session: they are created from the configuration, register, and are called again at the end.
 
 The session knows only the functions that plugins register, not the plugins. Who opens a session keeps them, and so they
 are freed with the last of their functions.

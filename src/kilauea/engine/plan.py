@@ -1,4 +1,4 @@
-"""The Plan: what a cycle decided, as data, and why what waits still waits.
+"""The Plan: the decisions of a cycle, as data, and why waiting pods still wait.
 
 Nothing here refers to the session: a plan can be printed, compared, carried out or thrown away.
 """

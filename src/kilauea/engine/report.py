@@ -1,4 +1,4 @@
-"""The report of a cycle: its decisions, and the reasons for what it did not do. The plan is made from it."""
+"""The report of a cycle: its decisions, and the reasons for what it did not do. The plan is built from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cycle: the cluster state with everything that plugins registered, and the changes of this cycle on top.
+"""One cycle: the cluster state with all registrations of plugins, and the changes of this cycle on top.
 
 A session is put together of parts, each with one task: `points`, where plugins register and are asked; `ledger`, which
 changes tasks and puts them back; `report`, what the plan will say. Plugins and actions use what the session itself

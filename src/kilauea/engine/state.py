@@ -1,4 +1,4 @@
-"""The cluster as the scheduler knows it.
+"""The cluster from the scheduler's point of view.
 
 It changes by `apply(event)` alone, and is a function of the objects seen last: whatever the order in which objects
 arrive, and however often, the state is the same. A session works on this very state and undoes everything when it

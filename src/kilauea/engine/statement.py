@@ -1,4 +1,4 @@
-"""A statement: operations on tasks that are kept or undone together.
+"""A statement: operations on tasks that are committed or undone together.
 
 Operations take effect in the session at once. `commit` puts them into the plan; `discard` undoes them in reverse;
 `checkpoint` and `roll_back` undo a part. A statement that is neither committed nor discarded keeps its hold on the

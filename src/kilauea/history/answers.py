@@ -1,4 +1,4 @@
-"""Questions to a history and their answers, the same for requests over the API and for commands that read the file.
+"""Queries of a history and their results, the same for API requests and for commands that read the file.
 
 `jobhistories` are jobs, one of them with all its pods and events; `usagereports` are sums of what was held;
 `historyrecords` are the records as they are. Times in questions are RFC 3339.

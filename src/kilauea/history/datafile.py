@@ -1,4 +1,4 @@
-"""The file of a history: one SQLite file in a folder, with the copies that stay when it is damaged.
+"""The file of a history: one SQLite file in a folder, with copies that are kept when it is damaged.
 
 A damaged file never keeps a cluster from running: it is put aside under another name, what can be read of it is copied
 into a new file, and the damage is named.

@@ -1,4 +1,4 @@
-"""Records of the pods that have not ended, in a form that takes a fifth of the memory: there may be 100,000 of them."""
+"""Records of pods that have not ended, in a format that needs a fifth of the memory: there may be 100,000 of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From objects as they change to records of a history: pure, and the same whether a change is seen once or again.
+"""From changes of objects to records of a history: pure, and idempotent if a change is seen again.
 
 A `Recording` remembers the jobs and pods that have not ended. It is told what watches show, several changes at a time,
 and returns the records to keep. Times come from the objects where they have them. So a list of everything, as after a

@@ -1,4 +1,4 @@
-"""The life of a job as a list of entries in the order of time, from its record, its pods and its events."""
+"""The timeline of a job as a list of entries, from its record, its pods and its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource-seconds of queues, namespaces and users: exact sums over the time that pods held their resources."""
+"""Resource-seconds of queues, namespaces and users: exact totals for the time in which pods held resources."""
 
 from __future__ import annotations
 

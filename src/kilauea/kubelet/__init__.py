@@ -1,4 +1,4 @@
-"""A kubelet for this machine: pods that are bound to its nodes run here, as processes.
+"""A kubelet for this machine: pods that are bound to its nodes run here as processes.
 
     pods of its nodes  ->  a worker for each pod  ->  container runtime
           ^                                                 |

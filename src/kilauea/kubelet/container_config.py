@@ -1,4 +1,4 @@
-"""From a container of a pod to what the runtime is asked to start."""
+"""From a container of a pod to the request to the runtime that starts it."""
 
 from __future__ import annotations
 

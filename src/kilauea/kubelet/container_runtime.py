@@ -1,4 +1,4 @@
-"""The port between pods and what runs their containers, after the Container Runtime Interface of Kubernetes.
+"""The interface between pods and container runtimes, modeled on the Container Runtime Interface of Kubernetes.
 
 A runtime keeps containers running when the process that started them ends; `open` finds them again. It writes what they
 print to log files in the format of that interface: `2026-01-02T03:04:05.000000000Z stdout F text` for a line, `P` for a

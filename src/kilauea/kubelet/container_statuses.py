@@ -1,4 +1,4 @@
-"""Runs of a container, as the status of its pod tells of them: which one logs and connections mean."""
+"""Runs of a container in the status of its pod: those to which logs and connections refer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPUs of this machine: which container has which, so that none is given twice.
+"""The GPUs of this machine and the containers that use them, so that none is allocated twice.
 
 What a pod has is written to a file in its folder, so that it keeps its devices when the kubelet is restarted.
 """

@@ -1,4 +1,4 @@
-"""The health check of gRPC (`grpc.health.v1.Health/Check`), as probes make it: one call over HTTP/2 without TLS.
+"""The gRPC health check (`grpc.health.v1.Health/Check`) of probes: one call over HTTP/2 without TLS.
 
 It writes the few frames of one call (RFC 9113) and reads no headers of the answer, so it needs no table of headers: a
 server that can answer sends its answer as data, and one that cannot sends none.

@@ -1,4 +1,4 @@
-"""The handlers of probes and lifecycle hooks: run a command in the container, ask over HTTP, open a connection."""
+"""The handlers of probes and lifecycle hooks: run a command in the container, use HTTP, or open a connection."""
 
 from __future__ import annotations
 

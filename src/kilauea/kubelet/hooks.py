@@ -1,4 +1,4 @@
-"""Lifecycle hooks: postStart, without which a container has not started, and preStop, before it is asked to end."""
+"""Lifecycle hooks: postStart, which must succeed before a container counts as started, and preStop."""
 
 from __future__ import annotations
 

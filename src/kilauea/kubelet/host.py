@@ -1,4 +1,4 @@
-"""`Host`: what the pods of this machine share."""
+"""`Host`: resources that the pods of this machine share."""
 
 from __future__ import annotations
 

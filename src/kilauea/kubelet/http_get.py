@@ -1,4 +1,4 @@
-"""Requests of probes and hooks over HTTP, which follow redirects within their host, as those of kubelets do."""
+"""HTTP requests of probes and hooks, which follow redirects within their host, like those of kubelets."""
 
 from __future__ import annotations
 

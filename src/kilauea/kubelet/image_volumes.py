@@ -1,4 +1,4 @@
-"""Volumes that are images: folders that stand for one, or images that the runtime mounts itself."""
+"""Volumes that are images: folders that replace an image, or images that the runtime mounts itself."""
 
 from __future__ import annotations
 

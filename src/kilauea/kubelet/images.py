@@ -1,4 +1,4 @@
-"""Images of containers that run as processes: folders, Python environments, programs or the machine, by their names.
+"""Images of containers that run as processes: folders, Python environments, programs or the machine, by name.
 
 An image of a registry is not pulled. `--image python=/opt/venv` says what stands for it; without any mapping, every
 image stands for the file system of this machine.

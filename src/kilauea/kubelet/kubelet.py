@@ -1,4 +1,4 @@
-"""`Kubelet`: runs the pods of the nodes that are parts of this machine.
+"""`Kubelet`: runs the pods of the nodes that represent parts of this machine.
 
 It follows the pods of its nodes and gives each a worker, which ends with the pod. Containers keep running when it ends:
 the next one finds them again by the runtime.

@@ -1,4 +1,4 @@
-"""Ports at `localhost` that processes of a container listen on, by /proc.
+"""Ports on `localhost` on which processes of a container listen, according to /proc.
 
 Many servers listen on localhost only, which pods of this machine share. A connection to a pod must not end at a process
 of another one, so the socket has to belong to a process of the pod.

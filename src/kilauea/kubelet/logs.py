@@ -1,4 +1,4 @@
-"""Logs of containers of this machine, read from the files that their runtime writes.
+"""Logs of containers on this machine, read from the files that their runtime writes.
 
 The newest lines are in `<attempt>.log`, older ones in `<attempt>.log.1`, `<attempt>.log.2` and so on: when the file is
 full, each is renamed to the next. A reader keeps the file open that it reads, so it loses nothing when that is renamed.

@@ -1,4 +1,4 @@
-"""The containers of a pod: their entries in its status, and which of them is to be started next.
+"""The containers of a pod: their entries in its status, and which of them to start next.
 
 Everything here is pure. An entry is replaced, never changed; what runs the containers reports what became of them.
 """

@@ -1,4 +1,4 @@
-"""Names of what a kubelet makes for pods and their containers: ids, and files in its folder."""
+"""Names that a kubelet assigns to pods and their containers: ids, and files in its folder."""
 
 from __future__ import annotations
 

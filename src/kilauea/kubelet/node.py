@@ -1,4 +1,4 @@
-"""The nodes that are this machine, or equal parts of it: registered at the start, and kept ready by heartbeats."""
+"""The nodes that represent this machine or equal parts of it: registered at the start, kept ready by heartbeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last check of a node before it runs a pod: is there really room for it? A pure function."""
+"""The last check of a node before it runs a pod: does the pod really fit? A pure function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`PodWorker`: takes one pod through its life on this machine.
+"""`PodWorker`: manages the life cycle of one pod on this machine.
 
 It sleeps until something happens: the pod or an object that it uses has changed, a container has exited, a probe has a
 verdict, or a time has come. Then it looks at everything, does what is due, and writes the status if that has changed.

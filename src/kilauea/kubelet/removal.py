@@ -1,4 +1,4 @@
-"""Removes folders beside the event loop: a disk may take long for that, and pods have volumes of any size."""
+"""Removes folders outside the event loop: a disk may need long for this, and volumes of pods have any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other amounts of cpu and memory for containers that run: asks if the node has them, and changes the limits.
+"""Changes of cpu and memory of running containers: checks that the node has them, and changes the limits.
 
 A container has the resources that its status says, a resize that the node has granted is in `Member.spec`, and what is
 wanted in the pod's specification.

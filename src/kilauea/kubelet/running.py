@@ -1,4 +1,4 @@
-"""The tasks around running containers: postStart hooks, probes, and ends that were asked for."""
+"""The tasks around running containers: postStart hooks, probes, and requested stops."""
 
 from __future__ import annotations
 

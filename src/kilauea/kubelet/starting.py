@@ -1,4 +1,4 @@
-"""Starts containers, and says what keeps one from it, as kubelets do."""
+"""Starts containers, and reports what prevents a start, as kubelets do."""
 
 from __future__ import annotations
 

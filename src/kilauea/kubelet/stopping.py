@@ -1,4 +1,4 @@
-"""Ends containers: preStop hook, the signal that asks for it, the grace period, and then by force."""
+"""Stops containers: preStop hook, stop signal, grace period, and finally by force."""
 
 from __future__ import annotations
 

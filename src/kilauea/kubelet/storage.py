@@ -1,4 +1,4 @@
-"""Disk space that pods use, and the limits for it, for which a pod is evicted.
+"""Disk usage of pods, and the limits beyond which a pod is evicted.
 
 A container uses what it has written outside of volumes, and its log. Volumes count that begin empty, unless they are
 in memory.

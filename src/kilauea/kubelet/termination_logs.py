@@ -1,4 +1,4 @@
-"""`TerminationLogs`: the files to which containers write why they end.
+"""`TerminationLogs`: the files to which containers write their termination messages.
 
 Each container has one, and few write to it. On many disks it takes longer to make a file than to start a process, so
 one that was not written to is renamed for the next container.

@@ -1,4 +1,4 @@
-"""Usage of the containers of this machine, measured at intervals, as the metrics server of a cluster gives it."""
+"""Usage of the containers on this machine, measured at intervals, in the format of a cluster's metrics server."""
 
 from __future__ import annotations
 

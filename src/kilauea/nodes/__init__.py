@@ -1,4 +1,4 @@
-"""Simulated nodes: what kubelets do to the API, without machines.
+"""Simulated nodes: the API calls of kubelets, without machines.
 
 Three controllers do it: `registration` creates Nodes, `heartbeats` keeps them and their Leases alive, `pods` takes the
 pods that are bound to simulated nodes through their lives. They are pure, and all that they know is in the objects, so

@@ -1,4 +1,4 @@
-"""Annotations by which users say what simulated nodes and their pods do.
+"""Annotations with which users control simulated nodes and their pods.
 
 Times are durations such as `30s` or `1h30m`. What is said about a pod goes in its metadata (in that of the template,
 for those that controllers make); `kilauea.dev/run-time.worker` says it for the container `worker` alone.

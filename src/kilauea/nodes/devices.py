@@ -1,4 +1,4 @@
-"""The device plugin of a simulated node: what its cards offer, and whether a pod gets the cards in its annotations.
+"""The device plugin of a simulated node: resources of its cards, and whether a pod gets the cards it was assigned.
 
 A Node that registers cards in an annotation, as device plugins write it, offers their resources. When a pod starts that
 asks for such resources, the cards in its annotations are checked as a device plugin does: they must be there, belong to

@@ -1,4 +1,4 @@
-"""Keeps simulated nodes alive: a Lease that is renewed often, a status that is written rarely, spread over time.
+"""Keeps simulated nodes alive: a Lease that is renewed often, a status that is rarely written, spread over time.
 
 Fields that a Node has stay: only missing ones are set, and `Ready` only where it is not set from outside.
 """

@@ -1,4 +1,4 @@
-"""Ports of the node that pods take for themselves: of two pods that want the same one, a kubelet refuses the later."""
+"""Host ports of pods: if two pods need the same one, the kubelet rejects the later pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host and the users of a container, as `hostname`, `id` and `sysctl` print them in a simulated one.
+"""The host and the users of a container, as `hostname`, `id` and `sysctl` print them in a simulated container.
 
 Users and groups are those of the security contexts, root where these say nothing; the image might name others. Kernel
 parameters are those that the pod sets, as those of its node are not known.

@@ -1,4 +1,4 @@
-"""The life of a pod on its node: what its status becomes next, and when to look again.
+"""The life cycle of a pod on its node: the next status, and when to check again.
 
 `advance` is a function of the pod as the API has it, the node and the time, so it goes on wherever an earlier process
 has stopped. A pod whose status is not one of ours is left alone.

@@ -1,4 +1,4 @@
-"""The conditions by which a simulated node says how it is, and when they must be written.
+"""The conditions with which a simulated node reports its state, and when they must be written.
 
 What others say stays: `Ready` is ours where it is missing, where it is Unknown (a controller has missed our
 heartbeats), where we have said it before, and where an annotation orders it.

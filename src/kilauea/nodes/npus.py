@@ -1,4 +1,4 @@
-"""The device plugin of a simulated node for Ascend 310P chips that it splits as pods come (MindCluster).
+"""The device plugin of a simulated node for Ascend 310P chips that it splits on demand (MindCluster).
 
 A node with the label `servertype` (`Ascend310P-8`) that offers `huawei.com/npu-core` has such chips. A pod that asks
 for cores gets the chips in its annotation of that name, whole or by a template, if they are on the node, as large as

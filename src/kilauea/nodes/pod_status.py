@@ -1,4 +1,4 @@
-"""The parts of a pod's status that follow from its containers: phase, conditions, addresses."""
+"""The parts of a pod's status that are derived from its containers: phase, conditions, addresses."""
 
 from __future__ import annotations
 

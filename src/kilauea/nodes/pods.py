@@ -1,4 +1,4 @@
-"""Takes pods through their lives on simulated nodes, with one status patch for each change.
+"""Manages the life cycle of pods on simulated nodes, with one status patch for each change.
 
 Pods on nodes that are not simulated, or that do not exist, are not touched; those on silent ones wait, as on dead ones.
 """

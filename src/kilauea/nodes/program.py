@@ -1,4 +1,4 @@
-"""The program of a container: how long it runs, what it prints, how it ends.
+"""The program of a container: its run time, its output, and its result.
 
 Nothing is executed. Annotations say it, or the command does where it is as simple as examples write it: `sleep 5`,
 `sh -c "echo hello; sleep 5; exit 3"`. Other commands take no time beside a `sleep`. Where nothing tells the time, a

@@ -1,4 +1,4 @@
-"""Reasons why a pod does not start: missing ConfigMaps, Secrets, claims or accounts, and a user that it must not have.
+"""Reasons why a pod does not start: missing ConfigMaps, Secrets, claims or accounts, and users that are not allowed.
 
 The messages are those of kubelets. A volume that cannot be mounted keeps all containers from being created
 (`FailedMount`), a variable without its source, or a path out of a volume that it gives, only its own container

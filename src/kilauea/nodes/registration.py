@@ -1,4 +1,4 @@
-"""Registers the nodes that were asked for, as kubelets do when they start.
+"""Registers the requested nodes, as kubelets do when they start.
 
 It looks once, at the start: a node that is deleted later stays away until the next start, or until it is applied.
 """

@@ -1,4 +1,4 @@
-"""The requests of a pod to its node: the sum for its containers, init containers and overhead included."""
+"""The requests of a pod to its node: the total for its containers, including init containers and overhead."""
 
 from __future__ import annotations
 

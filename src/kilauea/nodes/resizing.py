@@ -1,4 +1,4 @@
-"""Other amounts of cpu and memory for containers that run, as a kubelet grants them to a pod that is resized.
+"""Changes of cpu and memory of running containers, as a kubelet grants them to a resized pod.
 
 The resources of a container are in two places: those that it shall have in the pod's specification, those that it has
 in its status. A node that has the room makes the second equal to the first, at once here, as nothing takes time.

@@ -1,4 +1,4 @@
-"""Users as which containers run, by their security contexts and those of their pods."""
+"""Users of containers, according to their security contexts and those of their pods."""
 
 from __future__ import annotations
 

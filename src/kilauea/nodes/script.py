@@ -1,4 +1,4 @@
-"""Reads commands and small shell scripts as people write them in examples, to tell how long they take and how they end.
+"""Parses commands and small shell scripts, as used in examples, to determine how long they take and how they end.
 
 Nothing is executed. Known are `sleep`, `exit`, `true`, `false`, `echo`, `printf`, `seq`, `expr`, `test`, variables,
 arithmetic, `env`, `hostname`, `id`, `sysctl`, `for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other

@@ -1,4 +1,4 @@
-"""The time that a simulated pod takes to end when it is deleted.
+"""The time that a deleted simulated pod needs to end.
 
 Annotations say it, or else the `preStop` hooks and the commands do, where they are as simple as examples write them: a
 hook that sleeps, a shell script with `trap ... TERM`. All other programs end at once.

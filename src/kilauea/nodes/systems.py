@@ -1,4 +1,4 @@
-"""Pods for another operating system: their node refuses them."""
+"""Pods for another operating system, which their node rejects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as statuses have them: whole seconds.
+"""Times in statuses: whole seconds.
 
 What is timed by them begins at the second in which it was written, so it may end up to a second sooner than by a clock.
 """

@@ -1,4 +1,4 @@
-"""Metrics of simulated nodes and their pods, as the metrics server of a cluster gives them."""
+"""Metrics of simulated nodes and their pods, in the format of a cluster's metrics server."""
 
 from __future__ import annotations
 

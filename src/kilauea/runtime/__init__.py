@@ -1,1 +1,1 @@
-"""The shell around the pure core: files, clocks, connections and processes. Only this package joins the parts."""
+"""The shell around the pure core: files, clocks, connections and processes. Only this package connects the parts."""

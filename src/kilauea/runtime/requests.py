@@ -1,4 +1,4 @@
-"""Requests that the engine's plugins make of servers, such as scheduler extenders.
+"""Requests of the engine's plugins to servers, such as scheduler extenders.
 
 Cycles are synchronous and the HTTP client is not, so that requests run in an event loop in a thread of its own, which
 starts with the first request. Connections are kept from cycle to cycle. Requests of one call run side by side.

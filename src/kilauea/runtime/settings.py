@@ -1,4 +1,4 @@
-"""The settings of a process as plain data, for its page `/configz`."""
+"""The settings of a process as plain data, for its `/configz` page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watchdogs for the engine: they stop a plugin or an action of the user that does not return.
+"""Watchdogs for the engine: they stop a custom plugin or action that does not return.
 
 A `Hang` is raised inside the call, so that the cycle can be done again without the plugin. It is raised only where the
 user's own code is at work, never in the middle of the engine: frames of this package between the call and the place

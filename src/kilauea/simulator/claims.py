@@ -1,4 +1,4 @@
-"""Resource claims in a simulation: made from templates, given devices as pods start, freed as pods end.
+"""Resource claims in a simulation: created from templates, allocated when pods start, released when pods end.
 
 The claims for extended resources of pods are made as pods start.
 """

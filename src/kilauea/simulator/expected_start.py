@@ -1,4 +1,4 @@
-"""The expected start of a waiting group: the engine is played forward, and pods end when their run times say so.
+"""The expected start of a waiting group: the engine is simulated into the future, and pods end after their run times.
 
     found = expected_start(scenario, "default/train", forecast)
 

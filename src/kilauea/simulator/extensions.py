@@ -1,4 +1,4 @@
-"""Plugins and actions of this package and of the user."""
+"""Built-in and custom plugins and actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volume claims in a simulation: made for ephemeral volumes, and bound as pods start."""
+"""Volume claims in a simulation: created for ephemeral volumes, and bound when pods start."""
 
 from __future__ import annotations
 

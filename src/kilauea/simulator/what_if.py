@@ -1,4 +1,4 @@
-"""The smallest change that admits a pod group: single changes, tried on the cluster itself.
+"""The smallest change that admits a pod group: single changes, tested on the cluster itself.
 
 A change is applied to the state as an event, a whole cycle decides, and the original object is applied again. So the
 answer holds for the cluster with all its other work, not for the group alone. Kinds of changes are tried from the

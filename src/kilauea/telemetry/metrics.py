@@ -1,4 +1,4 @@
-"""The scheduler's metrics, named as Volcano's dashboards and alerts know them, and a few of our own.
+"""The scheduler's metrics, with the names that Volcano's dashboards and alerts use, and some additional ones.
 
 Durations are milliseconds where the name says so; times come in microseconds. Series of queues and jobs go with their
 object, so a process that runs for long has no more of them than there are objects.

@@ -1,4 +1,4 @@
-"""The tracer that records with OpenTelemetry; `pip install "kilauea[tracing]"` installs what it needs.
+"""The tracer that records with OpenTelemetry; `pip install "kilauea[tracing]"` installs its dependencies.
 
     tracer = OpenTelemetryTracer("vc-scheduler")
 

@@ -1,4 +1,4 @@
-"""The pages by which a component is watched: `/healthz`, `/livez`, `/readyz`, `/metrics`, `/configz`."""
+"""The pages for monitoring a component: `/healthz`, `/livez`, `/readyz`, `/metrics`, `/configz`."""
 
 from __future__ import annotations
 

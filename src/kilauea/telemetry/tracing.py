@@ -1,4 +1,4 @@
-"""Spans of what a process does, for a system that shows traces.
+"""Spans of a process's work, for a tracing system.
 
 `Tracer` records nothing and costs next to nothing; it is what a process has unless it was started with `--tracing`.
 `kilauea.telemetry.opentelemetry` has the one that records.

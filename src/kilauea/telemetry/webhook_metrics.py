@@ -1,4 +1,4 @@
-"""The metrics of the webhooks: their requests, and how long they took."""
+"""The metrics of the webhooks: their requests and durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volcano's Job: what it holds where its author was silent, which new ones are refused, and what may change."""
+"""Volcano's Job: its defaults, the rules for new jobs, and the changes that are allowed."""
 
 from kilauea.admission.jobs.defaults import mutate
 from kilauea.admission.jobs.rules import validate

@@ -1,4 +1,4 @@
-"""Jobs that are let in, as the original lets them in, and that can never start for the order of their tasks."""
+"""Jobs that admission accepts, as Volcano does, but that can never start because of the order of their tasks."""
 
 from __future__ import annotations
 

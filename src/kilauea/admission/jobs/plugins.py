@@ -1,4 +1,4 @@
-"""The plugins that a job names: what one of them needs, and arguments that do not do what their author thinks."""
+"""The plugins that a job names: their requirements, and arguments that do not do what their author expects."""
 
 from __future__ import annotations
 

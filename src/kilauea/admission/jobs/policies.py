@@ -1,4 +1,4 @@
-"""Lifecycle policies: which are refused, and which do nothing."""
+"""Lifecycle policies: those that are rejected, and those without effect."""
 
 from __future__ import annotations
 

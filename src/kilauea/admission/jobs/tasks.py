@@ -1,4 +1,4 @@
-"""The tasks of a job: their numbers, their pods' names and templates, and for whom each waits."""
+"""The tasks of a job: their numbers, the names and templates of their pods, and their dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The volumes of a job: each at a path of its own, and either a claim that is there or one to make."""
+"""The volumes of a job: each has its own path, and is either an existing claim or one to create."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues: defaults, own amounts, a place in the tree, amounts in the tree, and what may be deleted."""
+"""Queues: defaults, own amounts, the place in the tree, amounts in the tree, and deletion."""
 
 from __future__ import annotations
 

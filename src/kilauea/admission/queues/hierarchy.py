@@ -1,4 +1,4 @@
-"""The older way to write a tree: a path and a weight for each of its parts, in two annotations."""
+"""The older format of a tree: a path and a weight for each of its parts, in two annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place of a queue: under a queue that exists, not under itself, not too deep, and not where work runs."""
+"""The place of a queue: below an existing queue, not below itself, not too deep, and not below a queue with work."""
 
 from __future__ import annotations
 

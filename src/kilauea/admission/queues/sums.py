@@ -1,4 +1,4 @@
-"""Amounts in the tree: children get no more than their parent has, and no queue has a higher ceiling than those above.
+"""Amounts in the tree: children get no more than their parent, and no limit exceeds those of queues above.
 
 What a queue does not say counts as nothing in sums, so a parent that is promised nothing cannot promise anything. A
 ceiling that is absent or zero does not count; then the next one above counts. Children of root have no limit.

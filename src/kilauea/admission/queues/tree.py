@@ -1,4 +1,4 @@
-"""The tree of queues as the view shows it: children, ancestors, depth. The queue `root` is above all and has no parent.
+"""The tree of queues in the view: children, ancestors, depth. The queue `root` is at the top and has no parent.
 
 All walks are safe from cycles: an object created while the webhook was down may close one.
 """

@@ -1,4 +1,4 @@
-"""Checks of a queue alone, without its neighbours: its amounts, their order, and its state."""
+"""Checks of a single queue, without its neighbors: its amounts, their order, and its state."""
 
 from __future__ import annotations
 

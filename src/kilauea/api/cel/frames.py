@@ -1,4 +1,4 @@
-"""Runs of CEL: the variables and the cost that is left, and what an expression that fails amounts to."""
+"""Evaluations of CEL: the variables, the remaining cost, and the result of an expression that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of CEL: those of the language, and those that Kubernetes adds, with what they cost.
+"""Functions of CEL: those of the language and those that Kubernetes adds, with their costs.
 
 They raise CelError or ValueError with words of their own; TypeError, AttributeError and the like become "no such
 overload".

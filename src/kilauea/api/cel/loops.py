@@ -1,4 +1,4 @@
-"""Loops of CEL: the macros that go over the elements of a list or map."""
+"""Loops of CEL: the macros that iterate over the elements of a list or map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of CEL: a tree made into nested functions, run within a bound on their cost.
+"""Programs of CEL: a tree compiled to nested functions, run within a cost limit.
 
 Each step costs 1, and what goes over a text or a list costs by its size, much as Kubernetes counts. The cost is counted
 as the program runs, and before anything large is made, so time and memory have the same bound.

@@ -1,4 +1,4 @@
-"""Semantic versions in CEL, which compare as https://semver.org says."""
+"""Semantic versions in CEL, compared as https://semver.org specifies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of operators: what they cost, and which of their operands are evaluated."""
+"""Steps of operators: their costs, and which of their operands are evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers for tables of facts that types do not tell: limits, defaults and descriptions of fields."""
+"""Helpers for tables of facts that types do not contain: limits, defaults and descriptions of fields."""
 
 from __future__ import annotations
 

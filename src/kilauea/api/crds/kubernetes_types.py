@@ -1,4 +1,4 @@
-"""Kubernetes' own types as structural schemas: references put in place, and only what a CRD may say."""
+"""Kubernetes' own types as structural schemas: references resolved, with only those keywords that CRDs allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admission of a write before it is stored: a step may complete the object, and it may refuse the write.
+"""Admission of a write before it is stored: a step may complete the object, or reject the write.
 
 Steps are asked in order, first all to complete the object (`mutate`), then all to agree to it (`validate`). They run
 between reading what is there and writing, without waiting in between, so what they read cannot change under them. Only

@@ -1,4 +1,4 @@
-"""Amounts of resources as admission compares and adds them: exact, and written in the form in which they were given.
+"""Amounts of resources as admission compares and adds them: exact, and formatted as in the request.
 
 Quotas and limits are told to people in the words of those who wrote them: what was given as `1Gi` stays binary, what
 was given as `1G` decimal; a sum has the form of its first part that is not zero. The unit is a billionth, the smallest

@@ -1,4 +1,4 @@
-"""Rights on parts of the status of resource claims: allocations are for schedulers, data of devices for their drivers.
+"""Permissions for parts of the status of resource claims: allocations by schedulers, data of devices by their drivers.
 
 Who may write the status of claims may not write all of it. Two subresources that have no address stand for its parts in
 roles: `resourceclaims/binding` for the allocation and for whom it is reserved, `resourceclaims/driver` for the data

@@ -1,4 +1,4 @@
-"""Access to devices for their administration: only claims in namespaces with a label for it may have it."""
+"""Administrative access to devices: only claims in namespaces with a label for it may have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces as the frame of what is in them: they must exist, must not be ending, and some of them stay forever."""
+"""Rules for namespaces: they must exist and must not be terminating, and some of them cannot be deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LimitRange: what containers get that ask for nothing, and how little or much containers, pods and claims may ask."""
+"""LimitRange: defaults for containers, and the minimum and maximum requests of containers, pods and claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod groups of Kubernetes: the template that a new group names must be there, and a group in use stays."""
+"""Pod groups of Kubernetes: the template that a new group names must exist, and a group in use is protected."""
 
 from __future__ import annotations
 

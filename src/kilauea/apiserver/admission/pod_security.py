@@ -1,4 +1,4 @@
-"""Pod security: the labels of a namespace say which standard its pods must keep.
+"""Pod security: the labels of a namespace specify the standard for its pods.
 
 `pod-security.kubernetes.io/enforce` refuses pods, and `warn` warns of them. Of objects that make pods, both warn only:
 their pods are refused later. `audit` is for a log that this server does not write. No namespace and no user is exempt.

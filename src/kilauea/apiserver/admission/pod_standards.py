@@ -1,4 +1,4 @@
-"""The pod security standards of Kubernetes: what pods of the levels `baseline` and `restricted` must not ask for.
+"""The pod security standards of Kubernetes: what the levels `baseline` and `restricted` forbid.
 
 Each rule is a function from a pod to a finding: a reason, and the containers or volumes that break it. The rules are
 those of the newest version.

@@ -1,4 +1,4 @@
-"""Priority classes: their names in pods become numbers, and one class at most is the default of all."""
+"""Priority classes: their names in pods are resolved to numbers, and at most one class is the default."""
 
 from __future__ import annotations
 

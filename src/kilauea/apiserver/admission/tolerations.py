@@ -1,4 +1,4 @@
-"""Pods stay for five minutes on a node that is not ready or not reachable, unless they say otherwise."""
+"""Pods stay for five minutes on a node that is not ready or unreachable, unless they specify otherwise."""
 
 from __future__ import annotations
 

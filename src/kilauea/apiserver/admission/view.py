@@ -1,4 +1,4 @@
-"""Reading other objects in admission: only the fields that are asked for, decoded once while they stay the same."""
+"""Reading other objects in admission: only the requested fields, decoded once until they change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings at the write of objects that are stored and have no effect in a cluster of `kilauea up`."""
+"""Warnings about objects that are stored but have no effect in a cluster of `kilauea up`."""
 
 from __future__ import annotations
 

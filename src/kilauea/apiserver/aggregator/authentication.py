@@ -1,4 +1,4 @@
-"""The ConfigMap by which other API servers know whom to believe: certificates of clients, and of the front proxy."""
+"""The ConfigMap from which other API servers learn what to trust: authorities of clients and of the front proxy."""
 
 from __future__ import annotations
 

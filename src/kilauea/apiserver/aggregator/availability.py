@@ -1,4 +1,4 @@
-"""Asks the aggregated API servers, in bounded ways, whether they answer and what they serve, and writes the condition.
+"""Checks, with limits, that the aggregated API servers respond and what they serve, and writes the condition.
 
 Each APIService is looked at every half minute, and at once when it, its service or the endpoints of that change. A
 server is asked once at a time, has a few seconds to answer, and more than a few megabytes of an answer are not read.

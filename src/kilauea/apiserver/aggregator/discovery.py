@@ -1,4 +1,4 @@
-"""Discovery of what other API servers serve: put into the documents of this server, in the order of priorities."""
+"""Discovery of other API servers, merged into the documents of this server in the order of priorities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptions (OpenAPI) by other API servers, put into those of this server."""
+"""OpenAPI documents of other API servers, merged into those of this server."""
 
 from __future__ import annotations
 

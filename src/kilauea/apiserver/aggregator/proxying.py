@@ -1,4 +1,4 @@
-"""Requests that are proxied to the API server of an APIService, and its answers as they come."""
+"""Requests that are proxied to the API server of an APIService, and its streamed responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the APIServices of what this server serves itself: its own versions of groups, and those of definitions.
+"""Maintains the APIServices for what this server serves itself: built-in group versions, and those of definitions.
 
 Resource metrics have none: a server for them that is installed brings its own, and takes over.
 """

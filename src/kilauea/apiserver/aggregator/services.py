@@ -1,4 +1,4 @@
-"""The APIServices that name a service: which versions of groups are served by another server."""
+"""The APIServices that name a service: the group versions that another server serves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definitions that every server has from its beginning: those of the Volcano kinds."""
+"""The definitions that every server includes: those of the Volcano kinds."""
 
 from __future__ import annotations
 

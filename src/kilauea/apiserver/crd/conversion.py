@@ -1,4 +1,4 @@
-"""Objects of a definition between its versions: the apiVersion alone changes, or a webhook converts them."""
+"""Objects of a definition between its versions: only the apiVersion changes, or a webhook converts them."""
 
 from __future__ import annotations
 

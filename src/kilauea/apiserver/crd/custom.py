@@ -1,4 +1,4 @@
-"""The kinds that a definition brings: their facts, and what the server does with their objects."""
+"""The kinds of a definition: their facts, and how the server handles their objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas as OpenAPI tells them to clients: complete objects of custom resources, lists of them, and descriptions."""
+"""Schemas in the OpenAPI that clients read: complete objects of custom resources, lists of them, and descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats in the schemas of definitions: which of them mean something."""
+"""Formats in the schemas of definitions: those that have a meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accepted names of a definition, each of which may be used once in a group; and the conditions that show them."""
+"""Accepted names of a definition, each of which is unique in its group; and the conditions that show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratcheting: an update may keep values that were invalid before, so that a stricter schema blocks no update."""
+"""Ratcheting: an update may keep values that were invalid before, so that a stricter schema does not block updates."""
 
 from __future__ import annotations
 

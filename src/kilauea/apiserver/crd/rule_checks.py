@@ -1,4 +1,4 @@
-"""The CEL rules of a definition as it is written: their types, and the worst cost that they may have."""
+"""The CEL rules of a definition when it is written: their types, and their worst-case cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimated costs of the rules of a definition, and what is said of those beyond the limits of Kubernetes."""
+"""The estimated costs of the rules of a definition, and the messages about those beyond the limits of Kubernetes."""
 
 from __future__ import annotations
 

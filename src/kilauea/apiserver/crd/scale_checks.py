@@ -1,4 +1,4 @@
-"""Checks of the values in custom resources from which their scale is made."""
+"""Checks of the values in custom resources from which their scale is derived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check the form of a schema: each keyword has a value of its type, all the way down.
+"""Check the form of a schema: each keyword has a value of the right type, at all levels.
 
 Reading a definition checks that only as far as the first `items` or `additionalProperties`, which may hold anything.
 """

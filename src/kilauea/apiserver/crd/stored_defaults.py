@@ -1,4 +1,4 @@
-"""Defaults that a definition has got since objects of it were stored: they are filled in as the objects are read.
+"""Defaults that were added to a definition after objects were stored: they are applied when the objects are read.
 
 What is written after the change has them already. So the objects are looked through once for each version of a
 definition, and nothing is done to kinds of which no object is older.

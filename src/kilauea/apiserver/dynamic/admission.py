@@ -1,4 +1,4 @@
-"""Asks webhooks and policies about a write, in the order of the real server."""
+"""Calls webhooks and policies for a write, in the order of the real server."""
 
 from __future__ import annotations
 

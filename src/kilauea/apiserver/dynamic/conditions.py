@@ -1,4 +1,4 @@
-"""CEL expressions of webhooks and policies: what they may read, and match conditions."""
+"""CEL expressions of webhooks and policies: the data that they may read, and match conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation of expressions about one write, within a cost that they may have together.
+"""Evaluation of expressions for one write, within a common cost limit.
 
 What costs little is evaluated at once. What costs more is evaluated again in another process, so that no write holds up
 other requests. The authorizer is here: a question to it ends the evaluation there, which is done again with the answer.

@@ -1,4 +1,4 @@
-"""Typed literals of mutating policies (`Object.spec{replicas: 1}`, `JSONPatch{op: "add"}`) as maps, which CEL has."""
+"""Typed literals of mutating policies (`Object.spec{replicas: 1}`, `JSONPatch{op: "add"}`) as maps, for CEL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules and selectors of webhooks and policies: which writes they are about."""
+"""Rules and selectors of webhooks and policies: the writes to which they apply."""
 
 from __future__ import annotations
 

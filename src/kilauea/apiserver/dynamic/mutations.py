@@ -1,4 +1,4 @@
-"""Mutating admission policies: the patches that their expressions make."""
+"""Mutating admission policies: the patches that result from their expressions."""
 
 from __future__ import annotations
 

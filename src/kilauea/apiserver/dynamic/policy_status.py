@@ -1,4 +1,4 @@
-"""The status of a validating policy: the generation that was looked at, and the warnings about its types."""
+"""The status of a validating policy: the generation that was checked, and the warnings about its types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AdmissionReview: what a webhook is sent, and what its answer must look like."""
+"""AdmissionReview: requests to webhooks, and the required form of their responses."""
 
 from __future__ import annotations
 

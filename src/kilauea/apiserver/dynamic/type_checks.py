@@ -1,4 +1,4 @@
-"""Warnings about a validating policy, from the kinds that it is about: undefined fields, and values of wrong types.
+"""Warnings about a validating policy, from the kinds to which it applies: undefined fields, and values of wrong types.
 
 A policy with warnings is stored and takes effect: it may be about several kinds, and kinds change. The warnings are
 written into its status, as the controller of Kubernetes does.

@@ -1,4 +1,4 @@
-"""Mutating and validating webhooks: which are asked about a write, and what becomes of their answers."""
+"""Mutating and validating webhooks: those that are called for a write, and how their responses are used."""
 
 from __future__ import annotations
 

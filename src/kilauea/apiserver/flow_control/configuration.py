@@ -1,4 +1,4 @@
-"""Keeps the FlowSchemas and levels of every cluster, and says of each FlowSchema whether its level exists."""
+"""Maintains the FlowSchemas and levels of every cluster, and a condition on FlowSchemas whether their level exists."""
 
 from __future__ import annotations
 

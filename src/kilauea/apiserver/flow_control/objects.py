@@ -1,4 +1,4 @@
-"""The FlowSchemas and priority levels that every cluster has: those that must exist, and those that are suggested."""
+"""The FlowSchemas and priority levels of every cluster: mandatory and suggested ones."""
 
 from __future__ import annotations
 

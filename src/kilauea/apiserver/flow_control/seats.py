@@ -1,4 +1,4 @@
-"""The seats of a priority level: so many requests are served at a time, the others wait in turn or are refused."""
+"""The seats of a priority level: they limit concurrent requests; others wait for their turn or are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file that tells clients where the server is and how to be known to it."""
+"""The file with the address of the server and the credentials of its administrator, for clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API over HTTPS with aiohttp: requests in, answers and watches out."""
+"""The API over HTTPS with aiohttp: requests in, responses and watches out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tunnels: once a container has agreed to another protocol, bytes go both ways as they come.
+"""Tunnels: once a container has agreed to another protocol, bytes are passed on in both directions.
 
 Neither side need read: then the other waits, and no more than some 100 KiB are kept for it in each direction.
 """

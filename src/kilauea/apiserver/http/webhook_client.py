@@ -1,4 +1,4 @@
-"""Calls webhooks over HTTPS; one client for all, which keeps connections open."""
+"""Calls webhooks over HTTPS, with a single client that keeps connections open."""
 
 from __future__ import annotations
 

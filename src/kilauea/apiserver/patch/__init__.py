@@ -1,4 +1,4 @@
-"""Patches of all kinds, and who owns which field of an object: pure functions on decoded objects."""
+"""Patches of all kinds, and field ownership: pure functions on decoded objects."""
 
 from kilauea.apiserver.patch.apply import check_applied, full_kind, server_side_apply, subject_of
 from kilauea.apiserver.patch.configuration import merge_configuration

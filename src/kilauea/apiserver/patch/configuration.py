@@ -1,4 +1,4 @@
-"""Merges the configuration that a mutating policy makes into an object.
+"""Merges the apply configuration of a mutating policy into an object.
 
 Fields and keyed items are merged as in a server-side apply, but no manager owns them afterwards. A configuration may
 not set what is atomic, because that would replace all that is there.

@@ -1,4 +1,4 @@
-"""Fields that an apply would take from other managers, and how clients are told."""
+"""Fields that an apply would take from other managers, and the messages about them."""
 
 from __future__ import annotations
 

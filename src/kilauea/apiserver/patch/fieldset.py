@@ -1,4 +1,4 @@
-"""Sets of fields: who owns what, kept as the decoded `fieldsV1` document itself.
+"""Sets of fields and their owners, stored as the decoded `fieldsV1` document itself.
 
 A set is a tree of dicts. A key is one step of a path, as fieldsV1 writes it:
 

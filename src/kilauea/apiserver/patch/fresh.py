@@ -1,4 +1,4 @@
-"""The fields of a new object, for the many objects that are made alike.
+"""The fields of a new object, cached for the many objects with the same structure.
 
 The answer is that of `compare` with nothing, in order; but it is made of nodes that shapes remember, see
 `kilauea.apiserver.patch.whole`. Sets that come from here must not be changed.

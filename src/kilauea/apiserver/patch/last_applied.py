@@ -1,4 +1,4 @@
-"""The annotation in which kubectl keeps what it applied on the client's side, when it turns to server-side apply."""
+"""The annotation in which kubectl stores the applied configuration, when it changes to server-side apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`metadata.managedFields`: who owns which fields, kept up to date by every write.
+"""`metadata.managedFields`: the owners of fields, updated by every write.
 
 There is an entry for each manager, operation (Apply or Update), API version (of updates only) and subresource. What a
 request changes becomes its manager's alone; a removed field has no owner.

@@ -1,4 +1,4 @@
-"""Merging an applied object into the live one, and taking fields out of an object: the two halves of an apply."""
+"""Merging an applied object into the live one, and removing fields from an object: the two halves of an apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The managers of a scale, from those of its object, and back.
+"""The managers of a scale, converted from those of its object, and back.
 
 The scale of an object has its replicas under another path and in another version. What the real server makes of the
 entries is followed step by step, with two peculiarities: managers whose updates were taken into the scale and back are

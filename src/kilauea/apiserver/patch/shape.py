@@ -1,4 +1,4 @@
-"""The division of the values of a kind into fields that can be owned: its schema, reduced to that question.
+"""The division of the values of a kind into fields that can be owned: its schema, reduced to this aspect.
 
 A `Shape` is made from a node of the schema when it is first needed, and kept. Where a schema says nothing (fields that
 are not described but kept), objects have fields and lists are atomic.

@@ -1,4 +1,4 @@
-"""Strategic merge patches: merge patches that know, from the schema, which lists are merged and by which key.
+"""Strategic merge patches: merge patches for which the schema defines how lists are merged, and by which key.
 
 A list whose schema has the strategy `merge` is merged item by item: by its merge key, or, for plain values, as a set.
 All other lists are replaced. Within a patch these keys are orders:

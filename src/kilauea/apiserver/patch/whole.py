@@ -1,4 +1,4 @@
-"""The node of a value that was not there before: it and all that is in it, for the many values that are made alike.
+"""The node of a new value with all of its content, cached for the many values with the same structure.
 
 The node depends on the keys of a value and hardly on what they hold. So each shape remembers the nodes that it has
 made, by the keys and by the nodes of what is below, and values of the same form share them. Nodes that come from here

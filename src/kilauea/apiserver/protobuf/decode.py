@@ -1,4 +1,4 @@
-"""From protobuf to the decoded JSON that all else works with.
+"""From protobuf to the decoded JSON that all other modules use.
 
 Kubernetes puts four bytes and an envelope (`runtime.Unknown`) around an object. The numbers of fields are in
 `messages.json.gz`, made by `tests/kubernetes/generate_protobuf.py`; numbers that are not in it are skipped, as protobuf

@@ -1,4 +1,4 @@
-"""The OpenAPI document of version 2 in protobuf form, which kubectl asks for where version 3 does not know a kind.
+"""The OpenAPI document of version 2 in protobuf format, which kubectl requests if version 3 does not have a kind.
 
 It holds the definitions; paths, which no client reads in this form, are left out. The messages and the numbers of their
 fields are those of the public openapiv2.proto; a field is written in the order of its number.

@@ -1,1 +1,1 @@
-"""Role-based access control: who may do what, by the roles and bindings that are stored like any other object."""
+"""Role-based access control: permissions, by the roles and bindings that are stored like any other object."""

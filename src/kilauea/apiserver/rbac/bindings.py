@@ -1,4 +1,4 @@
-"""The bindings that mean a user, found without reading all bindings of a namespace for each request.
+"""The bindings that refer to a user, found without reading all bindings of a namespace for each request.
 
 Who administers a namespace may make thousands of bindings there, with ten thousand subjects each. Each binding is read
 once for each of its versions. Of one with many subjects only a hash of each is kept; the binding is read again for a

@@ -1,4 +1,4 @@
-"""Rules compared with rules: do they allow more, whatever the number of combinations that they stand for?
+"""Comparison of rules with rules: do they allow more, regardless of the number of combinations that they include?
 
 Who may write roles may write ten thousand rules, and compare them with as many, which takes minutes. So what is not
 little is compared elsewhere (`heavy`), in limited time.

@@ -1,4 +1,4 @@
-"""The roles and bindings that every cluster has: who is known may look around, and roles to give to people."""
+"""The roles and bindings of every cluster: read access to discovery for known users, and roles to assign to people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Privilege escalation is prevented: a role or binding may only grant what its writer is allowed to do.
+"""Prevention of privilege escalation: a role or binding may only grant permissions that its author has.
 
 A user with the verb `escalate` on a role may write anything into it; one with `bind` may bind any subject.
 """

@@ -1,4 +1,4 @@
-"""Commands to queues come from those who may change the queue.
+"""Commands to queues are only accepted from users who may update the queue.
 
 A Command is an object of a namespace, and a queue one of the cluster: who may create Commands in a namespace
 could close the queues of all others.

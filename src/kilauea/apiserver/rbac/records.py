@@ -1,4 +1,4 @@
-"""Roles and bindings as far as decisions need them."""
+"""Roles and bindings, reduced to what decisions need."""
 
 from __future__ import annotations
 

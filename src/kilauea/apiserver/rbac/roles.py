@@ -1,4 +1,4 @@
-"""Roles as they are now, read once for each version as long as the roles that are kept are not too large together."""
+"""Current roles, read once for each version, as long as their total size stays within a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of autoscalers in the words of `autoscaling/v1`, where they stand in annotations."""
+"""Metrics of autoscalers in the format of `autoscaling/v1`, which stores them in annotations."""
 
 from __future__ import annotations
 

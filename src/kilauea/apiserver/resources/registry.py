@@ -1,4 +1,4 @@
-"""The kinds that are served now: the built-in ones, and those that definitions add and take away at run time."""
+"""The kinds that are currently served: the built-in ones, and those that definitions add and remove at run time."""
 
 from __future__ import annotations
 

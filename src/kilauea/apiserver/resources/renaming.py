@@ -1,4 +1,4 @@
-"""Kinds that two groups serve: one form is stored, the other is made from it by giving fields other names."""
+"""Kinds that two groups serve: one form is stored, and the other one is derived from it by renaming fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New pods that are made alike: their specifications are read, given defaults and owned as the first of them was."""
+"""New pods with the same structure: they reuse the parsing, defaults and field ownership of the first one."""
 
 from __future__ import annotations
 

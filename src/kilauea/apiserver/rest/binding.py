@@ -1,4 +1,4 @@
-"""Binding: gives a pod its node; what a scheduler does in the end."""
+"""Binding: assigns a pod to a node, the last step of a scheduler."""
 
 from __future__ import annotations
 

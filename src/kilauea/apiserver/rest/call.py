@@ -1,4 +1,4 @@
-"""One resource request on its way: what it asks for, resolved, with the options that all writes share."""
+"""A resource request in progress: its resolved target, with the options that all writes share."""
 
 from __future__ import annotations
 

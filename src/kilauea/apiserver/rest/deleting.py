@@ -1,4 +1,4 @@
-"""Delete: at once, or in steps where finalizers, dependents or a grace period hold an object up."""
+"""Delete: immediately, or in steps if finalizers, dependents or a grace period delay the deletion."""
 
 from __future__ import annotations
 

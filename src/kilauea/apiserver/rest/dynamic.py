@@ -1,4 +1,4 @@
-"""The place of webhooks and policies in a request; nothing happens, and nothing waits, unless there are any."""
+"""The place of webhooks and policies in a request; without any, it does nothing and causes no delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finalize: takes finalizers out of a namespace's specification, which lets a namespace go that is being deleted."""
+"""Finalize: removes finalizers from a namespace's specification, so that its deletion can complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history of jobs (`history.kilauea.dev`): told by what records it, and never stored here.
+"""The history of jobs (`history.kilauea.dev`): provided by the recorder, and not stored here.
 
 Who may list the Jobs of Volcano in a namespace may read its history (`rbac/authorizer.py`).
 """

@@ -1,4 +1,4 @@
-"""The options of lists and watches, with the rules of which go together, and the tokens of paged lists."""
+"""The options of lists and watches, the rules for combining them, and the tokens of paged lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List: many objects as they were at one revision, whole or in pages.
+"""List: many objects as they were at one revision, complete or in pages.
 
 Stored bytes are joined while the answer is sent, so that a list of a hundred thousand objects neither decodes them nor
 holds up the loop.

@@ -1,4 +1,4 @@
-"""Log: what a container has written, whole or followed. It comes from what runs the containers (`Backend.logs`).
+"""Log: the output of a container, complete or followed. The container runtime provides it (`Backend.logs`).
 
 A log is read piece by piece while it is sent, so that a large one takes neither memory nor the time of others. Programs
 in browsers, which cannot read an answer as it comes, may ask for it over a WebSocket.

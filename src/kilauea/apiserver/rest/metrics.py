@@ -1,4 +1,4 @@
-"""Resource metrics (`metrics.k8s.io`): usage of nodes and pods, told by what runs them and never stored."""
+"""Resource metrics (`metrics.k8s.io`): usage of nodes and pods, provided by their runtime and never stored."""
 
 from __future__ import annotations
 

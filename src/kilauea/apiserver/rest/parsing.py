@@ -1,4 +1,4 @@
-"""Texts of requests, JSON or YAML, read with all that is to be said about them: errors, and keys given twice."""
+"""Texts of requests, JSON or YAML, parsed with all errors and duplicate keys."""
 
 from __future__ import annotations
 

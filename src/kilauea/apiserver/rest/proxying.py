@@ -1,4 +1,4 @@
-"""Requests that are passed on to pods and services (`proxy`), and what a node says of itself.
+"""Requests that are passed on to pods and services (`proxy`), and reports of nodes about themselves.
 
 `pods/[SCHEME:]NAME[:PORT]/proxy/PATH` reaches a port of a pod, `services/[SCHEME:]NAME[:PORT]/proxy/PATH` a pod behind
 a service, over HTTP or with the scheme `https` over TLS with any certificate. A WebSocket becomes a tunnel to the

@@ -1,4 +1,4 @@
-"""Large bodies are read before anything else is done with them, and where that takes long, elsewhere."""
+"""Large bodies are read before any other processing, and outside the event loop if that takes long."""
 
 from __future__ import annotations
 

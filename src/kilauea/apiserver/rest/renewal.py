@@ -1,4 +1,4 @@
-"""Renewal of a lease: a merge patch of its `renewTime` alone, which each simulated node makes every few seconds.
+"""Renewal of a lease: a merge patch of only its `renewTime`, which each simulated node sends every few seconds.
 
 Of such a patch it is known what the rules for updates come to: it changes this field, and the time of the manager that
 set it before. All others go the general way.

@@ -1,4 +1,4 @@
-"""Scale: the replicas of a workload under one form, whatever the kind."""
+"""Scale: the replicas of a workload in a common format for all kinds."""
 
 from __future__ import annotations
 

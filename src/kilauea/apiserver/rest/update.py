@@ -1,4 +1,4 @@
-"""Update: a whole new object in the place of the old one; and the part of it that patches share.
+"""Update: replaces an object; also contains the part that patches share.
 
 A change is made on the object as it is, checked, and written if the object is still the same; if it is not, it is made
 again on the new one, unless the caller named the revision that the change is for.

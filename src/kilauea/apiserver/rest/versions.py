@@ -1,4 +1,4 @@
-"""Objects between the version of a request and that in which they are stored; only webhooks make this wait."""
+"""Conversion between the version of a request and the stored version; only webhooks make this wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watch: what happens to the objects of a selection, from a revision on, as a stream of frames.
+"""Watch: changes to selected objects, starting at a revision, as a stream of frames.
 
 Each batch of events becomes a batch of frames. A watcher has no buffer of its own: it reads the store's history, and is
 told to list again when it falls behind that.

@@ -1,4 +1,4 @@
-"""Schemas of all kinds, and what follows from them: defaults, unknown fields, pruning, validation.
+"""Schemas of all kinds, and what is derived from them: defaults, unknown fields, pruning, validation.
 
 `nodes` holds the schema itself, `builtin` the kinds of Kubernetes and `custom` those of custom resources. An object of
 a built-in kind is first reduced by `read_builtin` to what Go's types hold, then `apply_defaults` fills it in. A custom

@@ -1,4 +1,4 @@
-"""A fast answer to whether a schema allows a value, for the many values that it does allow.
+"""A fast check whether a schema allows a value, for the many values that it does allow.
 
 A test is made for each node when it is first needed. It may say no where the answer is yes, never the other way round:
 what it does not accept is looked at again by `kilauea.apiserver.schema.validation`, which tells what is wrong. Nodes

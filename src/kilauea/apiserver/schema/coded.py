@@ -1,4 +1,4 @@
-"""Defaults of single fields that the real API server applies by code, so that its OpenAPI does not tell them.
+"""Defaults of single fields that the real API server sets in code, so that its OpenAPI does not contain them.
 
 They were found by creating objects with the least in them at a real server, and are checked against it by
 `tests/kubernetes`. Defaults that depend on other fields are in `kilauea.apiserver.schema.rules`.

@@ -1,4 +1,4 @@
-"""Defaults: what an object holds that its author left out.
+"""Defaults: values of fields that the author of an object did not set.
 
 For custom resources that is `default` in the schema. For built-in kinds it is what the real server's code fills in
 (`coded` and `rules` beside this module), and the fields that Go writes even when they were never set.

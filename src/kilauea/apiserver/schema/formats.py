@@ -1,4 +1,4 @@
-"""Formats of text that the schemas of custom resources may ask for; others are not checked, as in the real server."""
+"""Text formats in the schemas of custom resources; unknown ones are not checked, as in the real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas of objects: what the fields are called, of which type they are, and how lists and maps of them merge.
+"""Schemas of objects: the names and types of fields, and how lists and maps are merged.
 
 A `Schema` is one node of the OpenAPI description of a kind: of a built-in one (`kilauea.apiserver.schema.builtin`) or
 of a custom one (`kilauea.apiserver.schema.custom`). Nodes are made when they are first asked for and kept, so that

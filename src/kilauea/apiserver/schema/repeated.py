@@ -1,4 +1,4 @@
-"""Keys that stand twice in one object of a JSON text: decoders keep the last, `fieldValidation` wants to know."""
+"""Duplicate keys in an object of a JSON text: decoders keep the last one, `fieldValidation` reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types that expressions see of the values that a schema describes, with the largest sizes that these can have."""
+"""The types that expressions see of the values that a schema describes, with the maximum sizes of these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defaults of built-in kinds that depend on other fields, as the real API server applies them by code.
+"""Defaults of built-in kinds that depend on other fields, as the real API server sets them in code.
 
 A rule gets an object of its definition and changes it in place. It runs when the single defaults of the object have
 been filled in (`kilauea.apiserver.schema.coded`), and before those of the objects in it.

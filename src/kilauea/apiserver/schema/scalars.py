@@ -1,4 +1,4 @@
-"""Values that Kubernetes reads and writes in a form of their own: quantities, times, bytes, numbers or text.
+"""Values for which Kubernetes has special formats: quantities, times, bytes, numbers or text.
 
 Each function takes a JSON value and returns the form that the real server would give back, or raises `ValueError` with
 the words of the real server.

@@ -1,4 +1,4 @@
-"""Fields that a schema does not describe: finding them and taking them out."""
+"""Fields that a schema does not describe: finding and removing them."""
 
 from __future__ import annotations
 

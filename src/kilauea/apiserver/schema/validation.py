@@ -1,4 +1,4 @@
-"""Validation of custom resources against their structural schema, with the causes that the real server would give.
+"""Validation of custom resources against their structural schema, with the same causes as the real server.
 
 The order of the causes is that of the fields in the schema's keywords and of the object; where the real server's order
 is random (the fields of an object), ours is the order of the object.

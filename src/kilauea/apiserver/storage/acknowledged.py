@@ -1,4 +1,4 @@
-"""The mark of what was acknowledged: a small file beside the log with the newest revision that a writer was told of.
+"""A small file beside the log that stores the newest revision that was acknowledged to a writer.
 
 SQLite reads its write-ahead log up to the first damage and takes what follows for a write that was never finished. The
 mark tells damage from that: it is written after each commit and before the answer, without waiting for the disk, so it

@@ -1,4 +1,4 @@
-"""The data folder: one process at a time, one SQLite file of a known form, or a refusal that says what to do.
+"""The data folder: a single process at a time, one SQLite file in a known format, or an error with the fix.
 
 A new file is made under another name and renamed when it is whole, so a file under its own name that is empty or cut
 short was damaged later.

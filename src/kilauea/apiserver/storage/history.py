@@ -1,4 +1,4 @@
-"""The recent events in memory: what watchers read and what a list at an earlier revision is made from.
+"""Recent events in memory, for watches and for lists at an earlier revision.
 
 Events lie in one ring per resource, so that a reader of pods never walks over leases; they leave in the order of
 revisions over all resources, whole batches at a time. What left is also what the log on disk may compact away, up to

@@ -1,4 +1,4 @@
-"""The revision log on disk: one table to which rows are appended, in the manner of kine.
+"""The revision log on disk: one table to which rows are appended, similar to kine.
 
 A row is a write. It names the row that it replaces, so compaction needs no index: up to a revision, every row that
 another one replaces goes, and every deletion. Used by one thread at a time.

@@ -1,4 +1,4 @@
-"""Values that take less memory once they are no longer new: most objects of a kind are much like one another.
+"""Values that use less memory once they are no longer new, because most objects of a kind are similar.
 
 A value is compressed against others of its resource, which leaves a tenth or less of it. LZ4 does that in 3 µs and
 reads it in 1 µs, so that lists of old values are as quick as those of new ones. (zlib takes 13 and 4 µs for two thirds

@@ -1,4 +1,4 @@
-"""The records that the store hands out: objects, events, pages; and the form of keys.
+"""The records that the store returns: objects, events, pages; and the format of keys.
 
 The records hold bytes and integers only and never refer back, so they are left out of garbage collection: a full
 collection does not walk a hundred thousand of them.

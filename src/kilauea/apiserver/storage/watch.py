@@ -1,4 +1,4 @@
-"""Watchers: cursors over the history, woken only by what they asked for.
+"""Watchers: cursors over the history, woken only by relevant events.
 
 A watcher that has seen everything is idle and costs nothing: events look up who waits for their key, their namespace
 and their resource. It has no buffer. One that is too slow finds that its place has left the history, and is told so.

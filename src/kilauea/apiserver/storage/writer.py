@@ -1,4 +1,4 @@
-"""The writer: the one thread that touches the log, and commits together whatever has come in while it was busy.
+"""The writer: the only thread that accesses the log; it commits together all writes that arrived while it was busy.
 
 A commit that fails takes with it all writes that were sent before its failure was known, because they were checked
 against it. They are told apart from later ones by their epoch, which the sender raises when it hears of a failure.

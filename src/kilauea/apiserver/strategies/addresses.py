@@ -1,4 +1,4 @@
-"""Checks of addresses and of their ranges, as fields of many kinds have them."""
+"""Checks of addresses and of address ranges, for fields of many kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about the requests that webhooks and policies are asked about."""
+"""Rules that select the requests for webhooks and policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specifications of pods that are alike: what was found out about one of them holds for the next.
+"""Similar pod specifications: results for one of them are reused for the next.
 
 The pods of a job differ in their names and in the values of some variables, and hardly in anything else. So the JSON of
 a specification, with a mask in the place of each value, says all that its readers and checks look at: whether a

@@ -1,4 +1,4 @@
-"""The rules that a kind may override; the class itself is right for a kind with no rules of its own.
+"""The rules that a kind may override; the class itself suits kinds without rules of their own.
 
 The verbs call the methods in this order: `default`, then admission, then `prepare_*`, then `validate_*`. Objects are
 dicts; preparation changes them in place, validation does not.

@@ -1,4 +1,4 @@
-"""The rules of requests for certificates: nothing but their conditions and their certificate ever changes."""
+"""The rules for certificate signing requests: only their conditions and their certificate can change."""
 
 from __future__ import annotations
 

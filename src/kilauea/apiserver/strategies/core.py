@@ -1,4 +1,4 @@
-"""The rules of the core kinds but for pods, services and volumes."""
+"""The rules for the core kinds except pods, services and volumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The amounts of a capacity of a device that a request may ask for: some values, or steps in a range."""
+"""The amounts of a device's capacity that a request may specify: some values, or steps in a range."""
 
 from __future__ import annotations
 

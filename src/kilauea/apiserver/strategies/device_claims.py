@@ -1,4 +1,4 @@
-"""Checks of what claims ask and get, as the real server has them: requests, constraints, parameters, allocations."""
+"""Validation of claims, as in the real server: requests, constraints, parameters, allocations."""
 
 from __future__ import annotations
 

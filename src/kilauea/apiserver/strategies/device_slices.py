@@ -1,4 +1,4 @@
-"""Slices of devices, as the real server checks them: pools, places, attributes, capacities, taints and counters."""
+"""Validation of device slices, as in the real server: pools, places, attributes, capacities, taints and counters."""
 
 from __future__ import annotations
 

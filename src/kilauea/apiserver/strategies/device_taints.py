@@ -1,4 +1,4 @@
-"""Rules for taints of devices, as the real server checks them: which devices, and which taint."""
+"""Validation of rules for device taints, as in the real server: the devices, and the taint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of endpoints and endpoint slices, which tell where the pods of a service are."""
+"""The rules for endpoints and endpoint slices, which list the pods of a service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors in the expressions of webhooks and policies, which are typed before they are stored."""
+"""Errors in the expressions of webhooks and policies, which are type-checked before they are stored."""
 
 from __future__ import annotations
 

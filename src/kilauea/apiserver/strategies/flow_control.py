@@ -1,4 +1,4 @@
-"""The rules of flow schemas and priority levels; `kilauea.apiserver.flow_control` acts as they say."""
+"""The rules for flow schemas and priority levels; `kilauea.apiserver.flow_control` applies them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of what jobs say about failures and successes of their pods."""
+"""Validation of the policies of jobs about failed and successful pods."""
 
 from __future__ import annotations
 

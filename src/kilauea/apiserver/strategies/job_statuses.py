@@ -1,4 +1,4 @@
-"""The rules of what a controller says of a job in `status`.
+"""The rules for the `status` that a controller writes to a job.
 
 Jobs may be managed by controllers of others, so their clients rely on these rules: what has ended stays so, and counts
 and indexes agree with each other. Most of them are looked at only where what they are about changes, because the change

@@ -1,4 +1,4 @@
-"""The rules of limit ranges: their figures must not contradict each other, or nothing could pass them."""
+"""The rules for limit ranges: their values must not contradict each other, or no object could comply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads some values of a stored object and skips the rest, which takes a fraction of the time."""
+"""Reads some values of a stored object and skips the rest, which is much faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation of what limits where a pod can run: affinity, tolerations, and the spread over topologies."""
+"""Validation of constraints on where a pod can run: affinity, tolerations, and topology spread."""
 
 from __future__ import annotations
 

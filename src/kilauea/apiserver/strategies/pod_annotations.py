@@ -1,4 +1,4 @@
-"""Checks of annotations that mean something in a pod: profiles, as older clients write them, and costs."""
+"""Checks of pod annotations that have a meaning: profiles from older clients, and deletion costs."""
 
 from __future__ import annotations
 

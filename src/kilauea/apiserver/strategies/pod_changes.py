@@ -1,4 +1,4 @@
-"""Checks of changes of a pod: most of its specification stays, and what may change may do so in one direction."""
+"""Checks of changes to a pod: most of its specification is immutable, and some fields only change in one direction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the containers of a pod, of those that run before them, and of those that look into a running pod."""
+"""Checks of the containers of a pod, of init containers, and of ephemeral containers."""
 
 from __future__ import annotations
 

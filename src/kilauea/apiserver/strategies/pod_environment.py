@@ -1,4 +1,4 @@
-"""Checks of the variables of containers, and of the fields of pods that variables and volumes show."""
+"""Checks of the variables of containers, and of pod fields that variables and volumes expose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of what is run or asked in a container: probes, and the handlers of its start and its end."""
+"""Checks of probes and lifecycle handlers of a container."""
 
 from __future__ import annotations
 

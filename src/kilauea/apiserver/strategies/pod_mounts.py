@@ -1,4 +1,4 @@
-"""Checks of what a container uses of the volumes of its pod: mounts, and devices in their raw form."""
+"""Checks of the volumes that a container uses: mounts, and raw block devices."""
 
 from __future__ import annotations
 

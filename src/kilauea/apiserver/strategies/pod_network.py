@@ -1,4 +1,4 @@
-"""Checks of how a pod finds names, and how it is called."""
+"""Checks of a pod's DNS settings and host names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of a pod through its subresources; all else stays as it was.
+"""Changes of a pod through its subresources; everything else remains unchanged.
 
 `resize` gives containers other amounts of cpu and memory, `ephemeralcontainers` adds containers to look into the pod.
 """

@@ -1,4 +1,4 @@
-"""Checks of what pods and their containers request: amounts, claims, and what a change of amounts restarts."""
+"""Checks of requests of pods and containers: amounts, claims, and resize policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the volumes of a pod, by kind: fields that are missing, and paths that lead out of a volume."""
+"""Checks of the volumes of a pod, by kind: missing fields, and paths that lead out of a volume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of pods: they begin pending, end with a grace period, and most of their specification never changes."""
+"""The rules for pods: they start pending, end with a grace period, and most of their specification never changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of admission policies: their expressions are typed before they are stored."""
+"""The rules for admission policies: their expressions are type-checked before they are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of bindings of admission policies: the policy, its parameters, what it is about and what it does."""
+"""The rules for bindings of admission policies: the policy, its parameters, its matches and its actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of resource quotas: what they limit, and for which pods."""
+"""The rules for resource quotas: the limited resources, and the pods to which they apply."""
 
 from __future__ import annotations
 

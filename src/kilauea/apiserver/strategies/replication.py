@@ -1,4 +1,4 @@
-"""The rules of replication controllers and of pod templates that stand alone."""
+"""The rules for replication controllers and standalone pod templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of how workloads are updated: how many pods may be missing or too many, and what is kept."""
+"""Checks of update strategies of workloads: how many pods may be unavailable or surplus, and what is kept."""
 
 from __future__ import annotations
 

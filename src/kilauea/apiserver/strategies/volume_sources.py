@@ -1,4 +1,4 @@
-"""Checks of what is behind a persistent volume, by kind of storage."""
+"""Checks of the sources of persistent volumes, by kind of storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of where webhooks are called, for admission and for conversion."""
+"""Checks of the addresses of webhooks, for admission and conversion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of what controllers say of workloads in `status`: counts, and which of them others contain."""
+"""The rules for the `status` that controllers write to workloads: counts, and which of them include others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of what keeps pods of a template running: deployments and their kin."""
+"""The rules for workloads that keep pods of a template running, such as deployments."""
 
 from __future__ import annotations
 

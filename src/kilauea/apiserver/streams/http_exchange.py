@@ -1,4 +1,4 @@
-"""One HTTP request over a connection to a container, and its answer as it comes (RFC 9112)."""
+"""One HTTP request over a connection to a container, and its streamed response (RFC 9112)."""
 
 from __future__ import annotations
 

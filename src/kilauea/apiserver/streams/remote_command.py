@@ -1,4 +1,4 @@
-"""Exec and attach: a process and a client that talk by channels.
+"""Exec and attach: a process and a client that communicate through channels.
 
 Messages are taken from the client only as fast as the process reads, and output from the process only as fast as the
 client does, so neither fills the memory of the server.

@@ -1,4 +1,4 @@
-"""Limits on conversations that go on at the same time, so that no one takes all descriptors and memory of the server.
+"""Limits on concurrent conversations, so that no client exhausts the descriptors and memory of the server.
 
 They count by tenant (`User.tenant`): who may make service accounts has as many of these as they like.
 """

@@ -1,1 +1,1 @@
-"""Objects as rows, as `kubectl get` shows them: which columns a kind has, and what stands in them."""
+"""Objects as rows, as `kubectl get` shows them: the columns of each kind, and their content."""

@@ -1,4 +1,4 @@
-"""The parts of tables, and how lists and labels are written in a cell."""
+"""The parts of tables, and the format of lists and labels in a cell."""
 
 from __future__ import annotations
 

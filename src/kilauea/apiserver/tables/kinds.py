@@ -1,4 +1,4 @@
-"""The tables of the built-in kinds: the columns that the real server has, and what stands in them."""
+"""The tables of the built-in kinds: the same columns as in the real server, and their content."""
 
 from __future__ import annotations
 

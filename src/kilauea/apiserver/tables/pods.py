@@ -1,4 +1,4 @@
-"""The row of a pod: how many containers are ready, what it is doing, how often it was started again."""
+"""The row of a pod: how many containers are ready, its state, and its restarts."""
 
 from __future__ import annotations
 

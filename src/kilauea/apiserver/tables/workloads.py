@@ -1,4 +1,4 @@
-"""The cells of what makes pods: deployments and their kin, jobs and cron jobs."""
+"""Table cells of workloads: deployments and similar kinds, jobs and cron jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes about what a history does not know: its beginning, and spans of time in which nothing was recorded."""
+"""Notes about gaps in a history: its start, and spans of time in which nothing was recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories as text: the life of a job, lists of jobs, and sums of usage."""
+"""Histories as text: the timeline of a job, lists of jobs, and totals of usage."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Jobs of people: manifests from options and scripts, their output as it is written, and views in Slurm's words."""
+"""Jobs of users: manifests from options and scripts, live output, and views in Slurm's terms."""

@@ -1,4 +1,4 @@
-"""Job arrays: one job with a copy for each element, which need not start together and fail alone."""
+"""Job arrays: one job with a copy for each element; copies start and fail independently."""
 
 from __future__ import annotations
 

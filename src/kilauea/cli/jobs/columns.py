@@ -1,4 +1,4 @@
-"""Columns of `squeue` and `sacct`, by the letters and names that Slurm has for them."""
+"""Columns of `squeue` and `sacct`, by Slurm's letters and names for them."""
 
 from __future__ import annotations
 

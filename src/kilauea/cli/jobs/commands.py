@@ -1,4 +1,4 @@
-"""Commands of containers: with shell commands before them, and protected from the variables of Kubernetes."""
+"""Commands of containers: with preceding shell commands, and protected from Kubernetes' variable expansion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The copies of a job: its pods, with the output of each read to its end."""
+"""The copies of a job: its pods, with the output of each read to the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dependencies on jobs that exist, as `sbatch --dependency` has them: the command waits, then submits."""
+"""Dependencies on existing jobs, as in `sbatch --dependency`: the command waits, then submits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Following a job: its output as it is written, why it waits, its restarts, and its exit code."""
+"""Following a job: its live output, why it waits, its restarts, and its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of nodes in short: `node-[0-3,7],gpu-1`."""
+"""Abbreviated lists of nodes: `node-[0-3,7],gpu-1`."""
 
 from __future__ import annotations
 

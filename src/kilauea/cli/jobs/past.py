@@ -1,4 +1,4 @@
-"""Jobs that are deleted, in Slurm's terms, from the history of the cluster."""
+"""Deleted jobs, in Slurm's terms, from the history of the cluster."""
 
 from __future__ import annotations
 

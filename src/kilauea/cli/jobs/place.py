@@ -1,4 +1,4 @@
-"""The folder and the variables of a command whose pods are processes of this machine, as with `srun`."""
+"""The working directory and the variables of a command whose pods are local processes, as with `srun`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the jobs of a cluster for the commands in Slurm's words, and the options that these share."""
+"""Reading the jobs of a cluster for the Slurm-style commands, and the options that these share."""
 
 from __future__ import annotations
 

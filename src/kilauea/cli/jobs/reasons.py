@@ -1,4 +1,4 @@
-"""The reasons for which a job waits, as its objects say it."""
+"""The reasons for which a job waits, as its objects state them."""
 
 from __future__ import annotations
 

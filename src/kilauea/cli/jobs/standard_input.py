@@ -1,4 +1,4 @@
-"""Standard input of this command on its way to the copies of a job, as with `srun`: each gets all of it.
+"""Standard input of this command, forwarded to the copies of a job, as with `srun`: each gets all of it.
 
 It is read once all copies are attached, as they start together. A copy that starts later, after a restart of the job,
 finds its input at the end.

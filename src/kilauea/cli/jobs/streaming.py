@@ -1,4 +1,4 @@
-"""Submitting a job and staying with it, as `srun` does: its output, signals that end it, and its exit code."""
+"""Submitting a job and following it, as `srun` does: its output, signals that end it, and its exit code."""
 
 from __future__ import annotations
 

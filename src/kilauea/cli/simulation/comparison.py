@@ -1,4 +1,4 @@
-"""Two configurations of reports, figure by figure."""
+"""Two configurations of reports, metric by metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a report that people compare: how to find them, how to write them, and which way is better."""
+"""The metrics of a report that are compared: how to find and format them, and which direction is better."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the commands that simulate, and what they mean.
+"""Options of the simulating commands, and what they mean.
 
 @click.command()
 @simulation_options

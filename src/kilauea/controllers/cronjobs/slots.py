@@ -1,4 +1,4 @@
-"""The time of a schedule to serve now, the latest of those that have passed, and the name of its job."""
+"""The scheduled time to serve now, which is the latest of those that have passed, and the name of its job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replica sets of a deployment: which one has its template, what the next is called, which are old enough to go."""
+"""The replica sets of a deployment: which one has its template, the next name, and which are old enough to delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes of the replica sets of a deployment, so that there are never too few available pods nor too many in all."""
+"""Sizes of the replica sets of a deployment, with neither too few available pods nor too many pods in total."""
 
 from __future__ import annotations
 

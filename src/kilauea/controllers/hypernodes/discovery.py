@@ -1,4 +1,4 @@
-"""HyperNodes are discovered: those that a source tells of are made and kept, those that it tells of no more go.
+"""Discovery of HyperNodes: those that a source reports are created and updated, the others are deleted.
 
 HyperNodes that people have made are not touched; those of a source that is switched off stay as they are.
 """

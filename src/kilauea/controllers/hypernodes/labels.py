@@ -1,4 +1,4 @@
-"""HyperNodes as labels of nodes tell them.
+"""HyperNodes from labels of nodes.
 
 Nodes that share the value of a label are in one; those are in turn in one by the next label, up to the top. A node that
 lacks a label stops there. Types of networks that name the same label share its HyperNodes.

@@ -1,4 +1,4 @@
-"""HyperNodes as an InfiniBand fabric has them, by the ports that the UFM of the fabric lists.
+"""HyperNodes of an InfiniBand fabric, from the ports that its UFM lists.
 
 A port of a computer links it to a leaf switch. Leaves that are linked to a common node are one HyperNode of tier 1 with
 all nodes of theirs, and all of these are one HyperNode of tier 2.

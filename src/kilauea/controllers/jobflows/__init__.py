@@ -1,4 +1,4 @@
-"""Flows of Volcano's jobs: jobs are made from templates, each when those that it depends on are completed.
+"""Flows of Volcano's jobs: each job is created from a template when those on which it depends are completed.
 
 `controller` makes and deletes the jobs, `status` says how far a flow is, `templates` which jobs a template has made.
 """

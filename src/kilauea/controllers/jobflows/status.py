@@ -1,4 +1,4 @@
-"""Status of a flow: its jobs by phase, the history of each, and the phase of the whole.
+"""Status of a flow: its jobs by phase, the history of each, and the phase of the flow.
 
 A job that was completed and is gone since, by its time to live for instance, stays completed: the status remembers it;
 and so a flow that is over remembers all its jobs that had ended.

@@ -1,4 +1,4 @@
-"""The jobs that were made from a template."""
+"""The jobs that were created from a template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effects of a pod's failure on its job, by the job's rules (`podFailurePolicy`); the first that fits decides."""
+"""Effects of a pod's failure on its job, by the job's rules (`podFailurePolicy`); the first matching one decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of single indexes (`backoffLimitPerIndex`): each has its own limit, and its own pauses.
+"""Failures of single indexes (`backoffLimitPerIndex`): each has its own limit and backoff.
 
 A pod is told how often its index has failed before it, in annotations. The last pod of an index that has failed stays
 until the next one is made, so that the count is not lost with it.

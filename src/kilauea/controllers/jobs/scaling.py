@@ -1,4 +1,4 @@
-"""New pods of a job: how many, when, and of which index."""
+"""New pods of a job: how many, when, and with which index."""
 
 from __future__ import annotations
 

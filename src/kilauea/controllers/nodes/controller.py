@@ -1,4 +1,4 @@
-"""The controller of nodes' lives."""
+"""The controller of the life cycle of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that a node's taints drive away, and pods whose node is gone."""
+"""Pods that are evicted because of a node's taints, and pods whose node no longer exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schedulers that share out nodes, and their policies, from a ConfigMap or flags of the controller manager.
+"""The schedulers among which nodes are divided, and their policies, from a ConfigMap or flags.
 
 schedulerConfigs:
 - name: volcano                        # of the scheduler's NodeShard

@@ -1,4 +1,4 @@
-"""Stateful sets: pods with numbers, each with volumes of its own, made and ended one after the other.
+"""Stateful sets: numbered pods, each with its own volumes, created and deleted in order.
 
 `controller` decides what is next, `identity` makes the pod and the claims of a number, `revisions` keeps the templates
 there have been.

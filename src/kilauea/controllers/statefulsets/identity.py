@@ -1,4 +1,4 @@
-"""The pod of a number, and the claims of its volumes."""
+"""The pod with a number, and the claims for its volumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The jobs that a cron job has made: those that run, and those that are over and forgotten one day."""
+"""The jobs of a cron job: running ones, and finished ones, which are deleted beyond a limit."""
 
 from __future__ import annotations
 

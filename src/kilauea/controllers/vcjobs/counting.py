@@ -1,4 +1,4 @@
-"""Numbers of pods of a Volcano job by phase, and the phase of the job that follows from them."""
+"""Numbers of pods of a Volcano job by phase, and the resulting phase of the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions that are done later: what waits is noted on the job itself, so that it outlives the controller.
+"""Delayed actions: they are recorded on the job itself, so that they survive a restart of the controller.
 
 Pods that have been pending for too long need no note, for their age is to be seen.
 """

@@ -1,4 +1,4 @@
-"""The pod group of a Volcano job: what of it must run together, and how much room that takes."""
+"""The pod group of a Volcano job: its gang minimum and the resources that this needs."""
 
 from __future__ import annotations
 

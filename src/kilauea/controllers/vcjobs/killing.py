@@ -1,4 +1,4 @@
-"""Ending pods of a Volcano job: all of them, or those that an action is about.
+"""Ending pods of a Volcano job: all of them, or those that an action affects.
 
 The status is written first. It says a new version of the job, and pods of an earlier one are no more listened to; so
 whatever is interrupted afterwards goes on at the next look. Parts of a job have no version of their own: their pods are

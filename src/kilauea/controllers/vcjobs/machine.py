@@ -1,4 +1,4 @@
-"""The state machine of a Volcano job: a table of actions in each phase, and the transitions that need no action.
+"""The state machine of a Volcano job: a table of actions in each phase, and the transitions without an action.
 
 A whole job is killed (all pods, keeping those that have ended where that is said), or one target of it, or it is kept
 in step with its specification.

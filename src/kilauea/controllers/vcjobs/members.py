@@ -1,4 +1,4 @@
-"""The pods of a Volcano job as they are: which belong to it, of which task, and which of them are done for."""
+"""The current pods of a Volcano job: those that belong to it, their tasks, and those that have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of the objects of a Volcano job, and the annotations and labels that say where they belong."""
+"""Names of the objects of a Volcano job, and the annotations and labels that identify their owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pods of a Volcano job, as they are before its plugins add to them.
+"""The pods of a Volcano job, before its plugins extend them.
 
 Thousands of pods are made from one template, so what is never changed is shared with it: a new pod's own are its
 metadata, the top level of its spec and of each container. Code that adds to a list in there writes a new list.

@@ -1,4 +1,4 @@
-"""The pods of a Volcano job as facts that follow each change of a pod.
+"""The pods of a Volcano job as facts that are updated with each change of a pod.
 
 A job can have tens of thousands of pods, and is looked at again whenever some of them have changed. To read all of them
 each time would take seconds, in which nothing else is done.

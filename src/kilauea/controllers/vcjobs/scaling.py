@@ -1,4 +1,4 @@
-"""The pods that a Volcano job lacks are made, a few hundred at a time, and those that it has too many are deleted."""
+"""Missing pods of a Volcano job are created, a few hundred at a time, and surplus ones are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of a Volcano job: written as a whole, so that counts and phase always belong together."""
+"""The status of a Volcano job: written as a unit, so that counts and phase are always consistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping a Volcano job in step with its specification: what belongs to it, its pod group, its pods, its status.
+"""Keeping a Volcano job in sync with its specification: its volumes and plugin objects, pod group, pods, status.
 
 What is wrong with a job (its queue, a plugin, a volume) is said on the job; it waits, and is never given up for that.
 """

@@ -1,4 +1,4 @@
-"""Volumes of a Volcano job: claims that it names must be there, those that it only describes are made for it.
+"""Volumes of a Volcano job: claims that it names must exist, those that it only describes are created for it.
 
 Names that are random in Volcano come from a hash here: asked again, the controller says the same, so that a second
 try after a failure does not make a second claim.

@@ -1,4 +1,4 @@
-"""A Volcano job as its controller reads it: typed, with defaults, whatever is missing or odd in the object."""
+"""A Volcano job as its controller reads it: typed, with defaults, even if fields are missing or invalid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writes that bind a claim and a volume, and the volume that is made for a claim."""
+"""The writes that bind a claim and a volume, and the volume that is provisioned for a claim."""
 
 from __future__ import annotations
 

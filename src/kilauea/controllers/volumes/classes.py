@@ -1,4 +1,4 @@
-"""The storage class of a cluster that has none: claims without a class are served, too."""
+"""The storage class of a cluster that has none, so that claims without a class can be bound."""
 
 from __future__ import annotations
 

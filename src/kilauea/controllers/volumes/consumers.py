@@ -1,4 +1,4 @@
-"""Claims that wait for their first consumer are told where it is, if its scheduler has not told them.
+"""Claims that wait for their first consumer get its node, if its scheduler has not set it.
 
 Kubernetes' own scheduler names the node on the claim before it binds the pod, and waits. One that does not is helped
 here: once the pod has a node, that node is written on its claims.

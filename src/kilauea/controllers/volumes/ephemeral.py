@@ -1,4 +1,4 @@
-"""Claims of generic ephemeral volumes: made for a pod from the template in its spec, and deleted with it."""
+"""Claims of generic ephemeral volumes: created for a pod from the template in its spec, and deleted with it."""
 
 from __future__ import annotations
 

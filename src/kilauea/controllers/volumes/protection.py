@@ -1,4 +1,4 @@
-"""Protection: claims and volumes that are being deleted stay as long as they are in use, held by a finalizer."""
+"""Protection: a finalizer keeps deleted claims and volumes as long as they are in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller of volumes: what becomes of one whose claim is gone, and who gets one that is free."""
+"""The controller of volumes: what happens to those whose claim is deleted, and which claim gets a free one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The actions of a cycle, one a file. This is the list of them all."""
+"""The actions of a cycle, one per file, and the list of all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Give jobs room on nodes: queue by queue, in each the job that is first, gangs whole or not at all.
+"""Allocate nodes to jobs: queue by queue, the first job of each; gangs are placed entirely or not at all.
 
 A gang's first turn places as many tasks as make it ready; every later turn of the job places one more, so that queues
 share what is left. Gangs that have to be close together in the network are planned whole (`gang_placement.py`).

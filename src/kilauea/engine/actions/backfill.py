@@ -1,4 +1,4 @@
-"""Start tasks that ask for nothing but a pod slot, on any node that lets them.
+"""Start tasks that request nothing but a pod slot, on any node that accepts them.
 
 They are placed at once, without a statement: such a task of a gang that is not ready yet keeps its place until the
 cycle ends. As in the original, they may be placed outside the domain that a hard network topology binds their gang to.

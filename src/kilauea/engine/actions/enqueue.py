@@ -1,4 +1,4 @@
-"""Admit jobs that wait at the door, queue by queue, as long as the plugins see room for their minimum.
+"""Admit waiting jobs, queue by queue, as long as the plugins find enough resources for their minimum.
 
 A group without `minResources` is admitted without a vote. Pods need not exist yet: for jobs of a controller admission
 is what makes them. A group that has given its admission back is not admitted before it could be placed, or its time has

@@ -1,4 +1,4 @@
-"""Make room for starving gangs in one network domain at the cost of less important jobs of the same queue.
+"""Evict less important jobs of the same queue for starving gangs, within one network domain.
 
 Only jobs of strictly lower priority give way, with the tasks that they can spare before whole gangs. How the room is
 searched is in `kilauea.engine.eviction.by_domain`. Spec of the scheduler, 5.8.

@@ -1,4 +1,4 @@
-"""Take back for gangs, in one network domain, what other queues hold beyond what they deserve.
+"""Reclaim for gangs, within one network domain, what other queues hold beyond what they deserve.
 
 Jobs of other queues give way with the tasks that they can spare before whole gangs, and queues keep what
 `kilauea.engine.eviction.floor` says. How the room is searched is in `kilauea.engine.eviction.by_domain`. Spec of the

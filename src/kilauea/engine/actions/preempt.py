@@ -1,4 +1,4 @@
-"""Make room for starving jobs at the cost of less important ones of the same queue, and of a job's own lesser tasks.
+"""Evict less important jobs of the same queue, and a job's own less important tasks, for starving jobs.
 
 A job is starving when the plugins say so; its victims are whom the plugins let go. What it takes is planned whole
 (`kilauea.engine.eviction.by_node`). Spec of the scheduler, 5.5.

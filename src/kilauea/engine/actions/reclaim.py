@@ -1,4 +1,4 @@
-"""Take back for queues below their share what other queues hold beyond what they deserve.
+"""Reclaim for queues below their share what other queues hold beyond what they deserve.
 
 Every pod that waits in such a queue is served: first the minimum of its gang, whole or not at all, then each further
 pod by itself. Whom the plugins let go decides; on top of that queues keep what `kilauea.engine.eviction.floor` says.

@@ -1,4 +1,4 @@
-"""The configuration of the scheduler: actions, tiers of plugins and their arguments, typed and checked as a whole."""
+"""The configuration of the scheduler: actions, tiers of plugins and their arguments, typed and validated."""
 
 from kilauea.engine.conf.configuration import (
     ALIASES,

@@ -1,4 +1,4 @@
-"""The section `metrics` of the configuration: the monitoring system that knows the loads of nodes.
+"""The section `metrics` of the configuration: the monitoring system that provides the loads of nodes.
 
 The engine asks no service itself: the scheduler's process reads the loads (`kilauea.runtime.scheduler.loads`), and
 plugins find them in the state. All values are text in Volcano's files; numbers and booleans are taken as well.

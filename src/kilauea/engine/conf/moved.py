@@ -1,4 +1,4 @@
-"""Arguments of predicates that resource-strategy-fit has taken over, read as what they are there.
+"""Arguments of predicates that now belong to resource-strategy-fit, with the meaning that they have there.
 
 Volcano 1.9 wrote cpu and memory to keep free beside idle devices as flat arguments of predicates. Its successor is the
 map `proportional` of resource-strategy-fit.

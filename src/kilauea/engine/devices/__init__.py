@@ -1,1 +1,1 @@
-"""Cards of nodes that pods share: one column for each card, and who has which part of it in this cycle."""
+"""Cards of nodes that pods share: one column for each card, and the parts that each pod uses in this cycle."""

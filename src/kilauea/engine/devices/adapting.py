@@ -1,4 +1,4 @@
-"""Requests of pods for cards, as the configuration of the devices reads it: defaults, units, and templates of NPUs."""
+"""Requests of pods for cards, according to the configuration of the devices: defaults, units, and templates of NPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ascend 310P chips that are split as pods come: the cores, processors and image units of each chip (MindCluster).
+"""Ascend 310P chips that are split on demand: the cores, processors and image units of each chip (MindCluster).
 
 A pod asks for cores (`huawei.com/npu-core`). A multiple of a chip's cores means whole chips; fewer cores mean a
 template, by which the device plugin splits one chip. Templates of the same cores differ in processors: where those of a

@@ -1,4 +1,4 @@
-"""The parts of cards that pods have in this cycle: pods get them when they come, and lose them when they go.
+"""The parts of cards that pods use in this cycle: added when pods are placed, removed when they leave.
 
 The ledger begins with what the annotations of pods on nodes say, so a restarted scheduler knows what the one before
 it gave. From then on it hears of each pod that comes and goes, as the node figures do. A pod on a node without a record

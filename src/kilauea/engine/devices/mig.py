@@ -1,4 +1,4 @@
-"""MIG instances of cards: which a card may have, which pods have, and which a request gets.
+"""MIG instances of cards: the possible ones, those that pods use, and the ones that a request gets.
 
 A card in mode mig is split into instances of fixed sizes, in one of the ways (groups) that its model knows. A card that
 no pod uses can be split in any of them; the first pod on it decides. Who has which instance is counted like cards:

@@ -1,4 +1,4 @@
-"""The order in which a pod takes the cards of a node: what a plugin that decides about it is asked."""
+"""The order in which a pod uses the cards of a node, as a plugin determines it."""
 
 from __future__ import annotations
 

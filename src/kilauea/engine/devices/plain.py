@@ -1,4 +1,4 @@
-"""Requests for cards of one kind and nothing else, on cards that are not split: most pods with cards ask like this.
+"""Requests for cards of a single kind, on cards that are not split: the most common case.
 
 The class of a card tells if it has room for such a request, so the cards of a node are looked up instead of compared.
 """

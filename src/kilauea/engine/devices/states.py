@@ -1,4 +1,4 @@
-"""States of the cards of nodes: nodes whose cards are alike and are used alike serve the same pods in the same way.
+"""States of the cards of nodes: nodes with the same cards and the same usage suit the same pods equally.
 
 Pods fill one node after another, so the same states come up again and again. Each state has a number, and what is found
 out about a state is kept under it: a node that changed is mostly looked up. Where not, few nodes are looked at one by

@@ -1,4 +1,4 @@
-"""Parts of cards that pods have, as the annotations of nodes and pods say: for explanations and metrics.
+"""Parts of cards that pods use, according to the annotations of nodes and pods: for explanations and metrics.
 
 The ledger of a session knows more, as it also counts what the cycle decides; this needs no session.
 """

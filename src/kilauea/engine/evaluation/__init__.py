@@ -1,4 +1,4 @@
-"""Nodes for a task: which can take it, how good they are, and if none can, why. The array maths of the hot loop."""
+"""Nodes for a task: the feasible ones, their scores, or the reasons if none is. The array math of the hot loop."""
 
 from kilauea.engine.evaluation.evaluation import Evaluation, NodeChoice, Unfit
 

@@ -1,4 +1,4 @@
-"""The evaluations of one session, one for each shape that was asked about, as far as memory allows."""
+"""The evaluations of one session, one for each evaluated shape, as far as memory allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes evaluated for one shape: which can take it, how good they are, and if none can, why.
+"""Nodes evaluated for one shape: the feasible ones, their scores, and the reasons if none is feasible.
 
 The whole vector over nodes is computed once; afterwards only the nodes that changed since are looked at again, by the
 table's list of changes. What depends on other nodes (cluster scope, batch scores) is asked again at each choice.

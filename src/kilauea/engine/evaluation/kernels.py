@@ -1,4 +1,4 @@
-"""The array maths of the hot loop, and nothing else. No other module does such maths while tasks are being placed.
+"""The array math of the hot loop, and nothing else. No other module does such math while tasks are being placed.
 
 Shapes: resources are rows, nodes are columns. Integers are exact int64; where a floor of a quotient is wanted it is
 taken in float64, which is exact as long as the numerator stays below 2**53.

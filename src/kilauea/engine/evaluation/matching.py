@@ -1,4 +1,4 @@
-"""Nodes against what a pod says of nodes: selectors, affinity, tolerations. Masks over all nodes, kept with the table.
+"""Matches of nodes with a pod's selectors, affinity and tolerations: masks over all nodes, kept with the table.
 
 An expression is judged once for each distinct value of its label, not once for each node. Used by the predicates, by
 the scores, and wherever topology spread asks which nodes count.

@@ -1,4 +1,4 @@
-"""Evaluations whose time is taken, for cycles with an observer."""
+"""Evaluations that are timed, for cycles with an observer."""
 
 from __future__ import annotations
 

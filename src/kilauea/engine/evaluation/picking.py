@@ -1,4 +1,4 @@
-"""The choice among nodes that can take a task, when something beside the scores decides."""
+"""The choice among feasible nodes when it depends on more than their scores."""
 
 from __future__ import annotations
 

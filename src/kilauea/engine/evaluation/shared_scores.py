@@ -1,4 +1,4 @@
-"""Scores by the figures of nodes, kept once for all shapes that ask for the same of what the scores look at.
+"""Scores by node metrics, cached for all shapes with the same relevant requests.
 
 Pods with the same cores and memory may differ in much that no such score looks at: cards, claims, volumes. Each of
 their shapes has an evaluation of its own, but the scores of a node that changed are found once for all of them. Pods

@@ -1,4 +1,4 @@
-"""Nodes where nothing but devices serves an extended resource, in sessions in which no plugin gives devices to pods.
+"""Nodes where only devices serve an extended resource, in sessions in which no plugin allocates devices to pods.
 
 A pod that was bound to such a node would never start: kubelet waits for a claim with devices.
 """

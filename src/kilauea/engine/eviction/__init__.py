@@ -1,1 +1,1 @@
-"""Making room by evictions: who may lose what and why, and plans of evictions that are kept or dropped whole."""
+"""Evictions: which pods may be evicted and why, and plans of evictions that are kept or dropped as a unit."""

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets in the course of a cycle: which pods they still allow to lose.
+"""PodDisruptionBudgets during a cycle: the pods that they still allow to evict.
 
 The API server does not look at budgets when a pod is deleted, so a scheduler that evicts has to. Evictions of the
 running cycle are charged, because the budgets' statuses do not contain them yet.

@@ -1,4 +1,4 @@
-"""Bundles of tasks that other jobs can lose to a gang that lacks room.
+"""Bundles of tasks that other jobs can give up for a gang that lacks resources.
 
 A job that runs gives up to two bundles: `Safe`, the tasks that it can spare, and `Whole`, the gang with all its tasks.
 Which of them go, and for whom, is in `by_domain.py`. Spec of the scheduler, 5.8.

@@ -1,4 +1,4 @@
-"""Room for a gang made in one network domain: whole domains are searched, and other gangs give way in bundles.
+"""Evictions for a gang in one network domain: entire domains are searched, and other gangs are evicted in bundles.
 
 Bundles (`bundles.py`) are added one by one until all that the gang lacks can be placed in the domain, passing every
 predicate on the state after the evictions. Then what turned out not to be needed is put back, and of a gang that goes

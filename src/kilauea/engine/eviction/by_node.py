@@ -1,4 +1,4 @@
-"""Room for a gang made node by node: for one task after another, the node where the fewest pods have to go.
+"""Evictions for a gang node by node: for one task after another, the node where the fewest pods are evicted.
 
 All tasks that a gang lacks are placed on the cluster as it would be after the evictions, passing every predicate; only
 then is the plan kept (`plan.py`). For each task the nodes are found where room could be made, the most promising are

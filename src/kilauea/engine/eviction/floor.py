@@ -1,4 +1,4 @@
-"""The floor of reclaim: the amounts that a queue and each of its ancestors keep.
+"""The lower limit of reclaim: the amounts that a queue and each of its ancestors keep.
 
 A queue gives only while it holds more than it deserves, and never falls below its guarantee. One unit (a pod, or a
 gang that goes whole) may be larger than the excess. It may cross the line where no other choice of units serves the

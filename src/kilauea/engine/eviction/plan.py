@@ -1,4 +1,4 @@
-"""One plan of an eviction: units go and tasks are nominated, tried out in a statement, and kept whole or dropped.
+"""One plan of an eviction: units are evicted and tasks nominated, tried in a statement, and kept or dropped together.
 
     plan = EvictionPlan(session, pool, policy, queue, job)
     plan.evict([unit]); plan.nominate(task, row)          # try; `undo(checkpoint)` takes back

@@ -1,4 +1,4 @@
-"""The rules of each action that evicts: one policy for an action, asked by searches and by explanations.
+"""The rules of each evicting action: one policy per action, for searches and for explanations.
 
 A policy says which pods may be thought of, which of those the plugins let go, what queues keep (`floor.py`), and why a
 pod is spared. Preempt and reclaim look for room on a node for one task after another (`by_node.py`), gangpreempt and

@@ -1,4 +1,4 @@
-"""For which pods of a job room is made: its minimum, all at once, and then every further pod by itself."""
+"""The pods of a job for which others are evicted: its minimum as a unit, and then every further pod separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of eviction: a pod that its gang can spare, or a whole gang.
+"""Units of eviction: a pod that its gang can spare, or an entire gang.
 
 A gang that is left running below its minimum does no work and holds its room, so an eviction takes a pod beyond the
 minimum, or all pods of the gang. The units are the product's own; which tasks a job can spare is in the spec of the

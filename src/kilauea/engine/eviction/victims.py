@@ -1,4 +1,4 @@
-"""Tasks that might be evicted, as columns: who they are, where they run, what would be free without them.
+"""Tasks that might be evicted, as columns: their identity, their nodes, and what would be free without them.
 
 Columns, because a search asks about all victims of all nodes at once: how much could be freed on each node is one
 sum by node, not a loop over pods. Spec of the scheduler, 3.4.7, 5.5 and 5.6.

@@ -1,1 +1,1 @@
-"""The plan of a session with its reasons, and explanations of groups that wait."""
+"""The plan of a session with its reasons, and explanations of waiting groups."""

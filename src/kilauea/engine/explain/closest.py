@@ -1,4 +1,4 @@
-"""The reason why a gang with hard network topology finds no domain: the tier, the largest room, and the request.
+"""The reason why a gang with hard network topology fits in no domain: the tier, the most free resources, the request.
 
 The reasons of single nodes do not help here: nodes elsewhere have room, and the domain that was tried last is not the
 one with the most room.

@@ -1,4 +1,4 @@
-"""Warnings about a valid configuration that does not do what it seems to do.
+"""Warnings about a valid configuration that may not work as intended.
 
 `kilauea.engine.conf` reads the document and checks names and types. This module opens the plugins over an empty cluster
 to learn at which points they register. This shows plugins that are never asked, and parts of the configuration that

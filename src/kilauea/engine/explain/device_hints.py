@@ -1,4 +1,4 @@
-"""The devices that a pod asks for, with how many match, and why those that match cannot be had.
+"""The devices that a pod requests, with the number that match, and why those are not available.
 
 Devices and cards are counted as the plan leaves them: those that pods have, those that it gives to the pods that start,
 and those that it keeps for nominated pods.

@@ -1,4 +1,4 @@
-"""Fields without effect, because their plugin is not configured.
+"""Fields that have no effect because their plugin is not configured.
 
 Users notice silently ignored fields too late. So each such object gets a condition that names the field and the plugin,
 and the plan has one finding for each kind of field.

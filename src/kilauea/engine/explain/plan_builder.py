@@ -1,4 +1,4 @@
-"""Builds the plan of a session: phases of pod groups, metrics of queues, and the reason of every task that waits.
+"""Builds the plan of a session: phases of pod groups, metrics of queues, and the reason of every waiting task.
 
 Of several reasons, the plan gives the most binding one, in this order: reasons of the whole group, requests that no
 node could satisfy even if it were empty, the queue, the nodes in their current state, and the rest of the gang.

@@ -1,4 +1,4 @@
-"""The groups ahead of a group that waits, and the largest holders of the resources that it lacks."""
+"""The groups ahead of a waiting group, and the largest holders of the resources that it lacks."""
 
 from __future__ import annotations
 

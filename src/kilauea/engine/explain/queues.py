@@ -1,4 +1,4 @@
-"""The queues behind a group that waits: levels that block it, borrowers, holders, and attempts to evict.
+"""The queues that affect a waiting group: levels that block it, borrowers, holders, and attempts to evict.
 
 It uses a replayed session after the plan (`kilauea.engine.explain.replay`), so that cycles do not have to compute it.
 """

@@ -1,4 +1,4 @@
-"""Victim diagnosis: the pods that evicting actions consider for a group that waits, and the reason why each is kept.
+"""Victim diagnosis: the pods that evicting actions consider for a waiting group, and the reason why each is kept.
 
 It is computed afterwards, in the session at the end of its cycle (`replay.py`): every candidate passes through the same
 checks as in the action, and the first check that spares it is its reason. Each pod is checked alone, so the reason does

@@ -1,4 +1,4 @@
-"""The guard around plugins and actions that users bring: whatever they do wrong becomes a fault with their name.
+"""The guard around custom plugins and actions: any error in them is reported as a fault with their name.
 
 Plugins of this package are asked directly. Every function that another plugin registers is wrapped: what it raises is
 its fault by name, file and line; answers are looked at more closely; the figures of the nodes cannot be written to; and

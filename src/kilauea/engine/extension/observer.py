@@ -1,4 +1,4 @@
-"""Cycles whose time is taken. The engine has no clock: its caller passes one in, and receives the durations.
+"""Cycles that are timed. The engine has no clock: its caller passes one in, and receives the durations.
 
     cycle(state, conf, now, observer=stopwatch)      # kilauea.runtime.scheduler.timing
 

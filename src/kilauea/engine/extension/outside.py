@@ -1,4 +1,4 @@
-"""The way out of the engine: requests to a server, which the program around it carries out.
+"""Requests of the engine to external servers, which the program around it sends.
 
 The engine opens no connections and encodes nothing. A plugin opens a line for a session and asks over it; what it asks
 and is told is plain data, as JSON has it. Whatever goes wrong is an answer, never an exception.

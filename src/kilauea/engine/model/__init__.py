@@ -1,1 +1,1 @@
-"""The model of the engine: resources, nodes, tasks, jobs, queues, and pods as neighbours of each other."""
+"""The model of the engine: resources, nodes, tasks, jobs, queues, and pods as neighbors of each other."""

@@ -1,4 +1,4 @@
-"""Requests that follow from the `spec` of a pod alone, found once for pods whose specs differ only in the node.
+"""Requests that depend only on the `spec` of a pod, calculated once for pods whose specs only differ in the node.
 
 Pods of a gang differ in their names, nodes and marks. A restarted scheduler reads all pods of the cluster, and would
 otherwise find out the same about each of a gang.

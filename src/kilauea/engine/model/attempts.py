@@ -1,4 +1,4 @@
-"""The memory between cycles: groups that were admitted in vain, and turns of plugins that act once in a while.
+"""The memory between cycles: admitted groups that could not be placed, and turns of plugins that act at intervals.
 
 The rules about groups are admission backoff's; those about trials are in `kilauea.engine.placement.trials`.
 """

@@ -1,4 +1,4 @@
-"""Accelerator cards by model: which a node has, which a pod wants, how many a queue or a pod group names.
+"""Accelerator cards by model: those of a node, those that a pod requests, and counts in queues and pod groups.
 
 Kubernetes sees one resource for several models (an H200 and an RTX-4090 are both `nvidia.com/gpu`). The model of a
 node's cards is in its labels. A card has one of three names: `NVIDIA-H200` for a whole card,

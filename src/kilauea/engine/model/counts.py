@@ -1,4 +1,4 @@
-"""Counts of tasks by status, and what gang scheduling reads from them; of a whole job or of a sub-gang of it."""
+"""Counts of tasks by status, and what gang scheduling derives from them; of an entire job or of a sub-gang of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared devices, read once when an object arrives: cards of nodes, cards that pods ask for, and those they have.
+"""Shared devices, parsed once when an object arrives: cards of nodes, cards that pods request, and those they use.
 
 A node may have cards of several kinds; each kind has its own resources and its own annotations. Memory is in MiB,
 cores are in hundredths of a card.

@@ -1,4 +1,4 @@
-"""The tree of network domains: which nodes each HyperNode holds, and which HyperNode is inside which.
+"""The tree of network domains: the nodes in each HyperNode, and the nesting of HyperNodes.
 
 Built from all HyperNode objects at once, so it does not matter in which order they came. An object that contradicts the
 others is left out by itself, with a fault that says why: a member of a cycle, or the later claimant (by tier, then

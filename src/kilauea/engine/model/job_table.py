@@ -1,4 +1,4 @@
-"""The figures of all jobs as columns, so that a cycle over a quiet cluster needs no loop over its jobs.
+"""The metrics of all jobs as columns, so that a cycle over an idle cluster needs no loop over its jobs.
 
 `Job` is the truth and changes task by task; the table is brought up to date only for jobs that changed.
 """

@@ -1,4 +1,4 @@
-"""A job: a pod group and its tasks, with the counts that gang scheduling asks for (spec of the scheduler, 1.5)."""
+"""A job: a pod group and its tasks, with the counts that gang scheduling needs (spec of the scheduler, 1.5)."""
 
 from __future__ import annotations
 

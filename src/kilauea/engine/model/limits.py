@@ -1,4 +1,4 @@
-"""Limits that other parts of Kubernetes keep: quotas of namespaces, and how many pods of a set may be disrupted.
+"""Limits that other parts of Kubernetes enforce: quotas of namespaces, and disruption budgets for pods.
 
 Both are read when their object arrives, so that one that cannot be read is a problem of its own and of no cycle.
 """

@@ -1,4 +1,4 @@
-"""Loads of nodes: how much of its cpu and memory a node really uses, as a monitoring system measures it.
+"""Loads of nodes: their actual use of cpu and memory, as a monitoring system measures it.
 
 Loads reach the state in two ways. The scheduler's process asks the system that the configuration names and sends what
 it answers as an event (`Measured`). Files have NodeMetrics objects. If a node has both, the newer one counts. Plugins

@@ -1,4 +1,4 @@
-"""Pods that came to nodes and left them in a session, in order, for counts that catch up when they are asked.
+"""Pods that were added to and removed from nodes in a session, in order, for counts that are updated on demand.
 
 A cycle may keep a thousand counts and place ten thousand pods, and each count is about few of them. So a placement is
 noted once, and each count looks at what was noted since it last looked.

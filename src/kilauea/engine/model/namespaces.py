@@ -1,4 +1,4 @@
-"""Namespaces that the terms of pods mean."""
+"""Namespaces that the affinity terms of pods select."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of the pods that a selector matches, by node and by topology domain, kept true within a session.
+"""Counts of the pods that match a selector, by node and by topology domain, kept up to date within a session.
 
 Inter-pod affinity, anti-affinity and topology spread all ask the same two questions, for predicates and for scores
 alike: how many placed pods match this (`matching`), and what the terms of placed pods say about this pod (`around`).

@@ -1,4 +1,4 @@
-"""Groups of nodes that a queue uses or avoids, and how much it may use in each, as its object says."""
+"""Groups of nodes that a queue uses or avoids, and its limits in each, according to its object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a cluster as columns: what each offers, what is used, and what its labels and taints are.
+"""The nodes of a cluster as columns: allocatable and used resources, labels and taints.
 
 Resources are rows and nodes are columns, so that one resource of all nodes lies together in memory. Nodes stand in the
 natural order of their names (`n2` before `n10`), which is also the order in which ties fall.

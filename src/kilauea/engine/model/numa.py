@@ -1,4 +1,4 @@
-"""NUMA: the processors of nodes as Numatopologies describe them, and the whole processors that pods want.
+"""NUMA: the processors of nodes in Numatopologies, and the exclusive processors that pods request.
 
 Sets of processors are masks, integers with a bit for each. The algorithms are the kubelet's static CPU manager and its
 topology manager, with processors as the only resource: where it would start a pod, and on which NUMA nodes.

@@ -1,4 +1,4 @@
-"""Terms by which placed pods attract or repel others, and what all of them together say about a pod.
+"""Terms by which placed pods attract or repel others, and their combined effect on a pod.
 
 A thousand pods may each carry a term of their own that means all the others. So what the terms say about the pods of a
 label class is kept as sums by topology domain, which catch up with the pods that were placed since (`moves.py`), and

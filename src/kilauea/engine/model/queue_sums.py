@@ -1,4 +1,4 @@
-"""Sums over the jobs of each queue, as a session finds them."""
+"""Sums over the jobs of each queue, at the start of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue: what it may use, what it is promised, and what its jobs hold in the running session."""
+"""A queue: its limits, its guarantees, and what its jobs hold in the running session."""
 
 from __future__ import annotations
 

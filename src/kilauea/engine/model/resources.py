@@ -1,4 +1,4 @@
-"""Amounts of resources, and the comparisons that the rules of queues and jobs are written in.
+"""Amounts of resources, and the comparisons that the rules of queues and jobs use.
 
 An amount map is `{resource name: amount}` in the units of `kilauea.api.quantity.amount`: milli-cores, bytes, counts,
 milli-units. Jobs and queues count in such maps (exact integers, floats only where shares are computed); nodes count in

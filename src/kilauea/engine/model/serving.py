@@ -1,4 +1,4 @@
-"""Extended resources that devices serve: offers of nodes by their devices, and claims of pods for them.
+"""Extended resources that devices serve: offers of nodes through their devices, and claims of pods for them.
 
 The amount that the devices of a node serve is written to the node's columns, as if the node offered it. So everything
 that counts resources of nodes counts them too: queues, sums of the cluster, scores and evictions.

@@ -1,4 +1,4 @@
-"""The shapes of one session: one for all tasks that nothing in the cluster tells apart."""
+"""The shapes of one session: one for all tasks that cannot be distinguished."""
 
 from __future__ import annotations
 

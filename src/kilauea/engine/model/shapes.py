@@ -1,4 +1,4 @@
-"""A shape: tasks that no predicate and no score can tell apart in this session.
+"""A shape: tasks that no predicate and no score can distinguish in this session.
 
 Two tasks with the same `TaskSpec` have the same shape unless something depends on what the spec leaves out: labels and
 namespace (only the labels that a selector in the cluster names), images (only if nodes say which they hold), the

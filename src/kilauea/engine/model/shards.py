@@ -1,4 +1,4 @@
-"""Nodes that schedulers share out among themselves, by their NodeShards.
+"""Nodes that schedulers divide among themselves, by their NodeShards.
 
 `spec.nodesDesired` of the NodeShard with a scheduler's name are the nodes that it should work on, `status.nodesInUse`
 those that it works on. A scheduler works on a node that it desires once no other shard has it in use.

@@ -1,4 +1,4 @@
-"""The states of a task, and the sets of states that the rules speak of (spec of the scheduler, 1.2)."""
+"""The states of a task, and the sets of states that the rules use (spec of the scheduler, 1.2)."""
 
 from __future__ import annotations
 

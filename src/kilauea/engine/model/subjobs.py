@@ -1,4 +1,4 @@
-"""Sub-gangs: tasks of one job that belong closer together than the rest (spec of the scheduler, 1.5.5).
+"""Sub-gangs: tasks of one job that should be closer together than the rest (spec of the scheduler, 1.5.5).
 
 A pod group's sub-group policies sort its tasks by the values of some labels. Tasks that no policy takes form the
 default sub-gang, which bears the name of the job.

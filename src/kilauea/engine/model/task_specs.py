@@ -1,4 +1,4 @@
-"""Requests of pods, as values that equal pods share: resources, selectors, tolerations, ports, spread, claims."""
+"""Requests of pods, as values that identical pods share: resources, selectors, tolerations, ports, spread, claims."""
 
 from __future__ import annotations
 

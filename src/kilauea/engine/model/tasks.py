@@ -1,4 +1,4 @@
-"""A task is a pod as the scheduler sees it; its `TaskSpec` is everything of the pod that decides where it may run.
+"""A task is a pod as the scheduler sees it; its `TaskSpec` contains everything that decides where the pod may run.
 
 Pods that ask for the same share one `TaskSpec`, so that whatever is computed for it is computed once. Labels, images
 and the namespace are kept apart: they matter only in clusters where pods are selected by them (`shapes.py`).

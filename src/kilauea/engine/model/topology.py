@@ -1,4 +1,4 @@
-"""Network topology of gangs in a session: their wishes, and where they are.
+"""Network topology of gangs in a session: their requests, and their current domains.
 
 Spec of the scheduler, 3.2; of the node plugins, 10.2.
 """

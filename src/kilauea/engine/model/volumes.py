@@ -1,4 +1,4 @@
-"""Volumes, the claims on them, and what a cluster says about both: storage classes, drivers, attachments.
+"""Volumes, the claims on them, and the related objects of a cluster: storage classes, drivers, attachments.
 
 `Storage` remembers these objects by key, as part of the cluster state. It says what is; which volume a claim gets is
 decided by the predicates, session by session.

@@ -1,4 +1,4 @@
-"""Wishes of queues and pod groups, each of which only one plugin serves.
+"""Requests of queues and pod groups, each of which only one plugin serves.
 
 Where that plugin is not configured such a wish is ignored, and its object has to say so. Wishes of groups are bits, so
 that those of all jobs are one column.

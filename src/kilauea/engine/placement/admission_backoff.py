@@ -1,4 +1,4 @@
-"""Admission backoff: an admitted group that cannot be placed gives its admission back to those that wait for the quota.
+"""Admission backoff: an admitted group that cannot be placed releases its admission if others wait for the quota.
 
 A group that is admitted holds quota. If nothing of it is placed for a while, and others wait to be admitted, it becomes
 pending again. It is admitted again as soon as it could be placed; each cycle tries that out, on the cluster as it is

@@ -1,4 +1,4 @@
-"""Planning a gang whole that has to be close together, or that has sub-gangs (spec of the scheduler, 5.3.4).
+"""Planning a gang as a unit if it must be close together or has sub-gangs (spec of the scheduler, 5.3.4).
 
 Network domains are tried from the closest to the widest. In each the whole gang is placed as a trial, sub-gang by
 sub-gang; of the domains of one tier that hold it, the one with the best score is taken. Then the ranks of equal tasks

@@ -1,4 +1,4 @@
-"""Promises: room that waiting pods were nominated to in an earlier cycle, held for them and served first.
+"""Promises: resources for pods that were nominated in an earlier cycle, reserved for them and used first.
 
 A pod that others were evicted for gets its room only when they have ended, many cycles later. Its promise stands in the
 pod's `status.nominatedNodeName`, so it survives a restart of the scheduler. If later cycles decided again, the room

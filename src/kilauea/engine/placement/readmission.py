@@ -1,4 +1,4 @@
-"""Precedence at the admission, once groups have given theirs back: what could be placed does not wait for what cannot.
+"""Order of readmission after groups have released their admission: those that fit do not wait for those that do not.
 
 A group that gave its admission back is admitted again in vain when its time has come, for it may be that evictions make
 room for it. But then it holds quota for a minute again, and where several take turns, a group that could start at once

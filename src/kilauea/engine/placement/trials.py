@@ -1,4 +1,4 @@
-"""Trying out groups that wait to be admitted: which of them would have their minimum on the cluster as it is.
+"""Trial placements of groups that wait for admission: those whose minimum fits on the current cluster.
 
 A trial costs as much as placing the group, so a cycle makes a bounded number of them. Groups that ask for the same
 share a trial, and a group whose pods all ask for more than any node has left needs none. Where more groups ask, those

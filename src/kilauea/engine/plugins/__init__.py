@@ -1,4 +1,4 @@
-"""The plugins, one a file. This is the list of them all."""
+"""The plugins, one per file, and the list of all of them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Queues: whose turn it is, what a queue may still take, what queues lend each other, and what is wrong with them."""
+"""Queues: their order, what they may still use, what they lend each other, and their faults."""

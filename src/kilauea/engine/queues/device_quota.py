@@ -1,4 +1,4 @@
-"""Quotas of queues on devices that resource claims ask for: `deviceclass/<class>` in a queue's capability.
+"""Quotas of queues for devices in resource claims: `deviceclass/<class>` in a queue's capability.
 
 A pod with extended resources claims devices only on nodes where devices serve them. So before its node is known, only
 what it would claim on every node counts; a predicate excludes the nodes where it would claim more than its queue may.

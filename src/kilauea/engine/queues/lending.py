@@ -1,4 +1,4 @@
-"""Lending between queues, so that a queue within its own promise is admitted though borrowers fill the cluster.
+"""Lending between queues, so that a queue within its own promise is admitted even if borrowers fill the cluster.
 
 A queue that is promised something (what it deserves, or is guaranteed) may count on what others hold beyond their own
 promise, as far as the action reclaim could take it back for it: admission adds that to the room it sees. In a tree that

@@ -1,4 +1,4 @@
-"""Comparisons of the room that is left in a queue; the queue plugins share them.
+"""Comparisons with the remaining quota of a queue, shared by the queue plugins.
 
 Only resources that are asked for are compared, pod slots aside, and exactly (spec of the queue plugins, 1.1 `leDims`).
 """

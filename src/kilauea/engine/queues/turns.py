@@ -1,4 +1,4 @@
-"""Turns: queues in order, and in each queue its jobs in order, as enqueue and allocate take them.
+"""Turns: queues in order, and the jobs of each queue in order, for enqueue and allocate.
 
 A queue that is taken is out of the line until it is put back, and gets its new place by what it holds then.
 """

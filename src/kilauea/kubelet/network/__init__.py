@@ -1,4 +1,4 @@
-"""Names and addresses of pods that are processes of this machine, and the services in front of them.
+"""Names and addresses of pods that are processes on this machine, and the services in front of them.
 
     pods of this machine  ->  address_pool.py: a loopback address for each
     services, slices      ->  hosts.py: the text of /etc/hosts  ->  hosts_files.py: the files, kept up to date

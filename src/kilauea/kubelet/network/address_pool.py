@@ -1,4 +1,4 @@
-"""Loopback addresses for pods and services. Linux has all of 127.0.0.0/8 at the interface `lo`, without any set-up."""
+"""Loopback addresses for pods and services. On Linux, the interface `lo` has all of 127.0.0.0/8 without any setup."""
 
 from __future__ import annotations
 

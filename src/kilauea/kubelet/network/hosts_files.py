@@ -1,4 +1,4 @@
-"""`HostsFiles`: the hosts files of pods on disk, which containers have mounted at /etc/hosts.
+"""`HostsFiles`: the hosts files of pods on disk, which are mounted at /etc/hosts in containers.
 
 The pods of a namespace share one file, so that a gang of a thousand pods costs one file with a thousand lines: a pod
 that starts adds a line, and a change of services writes one file. A pod has a file of its own if it has hostAliases, if

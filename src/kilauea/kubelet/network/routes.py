@@ -1,4 +1,4 @@
-"""Routes of services: at which addresses connections come in, and to which endpoints they go."""
+"""Routes of services: the addresses that accept connections, and the endpoints to which they lead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ServiceNames`: the lines of all services in hosts files, remembered per namespace until services of it change."""
+"""`ServiceNames`: the lines of all services in hosts files, cached per namespace until its services change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`UdpProxy`: forwards datagrams to endpoints of a service, and the answers back."""
+"""`UdpProxy`: forwards datagrams to endpoints of a service, and the replies back."""
 
 from __future__ import annotations
 

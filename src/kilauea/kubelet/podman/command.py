@@ -1,4 +1,4 @@
-"""Runs podman: commands to their end, and commands whose streams are passed on."""
+"""Runs podman: commands until they end, and commands whose streams are passed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders that are made in the files of a container."""
+"""Folders that are created in the files of a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images of podman: those that it has, those that it pulls, and folders that stand for some."""
+"""Images of podman: local ones, pulled ones, and folders that replace some of them."""
 
 from __future__ import annotations
 

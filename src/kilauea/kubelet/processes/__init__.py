@@ -1,4 +1,4 @@
-"""Containers as processes of this machine, behind the port `container_runtime.py`.
+"""Containers as processes on this machine, behind the interface `container_runtime.py`.
 
     runtime.py  ->  connection.py  ->  a socket in the cluster's folder  ->  supervisor/, a process of its own
        |

@@ -1,4 +1,4 @@
-"""Connections to the supervisor, and its start when there is none."""
+"""Connections to the supervisor, which is started if it is not running."""
 
 from __future__ import annotations
 

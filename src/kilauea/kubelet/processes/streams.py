@@ -1,4 +1,4 @@
-"""Processes of exec and attach, connected by pipes or a terminal that go past the supervisor."""
+"""Processes of exec and attach, connected by pipes or a terminal that bypass the supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes of pods: their content, kept in step with the objects that it comes from, and where containers see it."""
+"""Volumes of pods: their content, kept in sync with its source objects, and their paths in containers."""
 
 from kilauea.kubelet.volumes.manager import ImageVolume, Prepared, Volumes
 from kilauea.kubelet.volumes.sources import VolumeError

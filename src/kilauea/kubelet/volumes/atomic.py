@@ -1,4 +1,4 @@
-"""Writes the files of a volume so that readers see all of them old or all of them new, as kubelets do.
+"""Writes the files of a volume atomically, so that readers see all old or all new ones, as kubelets do.
 
 The files lie in a folder whose name is a time, to which the link `..data` points; each file or folder at the top of the
 volume is a link through `..data`. An update writes another folder and replaces that one link.

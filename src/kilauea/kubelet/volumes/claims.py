@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims of pods: the folders of this machine behind them."""
+"""PersistentVolumeClaims of pods: the folders of this machine that provide them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths of this machine as volumes, checked by the type that the pod gives them."""
+"""Paths of this machine as volumes, checked against the type in the pod."""
 
 from __future__ import annotations
 

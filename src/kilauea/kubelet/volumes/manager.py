@@ -1,4 +1,4 @@
-"""`Volumes`: prepares the volumes of pods, keeps them up to date, tells where containers see them, removes them."""
+"""`Volumes`: prepares the volumes of pods, updates them, reports their paths in containers, and removes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Empty folders in memory: for each a file system of its own (tmpfs) that has a size, where this process may mount.
+"""Empty folders in memory: each has its own file system (tmpfs) with a size, if this process may mount.
 
 The folder of a pod is a file system, too, whose mounts are not copied with those around it (`unbindable`). Otherwise
 every container that is started later would have a copy of what is mounted there, and keep it, and its memory, alive.

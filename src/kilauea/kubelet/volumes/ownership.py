@@ -1,4 +1,4 @@
-"""Groups and modes that volumes have for the `fsGroup` of a pod, and the owner of its tokens, as kubelets set them.
+"""Groups and modes of volumes for the `fsGroup` of a pod, and the owner of its tokens, as kubelets set them.
 
 Only root can give files to a group; for others, the pod has an event that says so.
 """

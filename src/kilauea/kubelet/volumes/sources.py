@@ -1,4 +1,4 @@
-"""Contents of volumes that come from objects: ConfigMaps, Secrets, and fields of the pod. All functions are pure."""
+"""Contents of volumes that come from objects: ConfigMaps, Secrets, and pod fields. All functions are pure."""
 
 from __future__ import annotations
 

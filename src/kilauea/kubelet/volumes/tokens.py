@@ -1,4 +1,4 @@
-"""Tokens of service accounts for the volumes of pods, fetched when they are needed and again before they expire."""
+"""Service account tokens for the volumes of pods, fetched on demand and again before they expire."""
 
 from __future__ import annotations
 

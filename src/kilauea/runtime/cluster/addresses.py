@@ -1,4 +1,4 @@
-"""The address under which other hosts know this one."""
+"""The address at which other hosts can reach this one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volcano's admission inside the embedded API server: its hooks as a step among the server's own.
+"""Volcano's admission inside the embedded API server: its hooks are one of the server's own steps.
 
 They run where the real server would call webhooks, refuse with the message of the real server for a webhook's refusal,
 and read the store itself, including writes that are not on disk yet.

@@ -1,4 +1,4 @@
-"""The dashboard of `kilauea up`, in the process of the cluster: it watches the store, not over HTTPS."""
+"""The dashboard of `kilauea up`, in the process of the cluster: it watches the store directly, not over HTTPS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Controllers in the process of an API server: those that it requires, and those that complete deletions."""
+"""Controllers in the process of an API server: those that it needs, and those that complete deletions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objects of the embedded API server for its admission: the store, and queues whose writes are in flight.
+"""The objects of the embedded API server for its admission: the store, and queues with writes in progress.
 
 Two queues that are created at the same time must not both take the last resources of their parent. The store does not
 show a write until it ends, so this view shows queues whose writes are in flight as they will be.

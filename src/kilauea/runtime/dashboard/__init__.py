@@ -1,1 +1,1 @@
-"""The dashboard as a web site: it watches a cluster, lets its users in, and serves the pages of `kilauea.dashboard`."""
+"""The dashboard as a website: watches a cluster, authenticates users, and serves the pages of `kilauea.dashboard`."""

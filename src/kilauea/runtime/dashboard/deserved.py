@@ -1,4 +1,4 @@
-"""Deserved amounts of queues in a cluster whose scheduler is elsewhere: computed from its objects, now and then.
+"""Deserved amounts of queues in a cluster with an external scheduler: computed periodically from its objects.
 
 The objects say what a queue deserves only where its owner has written it. Else it follows from the weights, the
 requests and the configuration, by the plugins of the scheduler. A cycle that decides nothing computes that; how often

@@ -1,4 +1,4 @@
-"""The past on pages: jobs and usage from the history of a cluster, asked of its API or read from a folder."""
+"""The past on pages: jobs and usage from the history of a cluster, through its API or from a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access to the pages: links that work once, sessions in cookies, and the names under which the site may be asked.
+"""Access to the pages: single-use links, sessions in cookies, and the accepted host names of the site.
 
 The site listens on a loopback address, which any program and any web page of this machine can reach. So a request needs
 the cookie of a session, names the site as its own host (a page of another name that resolves to this machine does not),

@@ -1,4 +1,4 @@
-"""The site: from requests to pages, streams and answers on demand. It changes nothing in the cluster."""
+"""The site: from requests to pages, streams and responses on demand. It does not change the cluster."""
 
 from __future__ import annotations
 

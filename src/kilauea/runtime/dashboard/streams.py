@@ -1,4 +1,4 @@
-"""Live pages: each browser has one stream, which brings the parts of its page that have changed.
+"""Live pages: each browser has one stream, which sends the parts of its page that have changed.
 
 Nothing is kept for a browser but what it was sent last. Changes gather for a second or more, the longer the more a page
 costs to make and to send, so that a viewer takes a bounded share of a processor. While a browser does not read, nothing

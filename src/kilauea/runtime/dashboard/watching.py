@@ -1,4 +1,4 @@
-"""Keeps the picture of a cluster up to date, with the rights of one user, and takes samples of its queues."""
+"""Keeps the picture of a cluster up to date, with the permissions of one user, and samples its queues."""
 
 from __future__ import annotations
 

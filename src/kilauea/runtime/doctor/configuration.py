@@ -1,4 +1,4 @@
-"""The check of the scheduler's configuration: the ConfigMaps that schedulers mount, and the one of Volcano's name."""
+"""The check of the scheduler's configuration: the ConfigMaps that schedulers mount, and Volcano's ConfigMap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of the CustomResourceDefinitions: all are there, served, and have the fields that we read and write."""
+"""The check of the CustomResourceDefinitions: they exist, are served, and have the fields that Kilauea uses."""
 
 from __future__ import annotations
 

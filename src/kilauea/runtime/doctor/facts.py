@@ -1,4 +1,4 @@
-"""The facts about a cluster: the objects that checks look at, each kind read once, or why it cannot be read."""
+"""The facts about a cluster: the objects that checks use, each kind read once, or why it cannot be read."""
 
 from __future__ import annotations
 

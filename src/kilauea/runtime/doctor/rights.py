@@ -1,4 +1,4 @@
-"""The rights that users and components need, and the check that they have them."""
+"""The permissions that users and components need, and the check that they have them."""
 
 from __future__ import annotations
 

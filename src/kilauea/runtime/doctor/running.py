@@ -1,4 +1,4 @@
-"""Checks of what runs: components are ready, their leaders are alive, and no two installations do the same work."""
+"""Checks of running parts: components are ready, their leaders are alive, and no two installations do the same work."""
 
 from __future__ import annotations
 

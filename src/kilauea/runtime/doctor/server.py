@@ -1,4 +1,4 @@
-"""Checks of the API server: it answers, its certificate is trusted, it takes the user, and its version is known."""
+"""Checks of the API server: it responds, it is trusted, it accepts the user, and its version is supported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the history of a live cluster: follows jobs, pod groups and pods, and writes what they went through.
+"""Keeps the history of a live cluster: follows jobs, pod groups and pods, and records what happens to them.
 
     recorder = Recorder(client, folder, clock, rng)
     await recorder.run()                  # until cancelled

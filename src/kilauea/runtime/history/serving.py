@@ -1,4 +1,4 @@
-"""Answers requests about the history of a cluster, and hears of the server who creates what."""
+"""Answers requests about the history of a cluster, and receives from the server who creates which objects."""
 
 from __future__ import annotations
 

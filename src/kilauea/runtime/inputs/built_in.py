@@ -1,4 +1,4 @@
-"""Objects that every cluster has, as the scheduler creates them where they are missing."""
+"""Objects that every cluster has, as the scheduler creates them if they are missing."""
 
 from __future__ import annotations
 

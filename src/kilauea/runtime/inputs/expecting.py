@@ -1,4 +1,4 @@
-"""Expected starts for commands: the forecasts of a cluster, with its history where there is one, and the engine."""
+"""Expected starts for commands: the forecasts of a cluster, with its history if available, and the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins and actions of the user, from folders (`--plugins-dir`) and installed packages.
+"""Custom plugins and actions, from folders (`--plugins-dir`) and installed packages.
 
 Every `*.py` in a folder is loaded, except files whose name begins with `_`: those hold shared code and are imported as
 `from ._name import ...`. Only classes that a file defines itself count. An installed package names classes or modules

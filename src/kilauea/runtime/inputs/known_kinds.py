@@ -1,4 +1,4 @@
-"""All known kinds, including those that scheduling does not read; any other kind is misspelt or foreign."""
+"""All known kinds, including those that scheduling does not use; any other kind is misspelled or foreign."""
 
 from __future__ import annotations
 

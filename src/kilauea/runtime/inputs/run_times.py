@@ -1,4 +1,4 @@
-"""Run times of pods: as they declare them, as their commands say on simulated nodes, or as others like them did."""
+"""Run times of pods: as they declare them, as their commands imply on simulated nodes, or as in similar pods."""
 
 from __future__ import annotations
 

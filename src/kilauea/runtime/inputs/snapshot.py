@@ -1,4 +1,4 @@
-"""A cluster as it is now, for plans: every kind that scheduling reads, listed once over the API."""
+"""The current state of a cluster, for plans: every kind that scheduling uses, listed once over the API."""
 
 from __future__ import annotations
 

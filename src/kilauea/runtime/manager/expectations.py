@@ -1,4 +1,4 @@
-"""Waits until a cache shows the writes of a controller, which never decides on a state older than them."""
+"""Waits until a cache shows the writes of a controller, so that it never decides on an older state."""
 
 from __future__ import annotations
 

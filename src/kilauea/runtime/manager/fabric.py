@@ -1,4 +1,4 @@
-"""Discovers HyperNodes by UFM: asks it for the ports of the fabric now and then, and keeps the HyperNodes in line.
+"""Discovers HyperNodes through UFM: periodically reads the ports of the fabric, and updates the HyperNodes.
 
 Controllers are pure, so what asks a server stands beside them. If UFM does not answer as it should, the HyperNodes stay
 as they are; the reason is logged and becomes an event of the ConfigMap, once.

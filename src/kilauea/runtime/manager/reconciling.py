@@ -1,4 +1,4 @@
-"""Drives controllers: asks them about keys when watches report changes, and carries out their operations.
+"""Drives controllers: calls them with keys when watches report changes, and carries out their operations.
 
     cache = Cache()
     driver = Driver(client, cache, clock, rng, recorder.record, controllers)  # declares what they want to see

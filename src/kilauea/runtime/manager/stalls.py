@@ -1,4 +1,4 @@
-"""Stalls of this process: times when it did not run, and so received nothing. It was stopped, starved or asleep.
+"""Stalls of this process: times when it was stopped, starved or asleep, and therefore received nothing.
 
 Controllers ask since when it has run without a stall: only since then does the silence of a node mean something.
 """

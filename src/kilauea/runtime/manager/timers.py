@@ -1,4 +1,4 @@
-"""Timers in order of time: one task that sleeps until the next is due."""
+"""Timers in chronological order: one task that sleeps until the next is due."""
 
 from __future__ import annotations
 

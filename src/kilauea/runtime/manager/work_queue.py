@@ -1,4 +1,4 @@
-"""A queue of keys: each key once, never two workers on one key, and the turn goes round the namespaces."""
+"""A queue of keys: each key once, never two workers on one key, and namespaces take turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource claims that are being given devices, or reserved for one more pod, overlaid on the claims that watches show.
+"""Resource claims that are being allocated or reserved for another pod, overlaid on the claims that watches show.
 
 From the decision until the watch shows the write, the claim has its devices, so the next cycle gives them to no other.
 """

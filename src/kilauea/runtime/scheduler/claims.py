@@ -1,4 +1,4 @@
-"""Writes what a plan decides about resource claims: their devices, and the pods that they are reserved for.
+"""Writes the decisions of a plan about resource claims: their devices, and the pods for which they are reserved.
 
 A claim is written before its pod is bound, and each write is of the version that was read. So no claim gets other
 devices than it has, and after a crash the next scheduler finds in the claims which devices are taken. `kind` is that of

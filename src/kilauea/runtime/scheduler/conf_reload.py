@@ -1,4 +1,4 @@
-"""The configuration, reloaded when its file changes; an invalid one is rejected and the previous one stays in use.
+"""The configuration, reloaded when its file changes; if it is invalid, the previous one remains active.
 
 The file is polled for its inode and modification time instead of watched: this also detects the symbolic link that
 Kubernetes replaces when a mounted ConfigMap changes.

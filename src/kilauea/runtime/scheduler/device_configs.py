@@ -1,4 +1,4 @@
-"""Reads the ConfigMap of shared devices again and again, beside the cycles, as long as a plugin wants it.
+"""Reads the ConfigMap of shared devices periodically, alongside the cycles, as long as a plugin needs it.
 
 It is a single ConfigMap, so the scheduler does not watch all of them. While it cannot be read, the last one counts.
 """

@@ -1,4 +1,4 @@
-"""The claims for extended resources of pods: made before their pods are bound, and deleted if these are not.
+"""The claims for extended resources of pods: created before their pods are bound, and deleted if binding fails.
 
 The name of such a claim follows from the pod's uid. So a scheduler that comes back after a crash finds the claim again,
 and a write whose answer was lost makes no second one.

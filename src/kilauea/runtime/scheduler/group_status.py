@@ -1,4 +1,4 @@
-"""Wanted status of a pod group: phase, conditions, and counts of running and ended pods."""
+"""Desired status of a pod group: phase, conditions, and counts of running and ended pods."""
 
 from __future__ import annotations
 

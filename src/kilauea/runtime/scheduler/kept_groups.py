@@ -1,4 +1,4 @@
-"""Pod groups as the scheduler keeps them: most of them run, and nothing about them changes for hours."""
+"""Pod groups as the scheduler stores them: most of them run, and do not change for hours."""
 
 from __future__ import annotations
 

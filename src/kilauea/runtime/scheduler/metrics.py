@@ -1,4 +1,4 @@
-"""Metrics of cycles, taken from the plan and from the state after it."""
+"""Metrics of cycles, derived from the plan and from the state after it."""
 
 from __future__ import annotations
 

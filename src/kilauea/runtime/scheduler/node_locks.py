@@ -1,4 +1,4 @@
-"""Locks of nodes, by which the scheduler and a node's device plugins take turns.
+"""Node locks, through which the scheduler and a node's device plugins take turns.
 
 A device plugin learns from its kubelet that some pod starts, not which: it gives the cards of the pod whose bind is
 under way. So, where the configuration wants it, an annotation of the node holds the time of the bind until

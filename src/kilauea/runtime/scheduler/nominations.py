@@ -1,4 +1,4 @@
-"""Nominations: a pod's status names the node where room is made for it, before any victim is evicted.
+"""Nominations: a pod's status names the node where others are evicted for it, before the first eviction.
 
 A preemptor starts only after its victims have ended. The scheduler may have restarted by then, so the nomination must
 be stored before the first victim is evicted. A plan's nominations are assumed at once, retried until they are written,

@@ -1,4 +1,4 @@
-"""Kinds that a cluster may lack, or that the scheduler may not read: it schedules without them, and looks again later.
+"""Kinds that a cluster may lack, or that the scheduler may not read: it schedules without them, and retries later.
 
 A server answers 403 also for kinds that it does not serve, if the rights do not reach them. A 403 is believed as
 long as the kind has never been followed; later ones are faults like any other, and what is known stays.

@@ -1,4 +1,4 @@
-"""Detects a second scheduler for the same pods: pods are bound that wait here, and not by this process.
+"""Detects a second scheduler for the same pods: waiting pods that another process binds.
 
 Two schedulers with the same name bind the same pods, over one another's plans, and each evicts for its own. Their
 leases do not help if they have different ones. The only sign that each cluster gives is a bind of another.

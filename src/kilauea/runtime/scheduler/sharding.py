@@ -1,4 +1,4 @@
-"""Keeps the status of the scheduler's own NodeShard: the nodes that it works on.
+"""Maintains the status of the scheduler's own NodeShard: the nodes on which it works.
 
 The scheduler uses a node only while the API server shows it in `status.nodesInUse` (`engine/model/shards.py`), and
 gives it up only when no bind to it is under way. Each write is conditional on the version of the NodeShard from which

@@ -1,4 +1,4 @@
-"""Changes that might help, to be tried on a trace: weights and deserved amounts of queues, backfill, binpack.
+"""Changes that might help, to try on a trace: weights and deserved amounts of queues, backfill, binpack.
 
 Nothing is advised for reasons of theory: each proposal is a candidate for `run_trials`, and counts only if the same
 traces went better with it.

@@ -1,4 +1,4 @@
-"""The certificate of the webhooks, issued and renewed by an authority of its own. Pure: the time is an argument.
+"""The certificate of the webhooks, issued and renewed by their own authority. Pure: the time is an argument.
 
 Both are renewed a month before they expire. A new authority is added to the bundle in front of the old one, so that
 servers which still use the old certificate stay trusted.

@@ -1,4 +1,4 @@
-"""Answers AdmissionReview requests."""
+"""Processes AdmissionReview requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparison of two configurations: the better one, and whether that is more than random variation.
+"""Comparison of two configurations: the better one, and whether the difference exceeds random variation.
 
 Both have run on the same traces, so the traces are pairs: what counts is the difference on each of them. The interval
 is that of Student's t over these differences, at 95 %. With the trace alone nothing is said about random variation.

@@ -1,4 +1,4 @@
-"""Controllers at work on the objects of a replay: the driver of `runtime/manager` without a server and without waiting.
+"""Controllers on the objects of a replay: the driver of `runtime/manager` without a server and without waiting.
 
 A key is asked about when an object that concerns it changes, after the delay of the interest, and when its controller
 asked for it.

@@ -1,4 +1,4 @@
-"""Fairness: do queues get evenly what is due to them?
+"""Fairness: do all queues get what they are entitled to?
 
 A queue is due what it deserves, or what it asks for if that is less. Its satisfaction is what it holds of that, at most
 1, in the resource of which it asks for the largest part of the cluster. Jain's index of the satisfactions of all queues

@@ -1,4 +1,4 @@
-"""The part of what is free that the pods of the trace cannot use.
+"""The part of the free resources that the pods of the trace cannot use.
 
 The measure is that of Weng et al. (Beware of Fragmentation, USENIX ATC 2023) for whole cards: a pod drawn from the
 trace finds the free cards of a node useless if it does not fit there. The share of useless cards, over all nodes and

@@ -1,4 +1,4 @@
-"""A replay: jobs of a trace come, are decided about by the engine, run and end, in order of virtual time.
+"""A replay: jobs of a trace arrive, the engine decides about them, they run and end, in order of virtual time.
 
     replay = Replay(setting, trace, controllers, admission, Measures(trace))
     outcome = replay.run()

@@ -1,4 +1,4 @@
-"""The figures of a replay, as plain data: the same inputs and seed give the same report, byte for byte.
+"""The metrics of a replay, as plain data: the same inputs and seed give the same report, byte for byte.
 
     {"version": 1, "trace": {...}, "settings": {...}, "configurations": [{"name": ..., "runs": [{"seed": 0, ...}]}]}
 

@@ -1,4 +1,4 @@
-"""Jobs of a trace: what was asked for, when, and for how long it ran.
+"""Jobs of a trace: requests, submission time, and run time.
 
 Readers of files (`runtime/inputs/traces`) make them; here they are cut, scaled and drawn again by seed. Times are
 microseconds since the start of the trace.

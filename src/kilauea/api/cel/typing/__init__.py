@@ -1,4 +1,4 @@
-"""Types of CEL expressions, and what they may cost, before they run.
+"""Types of CEL expressions, and their maximum cost, before they run.
 
 `types` are the types and how one fits another, `signatures` what functions take, `expansion` replaces macros by folds,
 `checker` finds the type of each part of an expression and what is wrong with it, and `costs` estimates the worst cost

@@ -1,4 +1,4 @@
-"""The worst cost of each function, from the sizes of its arguments, and the size of what it returns."""
+"""The worst-case cost of each function, from the sizes of its arguments, and the size of its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the type of each part of an expression, and all that is wrong with it."""
+"""Finds the type of each part of an expression, and all of its type errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worst cost of an expression, from the sizes that the types of its variables allow.
+"""The worst-case cost of an expression, from the sizes that the types of its variables allow.
 
 Kubernetes refuses rules by this estimate, so it is the same number: what has no limit may be as large as a number of
 64 bits. The size of a part is known if it is a literal, if it is reached from a variable by fields and elements, or if

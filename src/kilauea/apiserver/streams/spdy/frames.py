@@ -1,4 +1,4 @@
-"""Frames of SPDY/3.1: bytes in, frames out, and back. Nothing is read or written here.
+"""Frames of SPDY/3.1: bytes in, frames out, and back. This module does no I/O.
 
 Data is handed on as it arrives, however large its frame is. Whatever is not SPDY ends the connection: headers are
 compressed in one stream over all frames, so that nothing can be read after a frame that cannot.

@@ -1,4 +1,4 @@
-"""Plugins of jobs: what a job asks for by name in `spec.plugins` is added to its pods, and kept beside them."""
+"""Plugins of jobs: those that a job names in `spec.plugins` extend its pods and maintain objects for them."""
 
 from __future__ import annotations
 

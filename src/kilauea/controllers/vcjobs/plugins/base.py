@@ -1,4 +1,4 @@
-"""The base of all plugins of jobs: the job they serve, their additions to pods, and the objects they keep."""
+"""The base of all plugins of jobs: their job, their additions to pods, and the objects that they maintain."""
 
 from __future__ import annotations
 

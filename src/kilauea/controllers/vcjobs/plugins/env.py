@@ -1,4 +1,4 @@
-"""Plugin env: containers know the index of their pod in its task."""
+"""Plugin env: tells containers the index of their pod in its task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugin mpi: the master knows the hosts of the workers, and all open the port by which it starts them."""
+"""Plugin mpi: gives the master the hosts of the workers, and opens the port through which it starts them."""
 
 from __future__ import annotations
 

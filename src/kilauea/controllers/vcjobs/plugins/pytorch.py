@@ -1,4 +1,4 @@
-"""Plugin pytorch: containers know the address of the master, their rank and how many they are."""
+"""Plugin pytorch: gives containers the address of the master, their rank and their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugin ray: the head and the workers of a Ray cluster are started, and the head has a Service."""
+"""Plugin ray: starts the head and the workers of a Ray cluster, and creates a Service for the head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugin ssh: the pods of a job can log in to each other without a password."""
+"""Plugin ssh: lets the pods of a job log in to each other without a password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugin svc: the pods of a job find each other by name, and get a list of all of them.
+"""Plugin svc: lets the pods of a job find each other by name, and gives them a list of all pods.
 
 A headless Service gives each pod a name in the DNS, a ConfigMap lists the names of each task, and a NetworkPolicy
 keeps other pods out.

@@ -1,4 +1,4 @@
-"""Plugin tensorflow: containers are told of the whole cluster in `TF_CONFIG`."""
+"""Plugin tensorflow: describes the entire cluster to containers in `TF_CONFIG`."""
 
 from __future__ import annotations
 

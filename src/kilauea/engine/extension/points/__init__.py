@@ -1,4 +1,4 @@
-"""The extension points: where plugins have their say, and how what they say is combined.
+"""The extension points: where plugins take part, and how their results are combined.
 
 Plugins stand in tiers. Every point walks the tiers in order, and in each the plugins in order, past those that are
 switched off by their enable flag; how the answers are combined is what the methods below say (spec of the scheduler,

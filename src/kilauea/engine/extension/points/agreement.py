@@ -1,4 +1,4 @@
-"""Points at which all plugins must agree, or one alone says no."""
+"""Points at which all plugins must agree, or a single one can reject."""
 
 from __future__ import annotations
 

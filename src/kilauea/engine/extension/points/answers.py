@@ -1,4 +1,4 @@
-"""Answers of plugins, and how they are registered: votes, sort keys, rejections, scopes, and the fault of a plugin."""
+"""Results of plugins, and how they are registered: votes, sort keys, rejections, scopes, and the fault of a plugin."""
 
 from __future__ import annotations
 

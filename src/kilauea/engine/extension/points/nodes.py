@@ -1,4 +1,4 @@
-"""Points at which plugins filter and score nodes, and are told what comes to them and leaves them."""
+"""Points at which plugins filter and score nodes, and are notified of added and removed tasks."""
 
 from __future__ import annotations
 

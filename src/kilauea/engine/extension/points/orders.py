@@ -1,4 +1,4 @@
-"""Points at which plugins put things in order."""
+"""Points at which plugins define orders."""
 
 from __future__ import annotations
 

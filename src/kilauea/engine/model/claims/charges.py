@@ -1,4 +1,4 @@
-"""Amounts that resource claims count for in quotas of queues: devices by class, and amounts of their capacities.
+"""Amounts with which resource claims count in quotas of queues: devices by class, and amounts of their capacities.
 
 `deviceclass/<class>` is a number of devices, `<capacity>.deviceclass/<class>` an amount; both in thousandths, as other
 resources with a domain. A claim that several pods share counts once.

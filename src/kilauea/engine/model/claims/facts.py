@@ -1,4 +1,4 @@
-"""Objects of dynamic resource allocation as values: claims and what they ask, slices and their devices, classes."""
+"""Objects of dynamic resource allocation as values: claims and their requests, slices and their devices, classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The devices of all slices as columns, and which of them match a request.
+"""The devices of all slices as columns, and those that match a request.
 
 Devices stand in the order in which they are tried: those of one node before those of several, then by driver, pool and
 slice, then as the slice lists them. Devices with binding conditions are tried after all others that a node reaches.

@@ -1,4 +1,4 @@
-"""Devices for the claims of one pod on one node: the first choice, in the order of requests and devices, that is whole.
+"""Devices for the claims of one pod on one node: the first complete choice, in the order of requests and devices.
 
 Depth first with a bound on its steps, so a claim that is hard to satisfy delays nothing. Of devices that no request and
 no constraint tells apart, only the first is tried at each place.

@@ -1,4 +1,4 @@
-"""Nodes by the extended resources of a pod that devices serve there, and those that they offer themselves.
+"""Nodes by a pod's extended resources that devices serve there, and those that they offer themselves.
 
 What a pod claims differs between these kinds of nodes: where a device plugin offers a resource, the pod needs no
 devices of a class for it.

@@ -1,4 +1,4 @@
-"""Shares of devices that several claims use: how much of each capacity a claim takes.
+"""Shares of devices that several claims use: the amount of each capacity that a claim uses.
 
 What a claim takes is rounded up as the device says: to the next value of a list, or to the next step of a range. What
 then lies above the range, or below no value of the list, is not to be had from the device.

@@ -1,4 +1,4 @@
-"""The objects of dynamic resource allocation seen last, and what running sessions have decided on top of them."""
+"""The latest objects of dynamic resource allocation, and what running sessions have decided on top of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of queues: their place in the tree, their promises, and work that they hold but cannot serve.
+"""Faults of queues: their place in the tree, their promises, and work that they hold but cannot run.
 
 Nothing here decides anything, and nothing stops: only the queue at fault waits. Each fault becomes a condition of
 its queue and a finding of the plan, with a reason that programs can rely on and a message with numbers. What follows

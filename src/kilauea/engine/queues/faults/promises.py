@@ -1,4 +1,4 @@
-"""Promises that cannot be kept: children that are promised more than their parent, amounts that can never be reached.
+"""Promises that cannot be kept: children with more than their parent, and amounts that are never available.
 
 What a queue may use at most (`capability`) is not a promise: several may add up to more than there is, and share it by
 turns, and the cluster may have yet to grow. Card quotas too are lent to and fro. What is deserved and what is

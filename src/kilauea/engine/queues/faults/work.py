@@ -1,4 +1,4 @@
-"""Work that its queue cannot serve: in parents, in queues that are closed, in queues that do not exist."""
+"""Work that its queue cannot run: in parents, in closed queues, and in queues that do not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor: a small process of its own that is the parent of all containers of a cluster folder.
+"""The supervisor: a small separate process that is the parent of all containers of a cluster folder.
 
 It outlives the kubelet that started it, so it uses the standard library and this package alone, runs one thread, and
 is written to need little memory.

@@ -1,4 +1,4 @@
-"""Limits of containers by control groups, of version 2 or 1, where this process may make some.
+"""Limits of containers by control groups, version 2 or 1, if this process may create them.
 
 A group is made only for a container that has limits: making and removing one costs more than starting a short program.
 """

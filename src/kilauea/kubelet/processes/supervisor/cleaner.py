@@ -1,4 +1,4 @@
-"""A process that removes files of containers: a folder in which something was mounted can take long to remove.
+"""A process that removes files of containers, because removing a folder with former mounts can take long.
 
 It is a child of the supervisor, which writes paths to a pipe, each ended by a zero. When the supervisor ends, or is
 killed, it does the rest of its work, ends what is left of the supervisor's containers, and ends, too.

@@ -1,4 +1,4 @@
-"""Other commands in running containers, and clients that are attached to one. Both end with their connection."""
+"""Additional commands in running containers, and attached clients. Both end with their connection."""
 
 from __future__ import annotations
 

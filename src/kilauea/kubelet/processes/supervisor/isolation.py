@@ -1,4 +1,4 @@
-"""The choice of how containers are isolated, by trying what this machine permits."""
+"""The choice of how to isolate containers, by testing what this machine permits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new process on its way to its command: what it does between `fork` and `exec`.
+"""The start of a new process: its steps between `fork` and `exec`.
 
 A pipe tells the supervisor how that went: it ends without a word when the command runs, else it has the failure.
 

@@ -1,4 +1,4 @@
-"""Output of a container on its way to its log and to those who are attached to it."""
+"""Output of a container on its way to its log and to attached clients."""
 
 from __future__ import annotations
 

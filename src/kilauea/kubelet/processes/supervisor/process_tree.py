@@ -1,4 +1,4 @@
-"""Processes of this machine as /proc shows them: descendants, and those that left them but belong to a container."""
+"""Processes on this machine according to /proc: descendants, and detached ones that belong to a container."""
 
 from __future__ import annotations
 

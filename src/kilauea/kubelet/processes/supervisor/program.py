@@ -1,4 +1,4 @@
-"""The supervisor as a program: takes its folder, goes to the background, runs until it is no longer needed."""
+"""The supervisor as a program: locks its folder, goes to the background, runs until it is no longer needed."""
 
 from __future__ import annotations
 

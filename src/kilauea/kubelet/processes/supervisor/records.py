@@ -1,4 +1,4 @@
-"""The states of containers, in a file that only grows, so that no end is lost with the process that saw it.
+"""The states of containers, in an append-only file, so that no end is lost with the process that saw it.
 
 A disk may take longer to make a file than to start a process, so one file holds all states: a line for each change, of
 which the last one counts, and one for each container that is removed. When most of the lines are old, it is written

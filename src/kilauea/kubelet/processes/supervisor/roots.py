@@ -1,4 +1,4 @@
-"""Roots of containers that are built once and used by one container after another.
+"""Container roots that are built once and reused by one container after another.
 
 To mount an overlay and what belongs to it takes longer than to run a short program, and so does to make and to remove
 the folders for it. A root whose container has left it as it was therefore waits for another container that needs the

@@ -1,4 +1,4 @@
-"""Requests of kubelets at the supervisor's socket, one JSON object a line, and their replies.
+"""Requests of kubelets to the supervisor's socket, one JSON object per line, and their replies.
 
     {"id": 1, "call": "start", "container": {...}}    ->  {"id": 1, "result": {...}}
     {"id": 2, "call": "remove", "container": "..."}   ->  {"id": 2, "error": {"reason": "...", "message": "..."}}

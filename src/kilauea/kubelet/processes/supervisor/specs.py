@@ -1,4 +1,4 @@
-"""Containers as requests describe them, and failures as replies tell them."""
+"""Containers in requests, and failures in replies."""
 
 from __future__ import annotations
 

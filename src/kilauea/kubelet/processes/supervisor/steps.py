@@ -1,4 +1,4 @@
-"""The steps of a new process before its command, done without a copy of this process.
+"""The steps of a new process before its command, executed without a copy of this process.
 
 To copy the memory of an interpreter, and the pages that a child writes to, costs more than to run a short program. Like
 `posix_spawn`, `start` therefore lets the child use the memory of this process, which waits until the command runs. The

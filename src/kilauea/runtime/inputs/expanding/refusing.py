@@ -1,4 +1,4 @@
-"""The reason why a workload is left out of a plan."""
+"""The reason why a plan excludes a workload."""
 
 from __future__ import annotations
 

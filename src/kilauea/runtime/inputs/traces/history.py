@@ -1,4 +1,4 @@
-"""The export of a live history as a trace: JSON lines of jobs and their pods, as `kilauea history` writes them.
+"""The export of a live history as a trace: JSON lines of jobs and their pods, written by `kilauea history`.
 
 A job is taken as its pods were: what each requested, and the longest run of one that succeeded as the run time (of any,
 if none did). Jobs with a pod that had not ended, or that never ran, have no run time and are left out. Times are

@@ -1,4 +1,4 @@
-"""Finds out which format a file has, and reads it.
+"""Detects the format of a file, and reads it.
 
 The times of a trace become times since its first submission. What is strange about them is told: submissions out of
 order, gaps, jobs that are there twice.

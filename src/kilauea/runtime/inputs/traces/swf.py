@@ -1,4 +1,4 @@
-"""Standard Workload Format: one job a line, 18 numbers, comments that begin with `;`.
+"""Standard Workload Format: one job per line, 18 numbers, comments that begin with `;`.
 
 The format is that of the Parallel Workloads Archive (Chapin et al. 1999, version 2.2). A job of N processors becomes
 pods as large as a node of the machine that the comments describe (`MaxProcs` by `MaxNodes`), so that a pod never needs

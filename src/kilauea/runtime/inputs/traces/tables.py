@@ -1,4 +1,4 @@
-"""Lines of a trace, and what is wrong with them: each fault names file, line, column, value and fix.
+"""Lines of a trace, and their errors: each names file, line, column, value and fix.
 
 A line that cannot be used is left out, and the first of each kind of fault are told with their numbers; a trace with no
 usable line is refused.

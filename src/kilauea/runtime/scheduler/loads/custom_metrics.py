@@ -1,4 +1,4 @@
-"""Loads from the cluster's custom metrics API: any source of one's own that an adapter serves there.
+"""Loads from the cluster's custom metrics API: any source for which an adapter is installed.
 
 The metrics are Volcano's: `node_cpu_usage_avg` and `node_memory_usage_avg` of objects of kind Node, as parts of 1.
 """

@@ -1,4 +1,4 @@
-"""Loads from Elasticsearch, as Metricbeat writes them: one search gives those of all nodes, over ten minutes."""
+"""Loads from Elasticsearch, as written by Metricbeat: a single search for all nodes, over ten minutes."""
 
 from __future__ import annotations
 

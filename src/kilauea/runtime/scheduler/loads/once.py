@@ -1,4 +1,4 @@
-"""The loads of nodes as they are now, read once, for plans of a live cluster."""
+"""The current loads of nodes, read once, for plans of a live cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads from Prometheus, by the metrics of its node exporter.
+"""Loads from Prometheus, based on the metrics of its node exporter.
 
 The label `instance` names the node, with or without a port: `n1`, `n1:9100`. Three queries give the loads of all nodes:
 cpu and memory in percent over ten minutes, and the time of the newest sample. Without that last one a node whose

@@ -1,4 +1,4 @@
-"""Reads the loads of nodes again and again, beside the cycles, as long as a plugin wants them.
+"""Reads the loads of nodes periodically, alongside the cycles, as long as a plugin needs them.
 
 A cycle never waits for a monitoring system: it finds the loads that were read last. If a round fails, those stay until
 their time is over and plugins no longer believe them. The reason is logged and becomes an event, once.

@@ -1,4 +1,4 @@
-"""Queues have what they deserve in numbers, and lend what they do not use; flat, or as a tree.
+"""Queues deserve explicit amounts of resources, and lend what they do not use; flat, or as a tree.
 
 What:
     Each queue names what it deserves. It may use more, up to its `capability` and to what the guarantees of the others

@@ -1,4 +1,4 @@
-"""A pod that has just been placed is left alone for a while.
+"""Protect pods that have just been placed from eviction for a while.
 
 What:
     A pod may say how long it wants to be left alone, by label or annotation `volcano.sh/cooldown-time` (a duration such

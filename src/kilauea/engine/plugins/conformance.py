@@ -1,4 +1,4 @@
-"""Never evict pods that keep the cluster itself alive.
+"""Never evict pods that the cluster itself needs.
 
 What:
     Pods with priority class `system-cluster-critical` or `system-node-critical`, and all pods in namespace

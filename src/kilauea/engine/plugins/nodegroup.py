@@ -1,4 +1,4 @@
-"""Queues keep to the groups of nodes that they name.
+"""Place pods on the node groups that their queues require, prefer or avoid.
 
 What:
     A node is in the group that its label `volcano.sh/nodegroup-name` says. A queue names groups in

@@ -1,4 +1,4 @@
-"""Place pods where the kubelet gives them whole processors on as few NUMA nodes as their policy wants.
+"""Place pods where the kubelet assigns them exclusive processors on as few NUMA nodes as their policy demands.
 
 What:
     For pods of class Guaranteed whose containers want whole processors. A pod with the annotation

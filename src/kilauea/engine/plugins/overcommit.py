@@ -1,4 +1,4 @@
-"""Admit more work than there is room for now, but not without bound.
+"""Admit more work than currently fits, up to a limit.
 
 What:
     Jobs are admitted as long as the minimum of everything that is admitted and not running yet fits into what the

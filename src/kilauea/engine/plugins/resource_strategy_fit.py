@@ -1,4 +1,4 @@
-"""Each resource says whether it prefers full nodes or free ones; scarce devices are kept for pods that ask for them.
+"""Prefer full or free nodes for each resource; scarce devices are reserved for pods that request them.
 
 What:
     Three things, each by itself. The strategy scores a node by the resources that a pod asks for: with `MostAllocated`

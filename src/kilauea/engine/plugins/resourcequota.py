@@ -1,4 +1,4 @@
-"""No more is admitted to a namespace than its resource quotas leave.
+"""Admit no more to a namespace than its resource quotas allow.
 
 What:
     A job is admitted if its minimum, with what the namespace has and what was admitted in this cycle, stays within

@@ -1,4 +1,4 @@
-"""Jobs do not wait longer than they should: the one whose time is up first goes first.
+"""Limit the waiting times of jobs: the one whose time ends first goes first.
 
 What:
     A job may say how long it may wait, or the plugin says it for all. Of two jobs the one whose time is up first goes

@@ -1,4 +1,4 @@
-"""Nodes that are lent for some hours of the day: batch work runs there then, and leaves when the time is over.
+"""Lend nodes for some hours of the day: batch work runs there during this time, and is evicted afterwards.
 
 What:
     A node with label `volcano.sh/revocable-zone: ZONE` is lent in the hours that the configuration gives for the zone.

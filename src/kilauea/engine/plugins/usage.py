@@ -1,4 +1,4 @@
-"""Place pods by the real load of nodes: not on hot ones, and rather on cool ones.
+"""Place pods by the actual load of nodes: not on overloaded ones, and preferably on idle ones.
 
 What:
     A node whose measured cpu or memory is above its threshold takes no more pods. The others are scored by the part of

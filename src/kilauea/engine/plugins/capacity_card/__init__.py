@@ -1,4 +1,4 @@
-"""Queues have so many cards of each accelerator model; inference takes cards back from training.
+"""Queues have quotas of cards by accelerator model; inference reclaims cards from training.
 
 What:
     A queue names how many cards of each model it may use (annotation `volcano.sh/card.quota`), beside cpu and memory

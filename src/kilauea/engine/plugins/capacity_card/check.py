@@ -1,4 +1,4 @@
-"""Check that a queue would stay within its quota, and the message if not. Spec of capacity-card, 11 and 15.1.
+"""Check that a queue would stay within its quota, with a message if not. Spec of capacity-card, 11 and 15.1.
 
 Only what is asked for is compared, pod slots aside, and exactly.
 """

@@ -1,4 +1,4 @@
-"""Give pods parts of cards: memory, cores, or whole cards, each card accounted for by itself.
+"""Give pods parts of cards: memory, cores, or entire cards; each card is tracked separately.
 
 What:
     The cards of a node are those that its device plugin registers in an annotation (`volcano.sh/node-vgpu-register`,

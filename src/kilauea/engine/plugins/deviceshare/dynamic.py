@@ -1,4 +1,4 @@
-"""Chips that are split as pods come (MindCluster): what deviceshare registers for pods that ask for their cores."""
+"""Chips that are split on demand (MindCluster): what deviceshare registers for pods that request their cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Annotations that say which cards a pod was given, in the form that each device plugin reads."""
+"""Annotations with the cards that are assigned to a pod, in the format of each device plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another program has a say, over HTTP.
+"""Include another program in decisions, over HTTP.
 
 What:
     Asks a server: `POST URL/VERB` with a JSON object, and a JSON object as the answer. A verb that is not configured

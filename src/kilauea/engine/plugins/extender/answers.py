@@ -1,4 +1,4 @@
-"""Answers of an extender, read with care: they come from another program and may be anything."""
+"""Responses of an extender, validated carefully, because they come from another program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Place pods where the least of the free cards becomes unusable for the pods that usually come.
+"""Place pods where the least free card capacity becomes unusable for the pods that are typical in the cluster.
 
 What:
     Free cards on a node are of use to a pod only if the node has the cores and the memory for it too, if enough cards

@@ -1,4 +1,4 @@
-"""The typical pods that nodes can take, as far as anything but cards decides."""
+"""The typical pods that nodes can accept, as far as anything but cards decides."""
 
 from __future__ import annotations
 

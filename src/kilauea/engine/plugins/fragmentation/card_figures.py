@@ -1,4 +1,4 @@
-"""The free part of a card, as it is and once it serves a request: found once for all cards in the same state."""
+"""The free part of a card, now and after serving a request: calculated once for all cards in the same state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of free cards that typical pods can use, by what the cards have free and which of the pods a node can take.
+"""The usable part of free cards for typical pods, by the free parts of cards and the pods that a node accepts.
 
 Amounts of cards are thousandths, weights are whole numbers. All sums are of integers and exact, so that a node has the
 same score alone as among others, whether it is computed for one node or for many at once.

@@ -1,4 +1,4 @@
-"""The usable part of free cards, for the typical pods of one kind of cards.
+"""The usable part of free cards, for the typical pods that request one kind of card.
 
 A free card is of use to a typical pod if the pod may be on the node and has its cores and memory there, if the free
 part of the card is as large as the pod's share, and for a pod with several cards, if that many are wholly free. Summed

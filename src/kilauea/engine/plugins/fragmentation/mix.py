@@ -1,4 +1,4 @@
-"""The typical pods of a cluster: what pods with cards ask for, and how many ask for the same."""
+"""The typical pods of a cluster: the requests of pods with cards, and how many pods have the same one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes with shared cards, one at a time: a few nodes take less time with plain values than as arrays.
+"""Nodes with shared cards, one at a time: for a few nodes, plain values are faster than arrays.
 
 Pods fill one node after another, so the same cards beside the same typical pods come up again and again: what is
 found for both is remembered. The classes of the cards say which demand is meant, too, as they contain their size.

@@ -1,4 +1,4 @@
-"""Score nodes for a pod as Kubernetes does.
+"""Score nodes for a pod in the same way as Kubernetes.
 
 What:
     Adds up, each times its weight, scores from 0 to 100: free or used room, balance of cpu and memory, preferred node

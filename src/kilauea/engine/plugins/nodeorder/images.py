@@ -1,4 +1,4 @@
-"""Image locality: prefer nodes that hold the images of a pod, the more the fewer other nodes hold them."""
+"""Image locality: prefer nodes that have the images of a pod, especially if few other nodes have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preferred pod affinity and anti-affinity: the pod's own wishes, and those of pods that run already."""
+"""Preferred pod affinity and anti-affinity: a pod's own preferences, and those of running pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores from what is free on a node: least allocated, most allocated, balanced (spec of the node plugins, 2.2)."""
+"""Scores by the free resources of a node: least allocated, most allocated, balanced (spec of the node plugins, 2.2)."""
 
 from __future__ import annotations
 

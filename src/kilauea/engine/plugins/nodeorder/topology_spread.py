@@ -1,4 +1,4 @@
-"""Even spreading where it is only wished for: constraints with `ScheduleAnyway`, and the cluster's default.
+"""Preferred topology spread: constraints with `ScheduleAnyway`, and the cluster's default.
 
 A pod without any constraint that a Service selects, or a workload owns, is spread by default: over nodes with a skew of
 3, over zones with one of 5. Spec of the node plugins, 2.2.

@@ -1,4 +1,4 @@
-"""Filter the nodes that can take a pod as Kubernetes does.
+"""Filter the nodes for a pod in the same way as Kubernetes.
 
 What:
     A node is ruled out that is cordoned, that the pod's node selector or affinity does not allow, that has a taint the

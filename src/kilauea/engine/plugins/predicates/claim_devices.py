@@ -1,4 +1,4 @@
-"""The devices of the cluster in a session: who has which, and whether nodes have what the claims of a pod ask.
+"""The devices of the cluster in a session: their allocation, and whether nodes have those that a pod's claims request.
 
 A device is free now if no claim holds it, and free later if only claims hold it whose pods are all terminating, have
 ended or are evicted in this session. What the session gives to a claim is taken at once, so no two pods get a device.

@@ -1,4 +1,4 @@
-"""The demands of one pod's claims, prepared so that looking at a node that has changed is cheap."""
+"""The demands of one pod's claims, prepared so that checking a changed node is cheap."""
 
 from __future__ import annotations
 

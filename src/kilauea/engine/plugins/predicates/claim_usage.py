@@ -1,4 +1,4 @@
-"""The devices that claims use, kept up to date claim by claim: which are in use, and what is left of the counters."""
+"""The devices that claims use, updated claim by claim: which are in use, and the remaining amounts of the counters."""
 
 from __future__ import annotations
 

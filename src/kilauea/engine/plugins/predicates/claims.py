@@ -1,4 +1,4 @@
-"""Resource claims: pods that wait for theirs, the nodes where claims find devices, and who gets which device.
+"""Resource claims: pods that wait for theirs, the nodes with matching devices, and the allocation of devices.
 
 A claim that has devices binds its pods to the nodes that reach them. One that has none gets devices on the node that is
 chosen; they are taken until the pod is taken back, so claims of other pods pass them by, and pods with the same claim

@@ -1,4 +1,4 @@
-"""Pod affinity and anti-affinity that are required, the pod's own and that of pods that run already.
+"""Required pod affinity and anti-affinity, of the pod itself and of running pods.
 
 Pods that terminate repel others as long as they are there. As they will be gone, a pod may be nominated to such a node.
 """

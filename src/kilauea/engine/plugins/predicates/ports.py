@@ -1,4 +1,4 @@
-"""Host ports: two pods cannot take the same port of a node.
+"""Host ports: two pods cannot use the same port of a node.
 
 An address of `0.0.0.0` stands for all addresses of the node, and collides with every other on that port. A port of a
 pod that terminates is free for a nomination, and free for a start once the pod is gone.

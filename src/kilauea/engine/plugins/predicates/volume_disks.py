@@ -1,4 +1,4 @@
-"""Disks that pods name themselves: on a node, one pod at a time has a disk, unless all its pods only read it.
+"""Disks that pods specify directly: only one pod on a node can use a disk, unless all mount it read-only.
 
 This is about disks of Google Compute Engine, iSCSI targets and images of Ceph RBD; volumes of Amazon Elastic Block
 Store are for one pod on a node, even to read. Volumes behind claims have access modes instead.

@@ -1,4 +1,4 @@
-"""The free volumes of one storage class, and which of them the claims of a pod would get on each node.
+"""The free volumes of one storage class, and those that the claims of a pod would get on each node.
 
 Volumes that the same nodes reach form a pool. Nodes that the same pools reach are of one kind, so a pod is judged once
 for each kind and not once for each node: with volumes by zone there are a few kinds, with local disks one for each

@@ -1,4 +1,4 @@
-"""Provisioning on demand: the topologies of the storage class, and the room that its driver reports."""
+"""Provisioning on demand: the topologies of the storage class, and the capacity that its driver reports."""
 
 from __future__ import annotations
 

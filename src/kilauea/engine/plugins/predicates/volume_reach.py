@@ -1,4 +1,4 @@
-"""The nodes that reach a volume, as rows of the node table.
+"""The nodes that can reach a volume, as rows of the node table.
 
 Most volumes are for one node, one zone or all nodes. Rows found by the values of a label are therefore kept, instead of
 a mask over all nodes for each volume. As in Kubernetes, the terms of a volume see the labels of a node, not its name.

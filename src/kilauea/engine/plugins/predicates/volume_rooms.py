@@ -1,4 +1,4 @@
-"""The room that a driver reports for new volumes of a storage class, and what this session has promised of it.
+"""The capacity that a driver reports for new volumes of a storage class, and what this session has promised of it.
 
 A driver reports its room by segments of the cluster: one CSIStorageCapacity for each class and each group of nodes.
 For the first claim, the largest volume of a segment is what counts, as under Kubernetes. Claims that get volumes made

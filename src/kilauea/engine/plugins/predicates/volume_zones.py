@@ -1,4 +1,4 @@
-"""Zones: a volume with labels of a zone or region is for nodes with the same.
+"""Zones: a volume with labels of a zone or region can only be used on nodes with the same labels.
 
 A value may name several zones, joined by two underscores. Nodes without any such label take every volume, as in
 clusters of a single zone.

@@ -1,4 +1,4 @@
-"""Move pods from nodes that are overloaded to nodes that are idle, by their real load.
+"""Move pods from overloaded nodes to idle ones, by their actual load.
 
 What:
     Once an interval, the strategies name pods that the action shuffle evicts; their controllers create them again, and

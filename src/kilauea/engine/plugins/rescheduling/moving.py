@@ -1,4 +1,4 @@
-"""Chooses the pods that rescheduling moves: nodes to relieve and idle ones by columns, then pod by pod."""
+"""Selects the pods that rescheduling moves: nodes to relieve and idle ones by columns, then pod by pod."""
 
 from __future__ import annotations
 

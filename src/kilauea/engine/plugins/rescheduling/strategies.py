@@ -1,4 +1,4 @@
-"""The strategies of rescheduling as the configuration gives them, and what is wrong with them."""
+"""The strategies of rescheduling in the configuration, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of a job that talk to each other share a node; others stay apart.
+"""Tasks of a job that communicate share a node; others are kept apart.
 
 What:
     Annotations of a job say which of its tasks belong on one node (`volcano.sh/task-topology-affinity`) and which on

@@ -1,4 +1,4 @@
-"""Buckets of a job: tasks that are best placed on one node, made when a session opens and followed while it lasts."""
+"""Buckets of a job: tasks that are best placed on one node, created when a session opens and updated during it."""
 
 from __future__ import annotations
 

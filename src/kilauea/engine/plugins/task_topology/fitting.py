@@ -1,4 +1,4 @@
-"""The number of waiting tasks of a bucket that fit on each node: the room there, and the requests added up."""
+"""The number of waiting tasks of a bucket that fit on each node: its free resources, and the cumulated requests."""
 
 from __future__ import annotations
 

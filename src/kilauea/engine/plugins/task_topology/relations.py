@@ -1,4 +1,4 @@
-"""Tasks of a job that belong together or apart, and their order, as the annotations of its pod group say."""
+"""Tasks of a job that belong together or apart, and their order, according to the annotations of its pod group."""
 
 from __future__ import annotations
 

@@ -25,7 +25,9 @@ class GangArguments:
     """Arguments of gangpreempt and of gangreclaim."""
 
     domains: int = argument("maxDomains", 8, "Network domains that are tried for a job.", minimum=1)
-    whole: bool = argument("allowWholeBundle", True, "Whether gangs may be evicted whole; else only spare tasks are.")
+    whole: bool = argument(
+        "allowWholeBundle", True, "Whether entire gangs may be evicted; otherwise only tasks that they can spare."
+    )
 
 
 class GangPreempt(Action):

@@ -8,7 +8,7 @@ Why:
     Jobs whose pods exist can start the moment something ends; too many of them only fill the API server.
 
 Arguments:
-    overcommit-factor (number, 1.2): how many times the cluster counts; at least 1.
+    overcommit-factor (number, 1.2): the factor by which the cluster's resources are multiplied; at least 1.
 
 Example:
     tiers:
@@ -39,7 +39,9 @@ from kilauea.engine.session import Session
 class OvercommitArguments:
     """Arguments of overcommit."""
 
-    factor: float = argument("overcommit-factor", 1.2, "How many times the cluster counts.", minimum=1.0)
+    factor: float = argument(
+        "overcommit-factor", 1.2, "Factor by which the cluster's resources are multiplied.", minimum=1.0
+    )
 
 
 class Overcommit(Plugin):

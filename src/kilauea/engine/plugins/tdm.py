@@ -12,10 +12,10 @@ Why:
 
 Arguments:
     tdm.revocable-zone.ZONE (text): hours of a zone, `HH:MM-HH:MM`, both ends included.
-    tdm.evict.period (text, 1m): a duration; no more often is a job's next pod evicted.
-    tdm.utc-offset (text, Z): how far the hours are from UTC: `+08:00`, `-05:30` or `Z`.
-    tdm.overnight (true or false, false): whether `22:00-04:00` goes on after midnight. Without it the hours end there,
-    as they do in Volcano.
+    tdm.evict.period (text, 1m): a duration; the minimum time between two rounds of evictions from a job.
+    tdm.utc-offset (text, Z): the offset of the hours from UTC: `+08:00`, `-05:30` or `Z`.
+    tdm.overnight (true or false, false): whether hours such as `22:00-04:00` continue after midnight. If false, they
+    end at midnight, as in Volcano.
 
     The budget of a job stands on its pod group: `volcano.sh/jdb-min-available`, else `volcano.sh/jdb-max-unavailable`,
     a number or a percentage of all its pods, rounded up. Without one, or with fewer pods running than have to be
@@ -79,9 +79,11 @@ class TdmArguments:
     """Arguments of tdm."""
 
     zones: dict[str, str] = argument("tdm.revocable-zone.", NO_ZONES, "Hours of a zone.", values=str)
-    period: str = argument("tdm.evict.period", "1m", "A duration; no more often is a job's next pod evicted.")
-    offset: str = argument("tdm.utc-offset", "Z", "How far the hours are from UTC.")
-    overnight: bool = argument("tdm.overnight", False, "Whether hours go on after midnight.")
+    period: str = argument(
+        "tdm.evict.period", "1m", "A duration; the minimum time between two rounds of evictions from a job."
+    )
+    offset: str = argument("tdm.utc-offset", "Z", "The offset of the hours from UTC.")
+    overnight: bool = argument("tdm.overnight", False, "Whether hours continue after midnight.")
 
 
 class Hours(NamedTuple):

@@ -16,10 +16,10 @@ Why:
 
 Arguments:
     extender.urlPrefix (text, ""): the URL below which the verbs are, `http://` or `https://`.
-    extender.httpTimeout (text, 1s): a duration; how long one answer may take.
-    extender.cycleTimeout (text, 10s): a duration; how long all answers of a cycle may take. What is asked later fails.
-    extender.ignorable (true or false, false): an extender that fails is passed over. If false, pods that it manages
-      wait as long as it fails.
+    extender.httpTimeout (text, 1s): a duration; the maximum time for one response.
+    extender.cycleTimeout (text, 10s): a duration; the maximum time for all responses of a cycle. Later requests fail.
+    extender.ignorable (true or false, false): scheduling continues without an extender that fails. If false, pods
+      that it manages wait as long as it fails.
     extender.managedResources (list): resources of the pods that it is asked about; all pods without.
 
     The arguments named `...Verb` are the paths of the verbs. Equal questions of a cycle are asked once. `kilauea plan`
@@ -93,14 +93,14 @@ class ExtenderArguments:
     """Arguments of extender."""
 
     url: str = argument("extender.urlPrefix", "", "The URL below which the verbs are.")
-    timeout: str = argument("extender.httpTimeout", "1s", "A duration; how long one answer may take.")
-    budget: str = argument("extender.cycleTimeout", "10s", "A duration; how long all answers of a cycle may take.")
-    ignorable: bool = argument("extender.ignorable", False, "An extender that fails is passed over.")
+    timeout: str = argument("extender.httpTimeout", "1s", "A duration; the maximum time for one response.")
+    budget: str = argument("extender.cycleTimeout", "10s", "A duration; the maximum time for all responses of a cycle.")
+    ignorable: bool = argument("extender.ignorable", False, "Scheduling continues without an extender that fails.")
     managed: tuple[str, ...] = argument(
         "extender.managedResources", NO_NAMES, "Resources of the pods it is asked about."
     )
     on_open: str = argument("extender.onSessionOpenVerb", "", "Notified at the start of a cycle.")
-    on_close: str = argument("extender.onSessionCloseVerb", "", "Told at its end.")
+    on_close: str = argument("extender.onSessionCloseVerb", "", "Notified at its end.")
     predicate: str = argument("extender.predicateVerb", "", "Nodes that can take a pod.")
     prioritize: str = argument("extender.prioritizeVerb", "", "Scores of nodes.")
     preemptable: str = argument("extender.preemptableVerb", "", "Victims in the queue of a pod.")

@@ -161,5 +161,5 @@ def test_a_system_with_one_loopback_address_says_what_that_means(
     monkeypatch.setattr("kilauea.kubelet.network.pod_network._is_local", lambda address: False)
     network = Setting(tmp_path).network
     (text,) = network.limitations
-    assert "give programs that listen different ports" in text
+    assert "use different ports for programs that listen" in text
     assert network.address(pod("one")) == network.address(pod("two")) == "127.0.0.1"

@@ -48,5 +48,5 @@ def prepare_host_path(text: str, type: str, hidden: Path | None = None) -> Path:
 
 
 def refusal(path: Path, hidden: Path) -> str:
-    """Return the reason why a path in the folder of the cluster is no volume."""
+    """Return the reason why a path in the folder of the cluster cannot be a volume."""
     return f"{path} is in {hidden}, the folder of the cluster, which pods cannot see"

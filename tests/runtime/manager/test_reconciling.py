@@ -39,6 +39,7 @@ from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.controllers.objects import ItsController
 from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.manager import operations
 from kilauea.runtime.manager.reconciling import SIDE_BY_SIDE, Driver
 from support.virtual_api import World, virtual_api
 from support.virtual_time import VirtualLoop
@@ -352,6 +353,23 @@ def test_what_waits_for_objects_is_asked_about_by_the_clock_not_for_each_report_
             await world.calm.patch(MAPS, Key("default", "a"), {"data": {"x": "y"}})
             await asyncio.sleep(0.2)
             assert len(controller.calls) == 11
+
+        world.run(test())
+
+
+def test_the_more_objects_are_waited_for_the_less_often_all_are_deleted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "LOOKED_AT_A_SECOND", 2)
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            controller = Calls(lambda *asked: Outcome([Empty([SECRETS])]))
+            for number in range(10):
+                held = {"namespace": "default", "name": f"held-{number}", "finalizers": ["example.com/held"]}
+                await world.calm.create(SECRETS, "default", {"metadata": held})
+            drive(world, controller)
+            await make(world, "a")
+            await asyncio.sleep(12)
+            assert controller.times("a") == [0.0, 5.0, 10.0]
 
         world.run(test())
 

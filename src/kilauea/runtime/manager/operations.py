@@ -189,9 +189,8 @@ async def _remaining(api: Api, operation: Empty, resource: Resource) -> Remainin
     try:
         if await api.delete_all(resource, operation.namespace):
             return None
-        if operation.report is None:
-            return Remaining(resource)
-        return await _counted(resource, (await api.list(resource, operation.namespace)).items)
+        items = (await api.list(resource, operation.namespace)).items
+        return Remaining(resource, len(items)) if operation.report is None else await _counted(resource, items)
     except ApiError as error:
         if error.code == 404:  # a kind that is no longer served has no objects
             return None

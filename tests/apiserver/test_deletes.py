@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from support.api_core import MAPS, PODS, Api, causes, named
+from kilauea.apiserver.request import make_request
+from kilauea.apiserver.rest import deleting
+from support.api_core import ADMIN, MAPS, PODS, Api, causes, named
 
 MERGE = "application/merge-patch+json"
 
@@ -100,3 +104,26 @@ def test_pods_of_a_deleted_replication_controller_stay_unless_asked_for(
     api.good("POST", path, {"metadata": {"name": "web"}, "spec": {"selector": selector, "template": template}})
     answer = api.good("DELETE", f"{path}/web")
     assert answer.get("metadata", {}).get("finalizers") == finalizers
+
+
+def test_objects_that_finalizers_hold_are_deleted_again_in_turns(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is written a second time, so nothing else makes way for other requests."""
+    for number in range(20):
+        api.good("POST", MAPS, {"metadata": {"name": f"m{number}", "finalizers": ["example.com/wait"]}})
+    api.good("DELETE", MAPS)
+    monkeypatch.setattr(deleting, "TURN", 0.0)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def test() -> None:
+        beside = asyncio.ensure_future(others())
+        await api.server.handle(make_request("DELETE", MAPS, {}, b"", ADMIN))
+        beside.cancel()
+
+    api.run(test())
+    assert turns >= 20

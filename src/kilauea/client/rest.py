@@ -246,7 +246,9 @@ class Client:
         if namespace or not resource.namespaced:
             await self._ask("DELETE", collection_path(resource, namespace))
         else:
-            for item in (await self.list(resource)).items:
+            for number, item in enumerate((await self.list(resource)).items, 1):
+                if number % TOGETHER == 0:  # those that are going already need no request
+                    await asyncio.sleep(0)
                 metadata = _object_of(item)["metadata"]
                 if "deletionTimestamp" not in metadata:
                     await self._delete_if_there(resource, Key(metadata["namespace"], metadata["name"]))

@@ -60,6 +60,31 @@ def test_a_closed_transport_answers_nothing() -> None:
         world.run(test())
 
 
+def test_a_long_answer_is_gathered_in_turns() -> None:
+    """Its chunks are made while they are gathered, which is the work of hundreds of objects for each."""
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            for number in range(8):
+                data = {"text": "x" * 100_000}
+                await world.calm.create(MAPS, "default", {"metadata": {"name": f"m{number}"}, "data": data})
+            turns = 0
+
+            async def others() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            beside = asyncio.ensure_future(others())
+            answer = await DirectTransport(world.server, "tester").request("GET", "/api/v1/configmaps", {}, b"")
+            beside.cancel()
+            assert answer.body.count(b"x" * 100_000) == 8
+            assert turns >= 4
+
+        world.run(test())
+
+
 async def heard(client: Client, seconds: float, version: str, labels: str) -> list[Seen]:
     """What a watch of config maps tells in some time."""
     told: list[Seen] = []

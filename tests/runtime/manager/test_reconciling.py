@@ -18,6 +18,7 @@ from kilauea.api.ports import (
     CREATION_REFUSED,
     Create,
     Delete,
+    Empty,
     Interest,
     Key,
     Obj,
@@ -25,6 +26,7 @@ from kilauea.api.ports import (
     Outcome,
     Patch,
     Record,
+    Remaining,
     Resource,
     Single,
     Steps,
@@ -37,6 +39,7 @@ from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.controllers.objects import ItsController
 from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.manager import operations
 from kilauea.runtime.manager.reconciling import SIDE_BY_SIDE, Driver
 from support.virtual_api import World, virtual_api
 from support.virtual_time import VirtualLoop
@@ -323,6 +326,50 @@ def test_what_others_do_before_a_foreseen_write_is_seen_is_a_reason_to_ask() -> 
             await make(world, "a")
             await asyncio.sleep(5)
             assert len(controller.calls) == 2
+
+        world.run(test())
+
+
+def test_what_waits_for_objects_is_asked_about_by_the_clock_not_for_each_report_of_what_is_left() -> None:
+    """Each report changes the object. If that were a reason to ask, all that is left would be deleted in a loop."""
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            reports = itertools.count()
+
+            def report(left: Sequence[Remaining]) -> Patch:
+                number = next(reports)
+                assert number < 30
+                return Patch(MAPS, Key("default", "a"), {"data": {"report": f"{number}"}})
+
+            emptied = Empty([SECRETS], "default", report=report)
+            controller = Calls(lambda *asked: Outcome([emptied]))
+            held = {"namespace": "default", "name": "held", "finalizers": ["example.com/held"]}
+            await world.calm.create(SECRETS, "default", {"metadata": held})
+            drive(world, controller)
+            await make(world, "a")
+            await asyncio.sleep(9.5)
+            assert len(controller.calls) == 10
+            await world.calm.patch(MAPS, Key("default", "a"), {"data": {"x": "y"}})
+            await asyncio.sleep(0.2)
+            assert len(controller.calls) == 11
+
+        world.run(test())
+
+
+def test_the_more_objects_are_waited_for_the_less_often_all_are_deleted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "LOOKED_AT_A_SECOND", 2)
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            controller = Calls(lambda *asked: Outcome([Empty([SECRETS])]))
+            for number in range(10):
+                held = {"namespace": "default", "name": f"held-{number}", "finalizers": ["example.com/held"]}
+                await world.calm.create(SECRETS, "default", {"metadata": held})
+            drive(world, controller)
+            await make(world, "a")
+            await asyncio.sleep(12)
+            assert controller.times("a") == [0.0, 5.0, 10.0]
 
         world.run(test())
 

@@ -1,4 +1,4 @@
-"""LimitRange: defaults for containers, and the minimum and maximum requests of containers, pods and claims."""
+"""LimitRange: what containers get that ask for nothing, and how little or much containers, pods and claims may ask."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _add_missing(container: dict[str, Any], side: str, defaults: dict[str, str])
 
 
 class _Asked(NamedTuple):
-    """The requests and limits of a container, a pod or a claim."""
+    """Requests and limits of one thing: a container, a pod or a claim."""
 
     requests: Amounts
     limits: Amounts
@@ -221,7 +221,7 @@ def _ratio(asked: _Asked, name: str) -> Fraction | None:
 
 
 def _pod_asked(spec: dict[str, Any]) -> Mapping[str, _Things]:
-    """The requests and limits of a pod and of its containers, by type."""
+    """Requests and limits of the containers of a pod, and of the pod, by type."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     asked = [_Asked(container_amounts(each, "requests"), container_amounts(each, "limits")) for each in containers]
     of_pod = _Asked(pod_amounts(spec, "requests"), pod_amounts(spec, "limits"))
@@ -229,13 +229,13 @@ def _pod_asked(spec: dict[str, Any]) -> Mapping[str, _Things]:
 
 
 def _claim_asked(spec: dict[str, Any]) -> Mapping[str, _Things]:
-    """The requests of a claim; only these count."""
+    """Requests of a claim; its limits do not count."""
     requests = parse_all((spec.get("resources") or {}).get("requests"))
     return {"PersistentVolumeClaim": _Things([_Asked(requests, {})])}
 
 
 def _problems(item: LimitItem, things: Mapping[str, _Things]) -> Iterator[str]:
-    """Violations of the limits of a type, one by one."""
+    """Errors in the things of a type, one by one."""
     of_type = things.get(item.type)
     if of_type is None or of_type.is_within(item):
         return

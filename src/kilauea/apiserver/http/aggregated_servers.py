@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from functools import lru_cache
 from pathlib import Path
 
 from kilauea.api.container_streams import Connection
 from kilauea.apiserver.dynamic.remote import CallError, Target
+from kilauea.apiserver.http.trust import Trust
 from kilauea.tcp import TcpConnection
 
 CONNECT_SECONDS = 10.0
@@ -25,8 +25,7 @@ class AggregatedServers:
     """
 
     def __init__(self, certificate: tuple[Path, Path]) -> None:
-        self._certificate = certificate
-        self._context = lru_cache(maxsize=64)(self._make_context)
+        self._trust = Trust(lambda context: context.load_cert_chain(*map(str, certificate)))
 
     async def connect(self, target: Target, *, verify: bool) -> Connection:
         """Open a connection; raises CallError."""
@@ -35,7 +34,7 @@ class AggregatedServers:
                 return await TcpConnection.connect(
                     target.host,
                     target.port,
-                    ssl=self._context(target.authority, verify),
+                    ssl=await self._context(target.authority, verify=verify),
                     server_hostname=target.name,
                     ssl_shutdown_timeout=GOODBYE_SECONDS,
                 )
@@ -51,13 +50,9 @@ class AggregatedServers:
             words = (os.strerror(number) if number and number > 0 else str(error)).lower()
             raise CallError(f"dial tcp {target.host}:{target.port}: connect: {words}") from error
 
-    def _make_context(self, authority: str, verify: bool) -> ssl.SSLContext:
+    async def _context(self, authority: str, *, verify: bool) -> ssl.SSLContext:
         """TLS that trusts an authority; raises CallError if that cannot be read."""
         try:
-            context = ssl.create_default_context(cadata=authority or None)
+            return await self._trust.context(authority, verify=verify)
         except ssl.SSLError as error:
             raise CallError(f"unable to load root certificates: {error.reason or error}") from error
-        if not verify:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.load_cert_chain(*map(str, self._certificate))
-        return context

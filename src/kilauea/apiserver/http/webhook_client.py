@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from functools import lru_cache
 from typing import Any
 
 import aiohttp
 import msgspec
 
 from kilauea.apiserver.dynamic.remote import CallError, Target
+from kilauea.apiserver.http.trust import Trust
 
 LARGEST_ANSWER = 8 * 1024 * 1024
 """Bytes of an answer that are read."""
@@ -23,17 +23,12 @@ _HEADERS = {
 }
 
 
-@lru_cache(maxsize=256)
-def _context(authority: str) -> ssl.SSLContext:
-    """TLS that trusts an authority."""
-    return ssl.create_default_context(cadata=authority or None)
-
-
 class WebhookClient:
     """Implements `Remote`."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
+        self._trust = Trust()
 
     async def close(self) -> None:
         """End all connections."""
@@ -76,7 +71,7 @@ class WebhookClient:
             params={"timeout": f"{seconds:.0f}s"},
             data=body,
             headers={**_HEADERS, "Host": target.url.removeprefix("https://").partition("/")[0]},
-            ssl=_context(target.authority),
+            ssl=await self._trust.context(target.authority),
             server_hostname=target.name,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None),

@@ -130,13 +130,13 @@ async def _read_log(call: Call) -> ApiResponse | TextStream:
     if reader is None:
         return ApiResponse(200, b"", TEXT)
     try:
-        return await _started(call, reader, options)
+        return await _answer(call, reader, options)
     except BaseException:  # the client has gone, for example
         reader.close()
         raise
 
 
-async def _started(call: Call, reader: LogReader, options: _Options) -> ApiResponse | TextStream:
+async def _answer(call: Call, reader: LogReader, options: _Options) -> ApiResponse | TextStream:
     """Answer with all of a log if it is short, or else with its beginning and what follows."""
     text, first, follow = _Text(options), b"", call.request.flag("follow") is True
     turn = partial(call.backend.log_turns.take, call.user.tenant)

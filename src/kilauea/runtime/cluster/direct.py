@@ -53,7 +53,14 @@ class DirectTransport:
         """Ask."""
         asked = make_request(method, target, headers, body)
         asked.is_ours = True
-        return _complete(await self.answer(asked))
+        answer = await self.answer(asked)
+        if not isinstance(answer.body, bytes):
+            parts = []
+            for part in answer.body:  # to make one may be the work of hundreds of objects
+                parts.append(part)
+                await asyncio.sleep(0)
+            answer.body = b"".join(parts)
+        return _complete(answer)
 
     async def answer(self, request: ApiRequest) -> ApiResponse:
         """The answer to a request as the server makes it."""

@@ -28,6 +28,8 @@ from kilauea.client.rest import version_of
 
 CONFIRMED_AT_ONCE = 50
 """Objects that are asked for before other tasks have their turn: requests to a server in this process do not wait."""
+COUNTED_AT_ONCE = 500
+"""Objects whose finalizers are counted before other tasks have their turn."""
 LOOKED_AT_A_SECOND = 1000
 """Objects that are being deleted and are listed in a second."""
 
@@ -72,11 +74,13 @@ class NotYet(Exception):
 
     Attributes:
         again: seconds until the retry.
+        trace: the change that reports them, which does not cause an earlier retry; None for none.
     """
 
-    def __init__(self, words: str, again: float) -> None:
+    def __init__(self, words: str, again: float, trace: Trace | None = None) -> None:
         super().__init__(words)
         self.again = again
+        self.trace = trace
 
 
 async def carry_out(api: Api, operation: Action, manager: str) -> Trace | None:
@@ -174,11 +178,10 @@ async def _confirm(api: Api, operation: Confirm) -> None:
 async def _empty(api: Api, operation: Empty, manager: str) -> None:
     left = [each for resource in operation.resources if (each := await _remaining(api, operation, resource))]
     change = operation.report(left) if operation.report else None
-    if change is not None:
-        await _patch(api, change, manager)
+    trace = None if change is None else await _patch(api, change, manager)
     if left:
         again = max(operation.again, sum(each.count for each in left) / LOOKED_AT_A_SECOND)
-        raise NotYet(f"not deleted yet: {', '.join(each.resource.plural for each in left)}", again)
+        raise NotYet(f"not deleted yet: {', '.join(each.resource.plural for each in left)}", again, trace)
 
 
 async def _remaining(api: Api, operation: Empty, resource: Resource) -> Remaining | None:
@@ -186,9 +189,8 @@ async def _remaining(api: Api, operation: Empty, resource: Resource) -> Remainin
     try:
         if await api.delete_all(resource, operation.namespace):
             return None
-        if operation.report is None:
-            return Remaining(resource)
-        return _counted(resource, (await api.list(resource, operation.namespace)).items)
+        items = (await api.list(resource, operation.namespace)).items
+        return Remaining(resource, len(items)) if operation.report is None else await _counted(resource, items)
     except ApiError as error:
         if error.code == 404:  # a kind that is no longer served has no objects
             return None
@@ -197,10 +199,12 @@ async def _remaining(api: Api, operation: Empty, resource: Resource) -> Remainin
         return Remaining(resource, fault=error.message)
 
 
-def _counted(resource: Resource, items: Sequence[bytes]) -> Remaining | None:
+async def _counted(resource: Resource, items: Sequence[bytes]) -> Remaining | None:
     held: Counter[str] = Counter()
     grace = 0
-    for item in items:
+    for number, item in enumerate(items, 1):
+        if number % COUNTED_AT_ONCE == 0:
+            await asyncio.sleep(0)
         metadata = _header_of(item).metadata
         held.update(metadata.finalizers or ())
         grace = max(grace, metadata.deletion_grace_period_seconds)

@@ -305,6 +305,9 @@ class Driver:
                     own = traces[0]
             except NotYet as wait:
                 worker.failures.pop(key, None)
+                if wait.trace is not None:
+                    own = wait.trace if not traces else None
+                    traces.append(wait.trace)
                 self._timers.set((worker, key, False), wait.again)
             except Exception as error:
                 self._failed(worker, key, error)

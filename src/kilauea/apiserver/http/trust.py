@@ -1,0 +1,82 @@
+"""TLS contexts of clients by the authorities that they trust, made beside other requests and kept.
+
+A bundle of a megabyte has thousands of certificates, of which each takes the interpreter some 0.4 ms to read, whatever
+the thread. So they are read a few at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+AT_A_TIME = 20
+"""Certificates that are read before others have their turn."""
+MOST_KEPT, LARGEST_KEPT = 256, 4 << 20
+"""Contexts that are kept, and characters of their bundles in all: those in use take several times as many bytes."""
+_CERTIFICATE = re.compile(r".*?-----END [^-\n]*-----\n?", re.DOTALL)
+
+
+class Trust:
+    """Makes and keeps contexts.
+
+    Args:
+        complete: called with each new context.
+    """
+
+    def __init__(self, complete: Callable[[ssl.SSLContext], object] = lambda context: None) -> None:
+        self._complete = complete
+        self._known: OrderedDict[tuple[str, bool], ssl.SSLContext] = OrderedDict()
+        self._size = 0
+        self._making = asyncio.Lock()
+
+    async def context(self, authority: str, *, verify: bool = True) -> ssl.SSLContext:
+        """Return a context.
+
+        Args:
+            authority: certificates as PEM; empty for those of the system.
+            verify: whether servers need a certificate of it, for their name.
+
+        Raises:
+            ssl.SSLError: the certificates cannot be read.
+        """
+        key = authority, verify
+        if key not in self._known:
+            async with self._making:
+                if key not in self._known:
+                    self._keep(key, await self._made(authority, verify=verify))
+        self._known.move_to_end(key)
+        return self._known[key]
+
+    async def _made(self, authority: str, *, verify: bool) -> ssl.SSLContext:
+        if not authority:  # reading files of the system gives other threads their turn
+            context = await asyncio.to_thread(ssl.create_default_context)
+        else:
+            parts = parts_of(authority)
+            context = ssl.create_default_context(cadata=next(parts))
+            for part in parts:
+                await asyncio.sleep(0)
+                context.load_verify_locations(cadata=part)
+        if not verify:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self._complete(context)
+        return context
+
+    def _keep(self, key: tuple[str, bool], context: ssl.SSLContext) -> None:
+        self._known[key] = context
+        self._size += len(key[0])
+        while len(self._known) > 1 and (len(self._known) > MOST_KEPT or self._size > LARGEST_KEPT):
+            (authority, _), _ = self._known.popitem(last=False)
+            self._size -= len(authority)
+
+
+def parts_of(authority: str) -> Iterator[str]:
+    """Yield a bundle in parts of a few certificates, or of what ends like some."""
+    ends = [found.end() for found in _CERTIFICATE.finditer(authority)]
+    start = 0
+    for end in ends[AT_A_TIME - 1 : -1 : AT_A_TIME]:
+        yield authority[start:end]
+        start = end
+    yield authority[start:]

@@ -13,12 +13,14 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trustme
 from aiohttp import web
 
 from kilauea.apiserver.aggregator.availability import Availability
 from kilauea.apiserver.aggregator.registration import Registration
 from kilauea.apiserver.aggregator.services import Aggregator
+from kilauea.apiserver.http import aggregated_servers
 from kilauea.apiserver.http.aggregated_servers import AggregatedServers
 from support.api_core import Api
 from support.ending import cancel_rest, stop_accepting
@@ -196,10 +198,12 @@ def aggregation(folder: Path, front_proxy: trustme.CA) -> Iterator[Aggregation]:
     """An API in memory whose services are checked."""
     api = Api(service_range=IPv4Network("127.96.0.0/16"))
     made = Aggregation(api, folder, front_proxy)
-    with made.aggregator.following():
-        task = api.loop.create_task(made.availability.run())
-        yield made
-        task.cancel()
-        api.run(asyncio.wait((task,)))
-    api.run(asyncio.sleep(0.02))  # TLS says goodbye
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aggregated_servers, "GOODBYE_SECONDS", 0.01)
+        with made.aggregator.following():
+            task = api.loop.create_task(made.availability.run())
+            yield made
+            task.cancel()
+            api.run(asyncio.wait((task,)))
+        api.run(asyncio.sleep(0.05))  # by then, connections end that a server without processor time left open
     api.close()

@@ -85,7 +85,7 @@ def test_the_readme_has_the_figures_of_the_lists(conformance: ModuleType, ways: 
         f"has {len(own)} conformance specs of",
         f"{len(ways['simulated'])} of them pass",
         f"The other {len(own - ways['simulated'])} are not run",
-        f"{len(conformance.api_specs())} that do not need containers pass, {len(ways['api'])} of them conformance specs",
+        f"{len(conformance.api_specs())} that do not need containers pass, {len(ways['api'])} of them conformance",
         f"{len(ways['processes'])} conformance specs and",
         f"Of all {len(ways['every'])} conformance specs of the suite, {len(run)} pass in one of these ways",
     ):

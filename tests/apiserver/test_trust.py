@@ -48,6 +48,13 @@ def test_a_bundle_is_its_parts(text: str, more: str) -> None:
     assert all(part for part in parts) or not text + more
 
 
+@pytest.mark.parametrize("begin", ["", CERTIFICATES[0]])
+def test_a_long_text_that_contains_no_certificate_is_one_part(begin: str) -> None:
+    """Anyone may give a webhook a bundle of a megabyte: this would take hours if each character began a search."""
+    text = begin + 1_000_000 * "x"
+    assert list(parts_of(text)) == [text]
+
+
 def test_what_cannot_be_read_is_an_error_each_time() -> None:
     async def make() -> None:
         found = Trust()

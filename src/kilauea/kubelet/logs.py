@@ -172,16 +172,17 @@ class FileReader:
             for path in self._paths():
                 with suppress(FileNotFoundError):
                     opened.append((path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
-            offset = 0
-            for number in reversed(range(len(opened))) if tail is not None else (0,):
-                if tail is not None:
+            number, offset = 0, 0
+            if tail is not None:
+                for number in reversed(range(len(opened))):
                     path, descriptor = opened[number]
                     found, offset = yield from _start_of_tail(descriptor, tail, is_newest=path == self._path)
                     tail -= found
-                if opened and (tail is None or tail <= 0 or number == 0):
-                    _, self._descriptor = opened.pop(number)
-                    os.lseek(self._descriptor, offset, os.SEEK_SET)
-                    return
+                    if tail <= 0:
+                        break
+            if opened:
+                _, self._descriptor = opened.pop(number)
+                os.lseek(self._descriptor, offset, os.SEEK_SET)
         finally:
             for _, descriptor in opened:
                 os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Addresses of webhooks: from a client configuration to an address, and the call behind a protocol."""
+"""Addresses of webhooks and services: from a client configuration or endpoint slices to an address."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ AT_A_TIME = 20
 """Certificates that are read before others have their turn."""
 MOST_KEPT, LARGEST_KEPT = 256, 4 << 20
 """Contexts that are kept, and characters of their bundles in all: those in use take several times as many bytes."""
-_CERTIFICATE = re.compile(r".*?-----END [^-\n]*-----\n?", re.DOTALL)
+_END = re.compile(r"-----END [^-\n]*-----\n?")
+"""Only the ends are looked for: to look for whole certificates takes the square of the length of a text without any."""
 
 
 class Trust:
@@ -74,7 +75,7 @@ class Trust:
 
 def parts_of(authority: str) -> Iterator[str]:
     """Yield a bundle in parts of a few certificates, or of what ends like some."""
-    ends = [found.end() for found in _CERTIFICATE.finditer(authority)]
+    ends = [found.end() for found in _END.finditer(authority)]
     start = 0
     for end in ends[AT_A_TIME - 1 : -1 : AT_A_TIME]:
         yield authority[start:end]

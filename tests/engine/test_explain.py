@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,26 @@ from hypothesis import strategies as st
 from kilauea.api.meta import Object
 from kilauea.api.quantity import amount, format_amount
 from kilauea.engine.cycle import cycle
+from kilauea.engine.explain.formatting import numbers
 from kilauea.engine.explain.group import Change, Explanation, explain
+from kilauea.engine.plan import Pending
 from kilauea.simulator.scenario import Result, Scenario, build_state
-from support.builders import GPU, NOW, Data, build, conf, flat, gang, group, manifest, node, parsed, pod, queue
+from support.builders import (
+    GPU,
+    NOW,
+    Data,
+    build,
+    conf,
+    flat,
+    gang,
+    group,
+    manifest,
+    node,
+    parsed,
+    pod,
+    priority_class,
+    queue,
+)
 
 CONF = conf(
     "enqueue, allocate, backfill", ["priority", "gang"], ["overcommit", "predicates", "proportion", "nodeorder"]
@@ -33,8 +51,16 @@ def admitted(objects: Sequence[Object], key: str, conf: Data) -> bool:
     return explain(plan, state, key).verdict in ("starts", "starts in part")
 
 
+def starting(objects: Sequence[Object], key: str, conf: Data) -> int:
+    """Number of pods of a group that start."""
+    state = build_state(objects)
+    return sum(1 for bind in cycle(state, parsed(conf)[0], NOW).binds if state.tasks[bind.pod].group == key)
+
+
 def applied(objects: Sequence[Object], change: Change, by: int) -> list[Object]:
-    """The objects with a change of this size, done as a user would do it."""
+    """The objects with a change of this size, done as a user would do it, and with what belongs to it."""
+    if change.also is not None:
+        objects = applied(objects, change.also, int(change.also.by))
     out = [manifest(obj) for obj in objects]
     if change.what == "node":
         like = next(o for o in out if o["kind"] == "Node" and o["metadata"]["name"] == change.object)
@@ -116,6 +142,63 @@ def test_a_quota_is_raised_by_what_is_missing() -> None:
     assert explanation.change == Change("quota", "q", "cpu", 2000)
 
 
+def test_new_nodes_are_enough_for_the_groups_ahead_too() -> None:
+    """Those ahead take the first new nodes, so as many as the group has pods would not help."""
+    ahead = [[group(f"o{i}", created=i), pod(f"o{i}-0", f"o{i}", cpu="4")] for i in range(3)]
+    objects = flat([node("n1", cpu=4), queue("q"), ahead, group("g", created=9), pod("g-0", cpu="4")])
+    explanation, _ = explained(objects, "ns/g", PLAIN)
+    assert explanation.change == Change("nodes", "n1", "", 3)
+
+
+def test_a_capability_and_nodes_are_named_together_where_neither_helps_alone() -> None:
+    service = pod("s-0", group="", cpu="2", node="n1", schedulerName="default-scheduler")
+    objects = flat([node("n1", cpu=2), queue("q", capability={"cpu": "1"}), service, group("g"), pod("g-0", cpu="2")])
+    explanation, _ = explained(objects, "ns/g", CONF)
+    change = Change("quota", "q", "cpu", 1000, also=Change("nodes", "n1", "", 1))
+    assert explanation.change == change
+    assert admitted(applied(objects, change, 1000), "ns/g", CONF)
+    assert not any(
+        admitted(applied(objects, part, int(part.by)), "ns/g", CONF)
+        for part in (dataclasses.replace(change, also=None), change.also)
+        if part is not None
+    )
+
+
+def test_a_gang_with_its_minimum_is_told_what_starts_another_pod() -> None:
+    objects = [node("n1", cpu=4), queue("q"), gang("g", 3, 1, cpu="3")]
+    explanation, result = explained(objects, "ns/g", PLAIN)
+    assert explanation.verdict == "starts in part"
+    assert explanation.change == Change("nodes", "n1", "", 1)
+    assert starting(applied(result.objects, explanation.change, 1), "ns/g", PLAIN) == 2
+
+
+def test_nothing_has_to_change_once_the_minimum_is_nominated() -> None:
+    """Pods beyond it wait for other reasons, which come after the one that ends by itself."""
+    evicting = conf("allocate, preempt", ["priority", "gang"], ["predicates", "nodeorder"])
+    low = [group("r", phase="Running"), *(pod(f"r-{i}", "r", cpu="2", node="n1") for i in range(2))]
+    high = [group("g", priority="high"), *(pod(f"g-w-{i}", cpu="2") for i in range(2))]
+    objects = [priority_class("high", 9), node("n1", cpu=4), queue("q"), low, high]
+    explanation, result = explained(objects, "ns/g", evicting)
+    assert [nomination.pod for nomination in result.plan.nominations] == ["ns/g-w-0"]
+    assert explanation.verdict == "waits"
+    assert explanation.nominated
+    assert [blocker.code for blocker in explanation.blockers] == ["Nominated", "Unschedulable"]
+    assert explanation.change is None
+
+
+@pytest.mark.parametrize(
+    ("resource", "asked", "left", "said"),
+    [
+        ("cpu", 2000, 1500, "requested 2 cpu, available 1.5 cpu"),
+        ("cpu", 1000, 980, "requested 1 cpu, available 980m cpu"),
+        ("memory", 8 << 30, (8 << 30) - (16 << 20), "requested 8Gi memory, available 8176Mi memory"),
+        ("cpu", 1333, 333, "requested 1.3 cpu, available 0.3 cpu"),
+    ],
+)
+def test_amounts_that_differ_never_look_the_same(resource: str, asked: float, left: float, said: str) -> None:
+    assert numbers(Pending("ns/p", "ns/g", "", "", "", resource=resource, asked=asked, left=left)) == said
+
+
 @pytest.mark.parametrize(
     ("case", "objects", "verdict"),
     [
@@ -139,13 +222,14 @@ sizes = st.integers(1, 12)
     nodes=st.lists(sizes, min_size=1, max_size=4),
     others=st.lists(st.tuples(sizes, st.integers(1, 3)), max_size=3),
     pods=st.lists(sizes, min_size=1, max_size=4),
+    beyond=st.integers(0, 3),
     capability=st.none() | sizes,
     full=st.booleans(),
 )
 def test_the_change_admits_the_group_and_one_unit_less_does_not(
-    nodes: list[int], others: list[tuple[int, int]], pods: list[int], capability: int | None, full: bool
+    nodes: list[int], others: list[tuple[int, int]], pods: list[int], beyond: int, capability: int | None, full: bool
 ) -> None:
-    """The promise of `change`: applied, the job is admitted; one unit less, it is not."""
+    """The promise of `change`: applied, the job is admitted, or another pod starts; one unit less, it is not."""
     limit: dict[str, Any] = {"capability": {"cpu": str(capability)}} if capability else {}
     objects = flat(
         [
@@ -156,17 +240,23 @@ def test_the_change_admits_the_group_and_one_unit_less_does_not(
                 [group(f"o{i}", queue="other", minimum=count, created=i), *waiting(f"o{i}", [cpu] * count)]
                 for i, (cpu, count) in enumerate(others)
             ],
-            [group("g", minimum=len(pods), created=50), *waiting("g", pods)],
+            [group("g", minimum=max(len(pods) - beyond, 1), created=50), *waiting("g", pods)],
         ]
     )
     chosen = CONF if full else PLAIN
-    change = explained(objects, "ns/g", chosen)[0].change
+    explanation = explained(objects, "ns/g", chosen)[0]
+    change, before = explanation.change, starting(objects, "ns/g", chosen)
     if change is None:
         return
+
+    def helps(by: int) -> bool:
+        changed = applied(objects, change, by)
+        return admitted(changed, "ns/g", chosen) and starting(changed, "ns/g", chosen) > before
+
     by = int(change.by)
-    assert admitted(applied(objects, change, by), "ns/g", chosen)
+    assert helps(by)
     if change.what == "node" or by > 1 or change.what in ("quota", "minimum", "weight", "nodes"):
-        assert not admitted(applied(objects, change, by - 1), "ns/g", chosen)
+        assert not helps(by - 1)
 
 
 def waiting(name: str, cpus: list[int]) -> list[Object]:

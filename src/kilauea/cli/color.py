@@ -10,6 +10,7 @@ STYLES = {
     "It waits because:": {"bold": True},
     "Also because:": {"bold": True},
     "Smallest change that admits it:": {"fg": "green", "bold": True},
+    "Smallest change that lets another pod start:": {"fg": "green", "bold": True},
     "warning:": {"fg": "yellow"},
 }
 """Starts of lines that are highlighted, and how."""

@@ -20,8 +20,9 @@ from kilauea.cli.explain_queues import (
 )
 from kilauea.cli.group_names import Owners, long, title
 from kilauea.cli.plan_output import plural
+from kilauea.cli.remedy import heading
 from kilauea.cli.table import table
-from kilauea.engine.explain.formatting import human, numbers
+from kilauea.engine.explain.formatting import exact, numbers
 from kilauea.engine.explain.group import Blocker, Change, Explanation
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def _change(c: Change) -> dict[str, Any]:
         "by": by,
         "to": c.to or None,
         "minResources": dict(c.min_resources) or None,
+        **({"also": _change(c.also)} if c.also is not None else {}),
     }
 
 
@@ -130,17 +132,25 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
         lines += ["", *table(["NODES", "REASON", "FOR EXAMPLE"], rows)]
     lines += queue_lines(explanation, owners)
     if explanation.change is not None:
-        lines += ["", f"Smallest change that admits it: {sentence(explanation.change, owners)}."]
+        lines += ["", f"{heading(explanation)}: {sentence(explanation.change, owners)}."]
     elif explanation.nominated:
-        lines += ["", "Nothing has to change: it starts when those resources are free."]
+        minimum = any(blocker.code != "Nominated" for blocker in explanation.blockers)
+        lines += [
+            "",
+            f"Nothing has to change: {'its minimum' if minimum else 'it'} starts when those resources are free.",
+        ]
     elif explanation.verdict == "waits" and not explanation.stated:
         lines += ["", "No single change of a queue, a quota, its pods, its minimum, another job or nodes admits it."]
     return lines
 
 
 def sentence(c: Change, owners: Owners) -> str:
-    """A change as a sentence."""
-    amount, many = human(c.resource, c.by) if c.resource else "", int(c.by) > 1
+    """A change as a sentence, with what has to be changed too."""
+    return _one(c, owners) if c.also is None else f"{_one(c, owners)}, and {sentence(c.also, owners)}"
+
+
+def _one(c: Change, owners: Owners) -> str:
+    amount, many = exact(c.resource, c.by) if c.resource else "", int(c.by) > 1
     create = f"`vcctl queue create -n {quote(c.object)}`"
     return {
         "queue": f"create queue {c.object} ({create}), or correct the queue of its job",

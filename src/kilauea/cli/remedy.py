@@ -14,6 +14,12 @@ FEWER_OF_OTHERS = "one job fewer in another namespace; `kilauea explain` names i
 NOMINATED = "nothing has to change: it starts when the resources nominated to it are free"
 
 
+def heading(explanation: Explanation) -> str:
+    """The words before the change: what it does for the group."""
+    gain = "lets another pod start" if explanation.verdict == "starts in part" else "admits it"
+    return f"Smallest change that {gain}"
+
+
 def remedy(explanation: Explanation, objects: Sequence[Object]) -> str:
     """The change as a sentence; empty if the reason already says it, or if nothing waits."""
     from kilauea.cli.explain_output import sentence
@@ -32,7 +38,7 @@ def advice(explanation: Explanation, objects: Sequence[Object]) -> str:
     if change is None:
         return remedy(explanation, objects)
     found = FEWER_OF_OTHERS if _names_others(change, explanation.group) else remedy(explanation, objects)
-    return f"Smallest change that admits it: {found}"
+    return f"{heading(explanation)}: {found}"
 
 
 def _names_others(change: Change, group: str) -> bool:

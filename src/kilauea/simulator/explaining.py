@@ -38,7 +38,7 @@ def explain_group(result: Result, key: str) -> Explanation:
     missing = result.not_created.get(key)
     if missing is not None:
         return without_pods(explanation, missing)
-    if explanation.verdict == "waits" and not explanation.nominated and not service:
+    if explanation.verdict in ("waits", "starts in part") and not explanation.nominated and not service:
         trial = functools.partial(scenario.decide, brief=True)
         evicting = not PLACING.issuperset(scenario.conf.actions)
         what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)

@@ -1,9 +1,11 @@
-"""The smallest change that admits a pod group: single changes, tested on the cluster itself.
+"""The smallest change that admits a pod group, tested on the cluster itself.
 
 A change is applied to the state as an event, a whole cycle decides, and the original object is applied again. So the
 answer holds for the cluster with all its other work, not for the group alone. Kinds of changes are tried from the
 least to the most costly for others: a queue or a quota, rules that keep the pods from existing nodes, the group's own
-minimum, another job, new nodes. The first kind that admits the group wins, with the smallest sufficient amount.
+minimum, another job, new nodes. The first kind that admits the group wins, with the smallest sufficient amount. If none
+does, a higher capability is tried together with new nodes. A group that has its minimum is admitted already: for it, a
+change counts that lets one more of its pods start.
 
 A trial costs a cycle, so it is skipped where the answer is known: where nothing is evicted and the nodes could not hold
 the group's minimum even if no other waiting pod got anything, and where an equal job was removed before.
@@ -11,11 +13,12 @@ the group's minimum even if no other waiting pod got anything, and where an equa
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -73,6 +76,20 @@ OF_NODES = ("Unschedulable", "GangWaiting")
 Decide = Callable[[ClusterState], Plan]
 
 
+class _Limit(NamedTuple):
+    """The capability of a queue in one resource, in the engine's units."""
+
+    queue: Queue
+    spec: QueueSpec
+    resource: str
+    amount: int
+
+    def raised(self, more: int) -> Queue:
+        """The queue with a higher capability."""
+        capability = {**(self.spec.capability or {}), self.resource: format_amount(self.resource, self.amount + more)}
+        return msgspec.structs.replace(self.queue, spec=msgspec.structs.replace(self.spec, capability=capability))
+
+
 class WhatIf:
     """Trials on one cluster for one pod group.
 
@@ -102,18 +119,25 @@ class WhatIf:
         self._plan = plan
         self._evicting = evicting
         self._job = state.jobs[key]
+        self._before = 0
+        """Number of pods of a group with its minimum that start without any change."""
         self._whole_nodes_fail = False
         """True once as many new nodes as the group has pods did not admit it."""
 
     def smallest(self, explanation: Explanation) -> Change | None:
-        """The smallest change that admits the group; None if none does, or if it is already admitted."""
-        if explanation.verdict != "waits" or not self._job.group:
+        """The smallest change that admits the group or, if it has its minimum, lets another pod of it start.
+
+        None if no change does, or if nothing has to change.
+        """
+        if explanation.verdict not in ("waits", "starts in part") or explanation.nominated or not self._job.group:
             return None
+        if explanation.verdict == "starts in part":
+            self._before = self._placed(self._plan)
         kinds: list[Callable[[Explanation], Change | None]] = [self._gates, self._uncordon, self._ready, self._taint]
         kinds += [self._selector, self._neighbours, self._tier, self._minimum, self._fewer, self._nodes, self._node]
         if self._has_room():
             kinds[:0] = [self._queue, self._leaf, self._quota, self._cards, self._weight, self._namespace_quota]
-        for kind in kinds:
+        for kind in [*kinds, self._quota_and_nodes]:
             change = kind(explanation)
             if change is not None:
                 return change
@@ -141,11 +165,14 @@ class WhatIf:
         return Gone(kind, key) if known is None else Changed(known)
 
     def _starts(self, plan: Plan) -> bool:
-        """True if the group's minimum is placed or nominated, and at least one pod starts."""
-        job = self._job
-        placed = ({b.pod for b in plan.binds} | {n.pod for n in plan.nominations}) & job.tasks.keys()
+        """True if the group's minimum is placed or nominated, and a pod starts that would not without the change."""
+        placed = self._placed(plan)
         minimum = self._state.jobs[self._key].min_available if self._key in self._state.jobs else 0
-        return bool(placed) and len(placed) + job.ready_count >= minimum
+        return placed > self._before and placed + self._job.ready_count >= minimum
+
+    def _placed(self, plan: Plan) -> int:
+        """Number of the group's pods that a plan starts or nominates."""
+        return len(({b.pod for b in plan.binds} | {n.pod for n in plan.nominations}) & self._job.tasks.keys())
 
     def _has_room(self) -> bool:
         """True if the nodes could hold the missing part of the group's minimum, if no other group got anything."""
@@ -210,32 +237,30 @@ class WhatIf:
 
     def _quota(self, explanation: Explanation) -> Change | None:
         """Raise the capability of the group's queue, or of one that blocks, in the missing resource."""
+        changes = (self._more(explanation, limit) for limit in self._limits(explanation))
+        return next((change for change in changes if change is not None), None)
+
+    def _limits(self, explanation: Explanation) -> Iterator[_Limit]:
+        """The capabilities of the group's queue and of those that block, in the scarce resources."""
         blocking = [b.queue for b in explanation.blockers]
         blocking += [level.queue for level in reversed(explanation.levels) if level.blocks]
         for name in dict.fromkeys([self._job.queue, *blocking]):
             queue, made = self._state.queues.get(name), self._objects.get(("Queue", name))
-            if queue is None or not queue.capability or not isinstance(made, Queue) or made.spec is None:
-                continue
-            for resource in self._scarce(explanation):
-                change = self._raised(explanation, made, made.spec, resource, queue.capability.get(resource))
-                if change is not None:
-                    return change
-        return None
+            if queue is not None and isinstance(made, Queue) and made.spec is not None:
+                capability = queue.capability or {}
+                for resource in self._scarce(explanation):
+                    if resource in capability:
+                        yield _Limit(made, made.spec, resource, int(capability[resource]))
 
-    def _raised(
-        self, explanation: Explanation, made: Queue, spec: QueueSpec, resource: str, given: float | None
-    ) -> Change | None:
-        """Raise the capability of a queue in one resource, if it has one."""
-        if given is None:
-            return None
+    def _more(self, explanation: Explanation, limit: _Limit, with_it: Iterable[Object] = ()) -> Change | None:
+        """Raise a capability, and change other objects as well."""
 
         def admits(more: int) -> bool:
-            capability = {**(spec.capability or {}), resource: format_amount(resource, int(given) + more)}
-            raised = msgspec.structs.replace(spec, capability=capability)
-            return self._admitted([msgspec.structs.replace(made, spec=raised)])
+            return self._admitted([limit.raised(more), *with_it])
 
+        resource = limit.resource
         found = self._least(admits, self._shortage(explanation, resource), most=self._total(resource))
-        return None if found is None else Change("quota", made.name, resource, found)
+        return None if found is None else Change("quota", limit.queue.name, resource, found)
 
     def _cards(self, explanation: Explanation) -> Change | None:
         """Raise the queue's quota of a missing card."""
@@ -453,21 +478,41 @@ class WhatIf:
         queue = job.queue if of_queue else job.queue == self._job.queue
         return (queue, job.phase, tuple(sorted(pods)))
 
-    def _nodes(self, _: Explanation) -> Change | None:
-        """Add nodes like an existing one that is large enough for each of the pods."""
+    def _nodes(self, explanation: Explanation, with_them: Iterable[Object] = ()) -> Change | None:
+        """Add nodes like an existing one that is large enough for each of the pods.
+
+        Args:
+            explanation: the groups ahead may get the new nodes first.
+            with_them: objects to change as well.
+        """
         template = self._template
         if template is None:
             return None
         size, pods = remedies.offered(template), list(self._waiting())
-        if any(amount > size.get(name, 0) for task in pods for name, amount in task.spec.requests.items()):
+        if not pods or any(amount > size.get(name, 0) for task in pods for name, amount in task.spec.requests.items()):
             return None
 
         def admits(count: int) -> bool:
-            return self._admitted([remedies.twin(template, f"{NEW_NODE}-{number}") for number in range(count)])
+            return self._admitted([*with_them, *self._new_nodes(count)])
 
-        found = self._least(admits, (1, 2, 4), most=min(len(pods), MOST_NODES)) if pods else None
-        self._whole_nodes_fail = found is None and bool(pods)
+        most = min(len(pods) + sum(group.waiting for group in explanation.ahead), MOST_NODES)
+        found = self._least(admits, (1, 2, 4), most=most)
+        self._whole_nodes_fail = found is None
         return None if found is None else Change("nodes", template.name, "", found)
+
+    def _new_nodes(self, count: int) -> list[Node]:
+        """Empty nodes like the template."""
+        template = self._template
+        return [remedies.twin(template, f"{NEW_NODE}-{number}") for number in range(count)] if template else []
+
+    def _quota_and_nodes(self, explanation: Explanation) -> Change | None:
+        """Raise the capability of a queue that blocks, and add nodes."""
+        for limit in self._limits(explanation):
+            nodes = self._nodes(explanation, [limit.raised(self._total(limit.resource))])
+            quota = None if nodes is None else self._more(explanation, limit, self._new_nodes(int(nodes.by)))
+            if quota is not None:
+                return dataclasses.replace(quota, also=nodes)
+        return None
 
     def _node(self, explanation: Explanation) -> Change | None:
         """Add a node like an existing one, with enough of the scarce resource."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kilauea.api.quantity import Unit, unit_of
+from kilauea.api.quantity import Unit, format_amount, unit_of
 
 
 class Reason(Protocol):
@@ -35,9 +35,16 @@ def in_words(reason: Reason) -> str:
 
 
 def numbers(reason: Reason, *, named: bool = False) -> str:
-    """The requested and available amounts of the missing resource; without its name if the message has it."""
-    form = bare if named else human
-    return f"requested {form(reason.resource, reason.asked)}, available {form(reason.resource, reason.left)}"
+    """The requested and available amounts of the missing resource; without its name if the message has it.
+
+    Amounts that differ, but not once they are rounded, are exact.
+    """
+    name, amounts = reason.resource, (reason.asked, reason.left)
+    asked, left = (bare(name, amount) for amount in amounts)
+    if asked == left and reason.asked != reason.left:
+        asked, left = (format_amount(name, amount) for amount in amounts)
+    unit = "" if named else f" {name}"
+    return f"requested {asked}{unit}, available {left}{unit}"
 
 
 def bare(name: str, amount: float) -> str:
@@ -55,6 +62,11 @@ def human(name: str, amount: float) -> str:
             size /= 1024
         return f"{_short(size)}{suffix} {name}"
     return f"{_short(amount / 1000 if unit_of(name) is Unit.MILLI else amount)} {name}"
+
+
+def exact(name: str, amount: float) -> str:
+    """An amount to write into an object, as a quantity that Kubernetes reads."""
+    return f"{format_amount(name, amount)} {name}"
 
 
 def _short(value: float) -> str:

@@ -111,7 +111,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The smallest single change that admits the group.
+    """A change of one kind that admits the group, or a part of two that only help together.
 
     Attributes:
         what: one of these.
@@ -134,6 +134,7 @@ class Change:
         to: the new minimum or tier.
         min_resources: the new minResources that a lower minMember needs beside it, as pairs of a resource and a
             quantity; empty where minResources may stay.
+        also: what has to be changed, too, as no single change admits the group.
     """
 
     what: str
@@ -142,6 +143,7 @@ class Change:
     by: float
     to: int = field(default=0, compare=False)
     min_resources: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    also: Change | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ class Explanation:
     nodes: tuple[NodeReason, ...] = ()
     """The reasons why nodes do not take its pods."""
     change: Change | None = None
-    """The smallest change that would admit it; None if it does not wait, or no single change does."""
+    """The smallest change that would admit it or, if it has its minimum, let another pod start; None for none."""
     levels: tuple[Level, ...] = ()
     """The queues from the root to the group's own, if a plugin reports them."""
     borrowers: tuple[Borrower, ...] = ()
@@ -170,11 +172,8 @@ class Explanation:
     """The pods that evicting actions considered, with the reason why each was not evicted."""
     stated: bool = False
     """True if the first blocker already names the change."""
-
-    @property
-    def nominated(self) -> bool:
-        """True if the group waits only for resources that are being freed for it."""
-        return bool(self.blockers) and all(blocker.code == "Nominated" for blocker in self.blockers)
+    nominated: bool = False
+    """True if its minimum starts as soon as the resources that are being freed for it are free."""
 
 
 def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
@@ -196,8 +195,12 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     if verdict == "waits" and not blockers and (job.is_pending or not job.tasks):
         blockers = (_without_pods(job, plan),)
     nodes = next((p.nodes for p in sorted(waiting, key=lambda p: rank(p.code)) if p.nodes), ())
+    nominated = sum(1 for nomination in plan.nominations if state.tasks[nomination.pod].group == key)
+    promised = verdict == "waits" and 0 < nominated >= job.min_available - job.ready_count
+    if promised:
+        blockers = tuple(sorted(blockers, key=lambda b: b.code != "Nominated"))
     stated = bool(blockers) and blockers[0].code in STATED
-    return Explanation(key, verdict, blockers, nodes, stated=stated)
+    return Explanation(key, verdict, blockers, nodes, stated=stated, nominated=promised)
 
 
 def binding_reasons(plan: Plan) -> dict[str, Pending]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +306,15 @@ def test_room_that_is_being_freed_needs_no_change(tmp_path: Path) -> None:
     ]
     text = printed(objects, conf("capacity"), "ns/g", tmp_path)
     assert text.endswith("\nNothing has to change: it starts when those resources are free.\n")
+
+
+def test_room_that_groups_behind_have_taken_is_that_of_its_turn(tmp_path: Path) -> None:
+    """The queue has no room for the gang, so a smaller group gets it; the amounts of the queue are those after that."""
+    gangs = [group("g", "red", 2, created=0), [pod(f"g-{i}", cpu="2") for i in range(2)]]
+    behind = [group("h", "red", 1, created=1), pod("h-0", "h", cpu="3")]
+    objects: list[Objects] = [queue("red", capability={"cpu": "3"}), node("n0", cpu=8), gangs, behind]
+    text = printed(objects, conf("capacity", actions="allocate"), "ns/g", tmp_path)
+    assert "  requested 4 cpu, available 3 cpu when its turn came\n" in text
+    assert re.search("\nred +cpu +3 +", text)
+    alone = printed(objects[:-1], conf("capacity", actions="allocate"), "ns/g", tmp_path)
+    assert "when its turn came" not in alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,13 @@ from kilauea.cli.remedy import heading
 from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import exact, numbers
 from kilauea.engine.explain.group import Blocker, Change, Explanation
+from kilauea.engine.explain.levels import Level
+from kilauea.engine.model.resources import EPSILON
 
 if TYPE_CHECKING:
     from kilauea.simulator.expected_start import ExpectedStart
 
+AT_ITS_TURN = " when its turn came"
 VERDICTS = {
     "starts": "starts in this cycle.",
     "starts in part": "has its minimum; pods beyond it wait.",
@@ -118,7 +122,7 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
     for number, b in enumerate(explanation.blockers):
         lines += ["", f"{'It waits' if number == 0 else 'Also'} because: {b.message}"]
         if b.resource:
-            lines.append(f"  {numbers(b)}")
+            lines.append(f"  {numbers(b)}{AT_ITS_TURN if _taken_since(b, explanation.levels) else ''}")
         lines.append(f"  rule: {b.rule} ({b.code})")
         where = [
             f"queue {b.queue}" if b.queue else "",
@@ -142,6 +146,21 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
     elif explanation.verdict == "waits" and not explanation.stated:
         lines += ["", "No single change of a queue, a quota, its pods, its minimum, another job or nodes admits it."]
     return lines
+
+
+def _taken_since(b: Blocker, levels: Sequence[Level]) -> bool:
+    """True if the queue has other room after the cycle than when the group was considered.
+
+    A queue's amounts are shown as they are after the cycle, and groups behind may have taken what a gang left.
+    """
+    limits = [
+        (limit, level.allocated)
+        for level in levels
+        if b.code == "QueueQuotaExceeded" and (level.queue, level.resource) == (b.queue, b.resource)
+        for limit in (level.deserved, level.may_use)
+        if limit is not None
+    ]
+    return bool(limits) and all(abs(limit - allocated - b.left) > EPSILON for limit, allocated in limits)
 
 
 def sentence(c: Change, owners: Owners) -> str:

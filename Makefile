@@ -11,7 +11,7 @@ BETWEEN_STAMPS := $(BETWEEN:%=$(VENV)/clients/%/.installed)
 TRACING_STAMP := $(VENV)/tracing/.installed
 BENCH_FLAGS ?=
 # Whole histories of a cluster that `make test-cluster` plays, some seconds each; tests/system/replay.py plays thousands.
-HISTORIES ?= 60
+HISTORIES ?= 45
 PYTEST_FLAGS ?=
 COVERAGE_TESTS ?=
 CONFORMANCE_FLAGS ?=

@@ -82,6 +82,12 @@ def waits(*objects: Objects, conf: Data = ALL) -> Pending:
             id="its queue has too little",
         ),
         pytest.param(
+            [group("r"), pod("r-w-0", "r", node="n1", cpu=3), group(), pod("p", cpu=2)],
+            "QueueQuotaExceeded",
+            "queue q would exceed its deserved cpu; all nodes together have 4 cpu",
+            id="the cluster is full, and its queue may have all of it",
+        ),
+        pytest.param(
             [group(), pod("p", nodeSelector={"none": "such"})],
             "Unschedulable",
             "0/1 nodes are unavailable: 1 node(s) didn't match Pod's node affinity/selector.",

@@ -342,7 +342,7 @@ class Capacity(Plugin):
         """The first queue on the way up that has no room for this."""
         refusal = closed(queue) or self._out_of_place(queue)
         for at in self._way_up(queue) if refusal is None else ():
-            refusal = beyond(at, at.figures.real_capability or NOTHING, wanted, FULL)
+            refusal = beyond(at, at.figures.real_capability or NOTHING, wanted, self._session.total, FULL)
             if refusal is not None:
                 break
         return refusal

@@ -53,8 +53,7 @@ from kilauea.engine.queues.quota import beyond, closed, no_room_for_minimum
 from kilauea.engine.session import Session
 
 NOTHING: dict[str, float] = {}
-
-
+OVER_DESERVED = "queue {queue} would exceed its deserved {resource}"
 WITHIN_DESERVED = SpareReason("QueueWithinDeserved", "its queue holds no more than it deserves")
 
 
@@ -171,7 +170,7 @@ class Proportion(Plugin):
     def _beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
         """The reason why the queue may not have this in addition; None if it may."""
         deserved = queue.figures.deserved or NOTHING
-        return closed(queue) or beyond(queue, deserved, wanted, "queue {queue} would exceed its deserved {resource}")
+        return closed(queue) or beyond(queue, deserved, wanted, self._session.total, OVER_DESERVED)
 
     def _over_deserved(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         left: dict[str, dict[str, float]] = {}

@@ -5,6 +5,7 @@ Only resources that are asked for are compared, pod slots aside, and exactly (sp
 
 from __future__ import annotations
 
+from kilauea.api.quantity import format_amount
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import EPSILON, PODS, Amounts, add, insufficient
@@ -16,10 +17,15 @@ def closed(queue: Queue) -> Refusal | None:
     return None if queue.open else Refusal("QueueClosed", f"queue {queue.name} is {queue.state}", queue.name)
 
 
-def beyond(queue: Queue, limit: Amounts, wanted: Amounts, message: str) -> Refusal | None:
+def beyond(queue: Queue, limit: Amounts, wanted: Amounts, total: Amounts, message: str) -> Refusal | None:
     """Return the reason why a queue may not have this beside what it holds; None if that stays within the limit.
 
-    `message` is formatted with `queue` and `resource`.
+    Args:
+        queue: the queue.
+        limit: the most that it may hold.
+        wanted: what it would hold in addition.
+        total: what all nodes have; the reason says so where that is the limit.
+        message: the reason, formatted with `queue` and `resource`.
     """
     allocated = queue.allocated
     for name, amount in wanted.items():
@@ -28,6 +34,8 @@ def beyond(queue: Queue, limit: Amounts, wanted: Amounts, message: str) -> Refus
         held, most = allocated.get(name, 0), limit.get(name, 0)
         if held + amount > most:
             text = message.format(queue=queue.name, resource=name)
+            if 0 < total.get(name, 0) <= most:
+                text += f"; all nodes together have {format_amount(name, total[name])} {name}"
             return Refusal("QueueQuotaExceeded", text, queue.name, name, amount, max(most - held, 0))
     return None
 

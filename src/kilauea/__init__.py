@@ -7,10 +7,10 @@ They are imported when they are first used, so that `import kilauea` alone costs
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kilauea.version import __version__
+
 if TYPE_CHECKING:
     from kilauea.library import Explanation, InvalidInput, Plan, Result, explain, plan, simulate
-
-__version__ = "0.1.0"
 
 __all__ = ["Explanation", "InvalidInput", "Plan", "Result", "__version__", "explain", "plan", "simulate"]
 

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
 
 from kilauea.api.container_streams import Connection
-from kilauea.apiserver.flow_control.seats import Flow
-from kilauea.apiserver.rest.parsing import Parsed
+from kilauea.apiserver.parsing import Parsed
+from kilauea.apiserver.seats import Flow
 from kilauea.apiserver.storage.records import Stored
 
 JSON = "application/json"

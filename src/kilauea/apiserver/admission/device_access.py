@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import AdmissionStep, Attributes
+from kilauea.apiserver.admission import AdmissionStep
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.view import Record, reader
 from kilauea.apiserver.fields import forbidden_field
 

@@ -14,7 +14,8 @@ import msgspec
 
 from kilauea.api.remembered import remembered
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.pod_standards import Finding, findings
 from kilauea.apiserver.admission.view import LONGEST, REMEMBERED, Record
 from kilauea.apiserver.fields import invalid_value

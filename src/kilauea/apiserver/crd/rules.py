@@ -14,8 +14,8 @@ import msgspec
 from kilauea.api.cel import NONE, CelCostError, CelError, Optional, compiled
 from kilauea.api.cel.program import COST_OF_CALL, Program
 from kilauea.apiserver.crd.rule_checks import OLD
-from kilauea.apiserver.crd.values import as_cel
 from kilauea.apiserver.deferred import decoded_causes, deferred, encoded_causes, has_answers
+from kilauea.apiserver.schema.rule_values import as_cel
 from kilauea.apiserver.schema.validation import type_name
 from kilauea.apiserver.status import LET_PASS, Cause
 

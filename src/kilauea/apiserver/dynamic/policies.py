@@ -11,12 +11,11 @@ import msgspec
 
 from kilauea.api.selectors import matches
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.admission.attributes import BYTES_OF_COST, Attributes, subject_of
+from kilauea.apiserver.decoding import decode
 from kilauea.apiserver.dynamic.conditions import Inputs, conditions_hold
-from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.dynamic.evaluation import COST_OF_POLICY, ConditionError, OutOfBudget
 from kilauea.apiserver.dynamic.matching import Selectors, find_match, parse_selector
-from kilauea.apiserver.dynamic.versions import BYTES_OF_COST, subject_of
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.status import ApiFault
 

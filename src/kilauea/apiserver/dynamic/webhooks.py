@@ -11,13 +11,12 @@ from itertools import starmap
 from typing import Any
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.admission.attributes import Attributes, in_version, subject_of
 from kilauea.apiserver.dynamic.conditions import Inputs, conditions_hold
 from kilauea.apiserver.dynamic.evaluation import ConditionError
 from kilauea.apiserver.dynamic.matching import Selectors, find_match
 from kilauea.apiserver.dynamic.remote import CallError, Remote, target_of
 from kilauea.apiserver.dynamic.reviews import Verdict, denial, encode_review, read_verdict, request_of, review_version
-from kilauea.apiserver.dynamic.versions import in_version, subject_of
 from kilauea.apiserver.patch import json_patch
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.status import ApiFault

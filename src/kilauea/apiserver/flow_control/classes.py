@@ -10,8 +10,8 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from kilauea.apiserver.flow_control.seats import Flow, Seats
 from kilauea.apiserver.request import RequestInfo, User
+from kilauea.apiserver.seats import Flow, Seats
 from kilauea.apiserver.storage import Store
 
 SERVER_SEATS = 600

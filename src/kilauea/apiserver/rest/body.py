@@ -16,12 +16,12 @@ from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.go_json import go_json
+from kilauea.apiserver.parsing import MOST_REPEATED, may_repeat_keys, read_yaml
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML, ApiRequest
 from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.rest.alike import read_alike
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.parsing import MOST_REPEATED, may_repeat_keys, read_yaml
 from kilauea.apiserver.schema import (
     DecodeError,
     Schema,
@@ -179,7 +179,7 @@ def read_object(call: Call, *, new: bool = False) -> Object:
     if call.resource.is_custom:
         _check_custom_kind(call, obj)
     check_kind(obj, call.resource.api_version, call.resource.kind)
-    call.like = read_alike(call, obj) if new else None
+    call.like = read_alike(call.resource, obj) if new else None
     if call.like is None or call.like.known is None:
         strip(call, obj, twice=twice)
     elif twice:

@@ -13,7 +13,7 @@ from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.go_json import go_json
-from kilauea.apiserver.negotiation import object_response
+from kilauea.apiserver.parsing import may_repeat_keys, parse_json, read_yaml
 from kilauea.apiserver.patch import (
     check_applied,
     full_kind,
@@ -25,11 +25,11 @@ from kilauea.apiserver.patch import (
     subject_of,
 )
 from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.body import GO_KINDS, check_kind, kind_problem, media_type, strip
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
-from kilauea.apiserver.rest.parsing import may_repeat_keys, parse_json, read_yaml
 from kilauea.apiserver.rest.renewal import renew
 from kilauea.apiserver.rest.update import change_object, check_body_name
 from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error

@@ -10,10 +10,10 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.heavy import Heavy
 from kilauea.apiserver.large_writes import LargeWrites
+from kilauea.apiserver.parsing import MOST_CONTAINERS, Parsed, is_json_in_yaml, is_plain_json
 from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.request import ApiRequest
 from kilauea.apiserver.rest.body import media_type
-from kilauea.apiserver.rest.parsing import MOST_CONTAINERS, Parsed, is_json_in_yaml, is_plain_json
 
 LIGHT = 8 * 1024
 """Bytes of a body up to which it is read at once, in whatever form; a dense YAML text of this size takes 50 ms."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kilauea.apiserver.fields import invalid_value
-from kilauea.apiserver.resources.device_versions import BETA_DEVICES
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.stored_forms.devices import BETA_DEVICES
 from kilauea.apiserver.strategies.base import METADATA, Object, Strategy, count_generation, spec_of
 from kilauea.apiserver.strategies.conditions import check_conditions
 from kilauea.apiserver.strategies.device_claims import (

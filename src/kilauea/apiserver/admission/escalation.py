@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.rbac.authorizer import GROUP, Action
 from kilauea.apiserver.rbac.coverage import missing_of
 from kilauea.apiserver.rbac.records import PolicyRule, RoleRef

@@ -1,6 +1,7 @@
-"""The subject of webhooks and policies: the objects of a write, in the versions that rules ask for.
+"""A write to admit, and its objects in the versions that webhooks and policies ask for.
 
-All that is asked about one write shares this, however many webhooks and policies there are.
+`Attributes` is what every step looks at. `Subject` is shared by all that is asked about one write, however many
+webhooks and policies there are.
 """
 
 from __future__ import annotations
@@ -8,16 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import Attributes
-from kilauea.apiserver.dynamic.decoding import decode
+from kilauea.apiserver.decoding import decode
+from kilauea.apiserver.request import User
 from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.server_state import ServerState
 
 Object = dict[str, Any]
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -27,6 +31,66 @@ COST_OF_TURN = 40_000
 """Cost, as that of expressions, after which other requests have their turn: some ten milliseconds."""
 BYTES_OF_COST = 20
 """Bytes of JSON that are read at a cost of one."""
+
+
+class Work(Protocol):
+    """The work of a write, which is done beside the event loop if the write is large."""
+
+    async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call a function that looks at nothing but the object of the write."""
+        ...
+
+    def grow(self, size: int) -> None:
+        """Go on as a large write if this many bytes change the object, and such a write has as many."""
+
+    def rest(self) -> None:
+        """Let other large writes go on, as this one waits."""
+
+
+@dataclass(slots=True)
+class Attributes:
+    """The write to admit.
+
+    Attributes:
+        backend: the state of the server, to read other objects.
+        operation: what is done; an eviction or a binding is a CREATE of that subresource.
+        resource: the kind of the object.
+        subresource: empty for the object itself.
+        namespace: empty for objects of the cluster.
+        name: empty while it is still to be generated.
+        obj: the object as it will be; None for deletions. Steps may change it in `mutate`.
+        old: the object as it is; None for creations.
+        user: who asks.
+        dry_run: whether nothing will be written.
+        warnings: texts for the caller; steps may add to them.
+        waited: whether webhooks were asked, so that other objects may have changed since `mutate`.
+        verb: that of the request, such as `patch`, as roles name it.
+        work: where work on large objects is done; None to do it in the event loop.
+        subject: what webhooks and policies are asked about, once there are any.
+        examined: what a step has found in `examine`; None for a write that is not large.
+    """
+
+    backend: ServerState
+    operation: Operation
+    resource: ResourceType
+    subresource: str
+    namespace: str
+    name: str
+    obj: dict[str, Any] | None
+    old: dict[str, Any] | None
+    user: User
+    dry_run: bool = False
+    warnings: list[str] = field(default_factory=list)
+    waited: bool = False
+    verb: str = ""
+    work: Work | None = None
+    subject: Subject | None = None
+    examined: Any = None
+
+    def object_name(self) -> str:
+        """The name of the object, also where it was generated; the beginning of it while it is still to be."""
+        metadata = (self.obj or self.old or {}).get("metadata") or {}
+        return str(self.name or metadata.get("name") or metadata.get("generateName") or "Unknown")
 
 
 class Form(NamedTuple):

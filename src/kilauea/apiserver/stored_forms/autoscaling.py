@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver.go_json import go_json
-from kilauea.apiserver.resources.autoscaling_metrics import CURRENT, WANTED, to_v1, to_v2
 from kilauea.apiserver.schema import DecodeError, Schema, apply_defaults, builtin_schema, read_builtin
+from kilauea.apiserver.stored_forms.autoscaling_metrics import CURRENT, WANTED, to_v1, to_v2
 
 Object = dict[str, Any]
 

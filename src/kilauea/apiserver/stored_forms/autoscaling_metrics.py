@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kilauea.apiserver.resources.paths import set_at, value_at
+from kilauea.apiserver.stored_forms.paths import set_at, value_at
 
 Object = dict[str, Any]
 

@@ -12,7 +12,7 @@ from kilauea.apiserver.bootstrap import check_own
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.definition_strategy import CLEANUP
 from kilauea.apiserver.crd.names import TERMINATING
-from kilauea.apiserver.crd.serving import PREFIX
+from kilauea.apiserver.custom_resources.serving import PREFIX
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, User
 from kilauea.apiserver.rest.objects import decode, encode
 from kilauea.apiserver.schema import openapi_definitions

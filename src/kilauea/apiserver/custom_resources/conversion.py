@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver import status
+from kilauea.apiserver.admission.attributes import LARGEST
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.dynamic.remote import CallError, target_of
-from kilauea.apiserver.dynamic.versions import LARGEST
-from kilauea.apiserver.rest.call import LARGE
-from kilauea.apiserver.rest.parsing import MOST_CONTAINERS, has_too_many
+from kilauea.apiserver.large_writes import LARGE
+from kilauea.apiserver.parsing import MOST_CONTAINERS, has_too_many
 from kilauea.apiserver.schema import DecodeError, Schema, read_custom
 
 Object = dict[str, Any]

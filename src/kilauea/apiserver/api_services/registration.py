@@ -17,7 +17,7 @@ from kilauea.apiserver.aggregator.priorities import group_priority, version_prio
 from kilauea.apiserver.aggregator.services import PREFIX
 from kilauea.apiserver.bootstrap import SELF, check_own, own_server
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.crd.serving import PREFIX as DEFINITIONS
+from kilauea.apiserver.custom_resources.serving import PREFIX as DEFINITIONS
 from kilauea.apiserver.request import ApiRequest
 from kilauea.apiserver.rest.objects import decode
 

@@ -10,14 +10,15 @@ from typing import Any
 import msgspec
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
-from kilauea.apiserver import discovery, status
+from kilauea.apiserver import status
 from kilauea.apiserver.account_tokens import AUDIENCE, AccountTokens
 from kilauea.apiserver.aggregator.discovery import with_aggregated, with_group, with_group_list
 from kilauea.apiserver.aggregator.services import Aggregator
 from kilauea.apiserver.backend import Backend
-from kilauea.apiserver.health import PATHS, SLIS, Health
+from kilauea.apiserver.documents import discovery
+from kilauea.apiserver.documents.health import PATHS, SLIS, Health
+from kilauea.apiserver.documents.openapi import OpenApi
 from kilauea.apiserver.negotiation import check_readable
-from kilauea.apiserver.openapi import OpenApi
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.schema import kubernetes_version
 

@@ -10,12 +10,12 @@ from typing import Any
 from kilauea.apiserver import status
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.crd.columns import table_form
-from kilauea.apiserver.crd.conversion import VersionConversion
 from kilauea.apiserver.crd.names import TERMINATING, holds
 from kilauea.apiserver.crd.ratcheting import new_causes
 from kilauea.apiserver.crd.rules import apply_rules, rules_of
 from kilauea.apiserver.crd.scale_checks import check_scale_spec, check_scale_status
-from kilauea.apiserver.crd.stored_defaults import StoredDefaults, stored_defaults
+from kilauea.apiserver.custom_resources.conversion import VersionConversion
+from kilauea.apiserver.custom_resources.stored_defaults import StoredDefaults, stored_defaults
 from kilauea.apiserver.resources.types import STATUS_VERBS, ResourceType, Subresource
 from kilauea.apiserver.schema import Schema, from_openapi, validate
 from kilauea.apiserver.status import Cause

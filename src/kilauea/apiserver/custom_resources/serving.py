@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kilauea.apiserver.backend import Backend
-from kilauea.apiserver.crd.custom import custom_types
 from kilauea.apiserver.crd.names import ESTABLISHED, NAMES_ACCEPTED, has_condition, holds
 from kilauea.apiserver.crd.version_order import version_order
+from kilauea.apiserver.custom_resources.custom import custom_types
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.objects import decode
 from kilauea.apiserver.strategies.base import Object

@@ -6,7 +6,8 @@ could close the queues of all others.
 
 from __future__ import annotations
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.rbac.authorizer import Action
 
 _GROUP, _KIND = "scheduling.volcano.sh", "Queue"

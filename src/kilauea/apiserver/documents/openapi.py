@@ -13,7 +13,7 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.aggregator.openapi import merged
 from kilauea.apiserver.aggregator.services import Aggregator, Found
-from kilauea.apiserver.crd.describe import described, in_older_form, with_descriptions
+from kilauea.apiserver.documents.openapi_schemas import described, in_older_form, with_descriptions
 from kilauea.apiserver.protobuf.openapi import encode_definition, encode_document
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.registry import Registry

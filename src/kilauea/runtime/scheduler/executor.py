@@ -27,7 +27,7 @@ from kilauea.client.backoff import pause
 from kilauea.engine.model.claims.table import BINDING_TIMEOUT, ClaimAllocation
 from kilauea.engine.model.volumes import ClaimVolume
 from kilauea.engine.plan import Bind, Eviction, Release
-from kilauea.history.recording import Evicted
+from kilauea.history.changes import Evicted
 from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler import extended_claims
 from kilauea.runtime.scheduler.assumed import Failures, Placed

@@ -373,8 +373,8 @@ def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:
         try:
             parse_duration(text)
         except ValueError:
-            words = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
-            raise status.bad_request(words) from None
+            message = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
+            raise status.bad_request(message) from None
 
 
 def _refusal_of_custom(info: RequestInfo) -> ApiFault:

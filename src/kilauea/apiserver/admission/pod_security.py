@@ -215,8 +215,8 @@ def _warnings_of_pods(attributes: Attributes, standard: Standard) -> list[str]:
             names.setdefault(broken, []).append(pod["metadata"]["name"])
     found = []
     if len(pods) > MOST_CHECKED:
-        words = f"only checked against the first {MOST_CHECKED} of {len(pods)} existing pods"
-        found.append(f"new PodSecurity enforce level {words}")
+        message = f"only checked against the first {MOST_CHECKED} of {len(pods)} existing pods"
+        found.append(f"new PodSecurity enforce level {message}")
     if names:
         found.append(f'existing pods in namespace "{name}" violate the new PodSecurity enforce level "{standard}"')
     return [*found, *sorted(f"{min(pods)}{_others(len(pods) - 1)}: {why}" for why, pods in names.items())]

@@ -27,5 +27,5 @@ class QueueCommands(AdmissionStep):
         name = str(target.get("name") or "")
         action = Action("update", _GROUP, "queues", name=name)
         if attributes.backend.authorizer.reason(attributes.user, action) is None:
-            words = f'user "{attributes.user.name}" may not update the queue "{name}", which the command is for'
-            raise forbidden(attributes, words)
+            message = f'user "{attributes.user.name}" may not update the queue "{name}", which the command is for'
+            raise forbidden(attributes, message)

@@ -247,11 +247,11 @@ class Availability:
         try:
             code, body = await self._ask(service, path, LARGEST_DISCOVERY)
         except (CallError, ExchangeError, OSError) as error:
-            words = f'failing or missing response from {url}{path}: Get "{url}{path}": {error}'
-            return Verdict("False", "FailedDiscoveryCheck", words), None
+            message = f'failing or missing response from {url}{path}: Get "{url}{path}": {error}'
+            return Verdict("False", "FailedDiscoveryCheck", message), None
         if not 200 <= code < 300:
-            words = f"failing or missing response from {url}{path}: bad status from {url}{path}: {code}"
-            return Verdict("False", "FailedDiscoveryCheck", words), None
+            message = f"failing or missing response from {url}{path}: bad status from {url}{path}: {code}"
+            return Verdict("False", "FailedDiscoveryCheck", message), None
         return PASSED, await asyncio.to_thread(_resources, body)
 
     def _fault(self, service: RemoteService) -> Verdict | None:
@@ -281,8 +281,8 @@ class Availability:
             return Verdict("False", "EndpointsNotFound", f"cannot find endpointslices for {where}")
         pieces = chain([first] if first is not None else (), slices)
         if not any(_is_ready(piece, name) for piece in pieces) and not _has_address(endpoints, name):
-            words = f'endpointslices for {where} have no addresses with port name "{name}"'
-            return Verdict("False", "MissingEndpoints", words)
+            message = f'endpointslices for {where} have no addresses with port name "{name}"'
+            return Verdict("False", "MissingEndpoints", message)
         return None
 
     async def _describe(self, service: RemoteService, resources: Resources) -> None:

@@ -146,10 +146,10 @@ class VersionConversion:
             raise status.internal(f"{invalid}: invalid metadata of type {type(metadata).__name__} in input object")
         for field in ("name", "namespace", "uid"):
             if metadata.get(field) != before["metadata"].get(field):
-                words = (
+                message = (
                     f"{subject} returned invalid metadata in object at index {index}: metadata.{field} must not change"
                 )
-                raise status.internal(words)
+                raise status.internal(message)
         for field in sorted(_MAY_CHANGE):
             given = metadata.get(field) or {}
             if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):

@@ -146,26 +146,26 @@ async def params_of(policy: Policy, binding: Binding, attributes: Attributes) ->
     resource = attributes.backend.registry.of_kind(kind.get("apiVersion", ""), kind.get("kind", ""))
     if resource is None:
         group, _, version = kind.get("apiVersion", "").rpartition("/")
-        words = f"failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind.get('kind', '')}'"
-        raise NoSuchKind(f"failed to configure policy: {words}")
+        message = f"failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind.get('kind', '')}'"
+        raise NoSuchKind(f"failed to configure policy: {message}")
     if not reference:
         yield None
         return
     namespace = reference.get("namespace") or ""
     if namespace and not resource.namespaced:
-        words = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
-        raise LookupError(f"failed to configure binding: {words}")
+        message = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+        raise LookupError(f"failed to configure binding: {message}")
     namespace = namespace or attributes.namespace
     if resource.namespaced and not namespace:
-        words = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-        raise LookupError(f"failed to configure binding: {words}")
+        message = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+        raise LookupError(f"failed to configure binding: {message}")
     has_some = False
     async for each in _stored_params(attributes, resource, reference, namespace):
         has_some = True
         yield each
     if not has_some and reference.get("parameterNotFoundAction") == "Deny":
-        words = "no params found for policy binding with `Deny` parameterNotFoundAction"
-        raise LookupError(f"failed to configure binding: {words}")
+        message = "no params found for policy binding with `Deny` parameterNotFoundAction"
+        raise LookupError(f"failed to configure binding: {message}")
 
 
 class _Labels(msgspec.Struct):

@@ -152,11 +152,11 @@ class Dispatcher:
         try:
             verdict = await self._call(hook, attributes, resource)
         except CallError as error:
-            words = f'failed calling webhook "{hook.name}": {error}'
+            message = f'failed calling webhook "{hook.name}": {error}'
             if hook.fails_open:
-                log.warning("%s; its failure policy lets the request pass", words)
+                log.warning("%s; its failure policy lets the request pass", message)
                 return None
-            raise status.internal(words) from error
+            raise status.internal(message) from error
         attributes.warnings += verdict.warnings
         for key, text in verdict.audit.items():
             log.debug("audit annotation %s/%s of webhook %s: %s", hook.name, key, hook.configuration, text)

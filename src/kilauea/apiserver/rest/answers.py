@@ -103,8 +103,8 @@ def _turns(items: Sequence[Stored]) -> Iterator[list[bytes]]:
 def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str, Any]:
     include = call.request.first("includeObject") or "Metadata"
     if include not in _INCLUDED:
-        words = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
-        raise status.bad_request(f"Unable to convert to Table as requested: {words}")
+        message = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise status.bad_request(f"Unable to convert to Table as requested: {message}")
     version = view_of(call).api_version
     objects = [partial_object(value, version) if include == "Metadata" else value for value in values]
     resource = call.resource

@@ -67,8 +67,8 @@ def read_document(call: Call, expected: str, api_version: str = "v1") -> Object:
         return {}
     if not isinstance(document, dict):
         kind = GO_KINDS.get(type(document), "number")
-        words = f"json: cannot unmarshal {kind} into Go value of type {_TYPE_META}"
-        raise _unrecognised(expected, call.request.body, f"{_NO_KIND}: {words}")
+        message = f"json: cannot unmarshal {kind} into Go value of type {_TYPE_META}"
+        raise _unrecognised(expected, call.request.body, f"{_NO_KIND}: {message}")
     why = kind_problem(document)
     if why:
         raise _unrecognised(expected, call.request.body, why)
@@ -144,8 +144,8 @@ def parse(call: Call, form: str, expected: str) -> Any:
     try:
         return msgspec.json.decode(body) if form == JSON else read_yaml(body)[0]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        words = f"{_NO_KIND}: {json_syntax_error(body, str(error))}"
-        raise _unrecognised(expected, body, words) from error
+        message = f"{_NO_KIND}: {json_syntax_error(body, str(error))}"
+        raise _unrecognised(expected, body, message) from error
     except YamlError as error:
         raise _unrecognised(expected, body, yaml_syntax_error(body, str(error))) from error
 
@@ -200,8 +200,8 @@ def _check_custom_kind(call: Call, obj: Object) -> None:
         why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string"
         raise _misread(resource.kind, "", why)
     if version != resource.api_version:
-        words = f"does not match the expected API version ({resource.api_version})"
-        raise status.bad_request(f"the API version in the data ({version}) {words}")
+        message = f"does not match the expected API version ({resource.api_version})"
+        raise status.bad_request(f"the API version in the data ({version}) {message}")
     if kind != resource.kind:
         metadata = obj.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else ""

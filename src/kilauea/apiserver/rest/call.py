@@ -106,8 +106,8 @@ class Call:
                 raise self.bad_options([Cause("fieldManager", "FieldValueTooLong", _TOO_LONG)])
             for at, character in enumerate(asked):
                 if not character.isprintable():
-                    words = f"invalid character U+{ord(character):04X} (at position {at})"
-                    raise self.bad_options([invalid_value("fieldManager", asked, words)])
+                    message = f"invalid character U+{ord(character):04X} (at position {at})"
+                    raise self.bad_options([invalid_value("fieldManager", asked, message)])
             return asked
         return self.request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER]
 

@@ -263,8 +263,8 @@ async def _apply(call: Call) -> ApiResponse:
     if is_new:
         obj = await call.aside(_applied, call, None, applied)
         if metadata.get("uid"):
-            words = f"the provided object specified uid {metadata['uid']}, and no existing object was found"
-            raise call.conflict(f"uid mismatch: {words}")
+            message = f"the provided object specified uid {metadata['uid']}, and no existing object was found"
+            raise call.conflict(f"uid mismatch: {message}")
         check_body_name(call, obj)
         return object_response(call, await create_object(call, obj, track=False), 201)
     return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
@@ -285,8 +285,8 @@ def tell_repeated(call: Call, repeated: list[str]) -> None:
         call.warnings += repeated
     elif mode == "Strict" and repeated:
         lines = "\n  ".join(repeated)
-        words = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors"
-        raise status.bad_request(f"{words}:\n  {lines}")
+        message = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors"
+        raise status.bad_request(f"{message}:\n  {lines}")
 
 
 def parse_applied(call: Call) -> tuple[Object, list[str]]:
@@ -331,8 +331,8 @@ def _applied(call: Call, live: Object | None, applied: Object) -> Object:
         if resource.is_custom or not why:
             raise
         target = f"unable to convert unstructured object to {full_kind(applied)}"
-        words = f"failed to convert new object ({subject_of(applied)}) to proper version: {target}: {why}"
-        raise status.ApiFault(500, "", words) from fault
+        message = f"failed to convert new object ({subject_of(applied)}) to proper version: {target}: {why}"
+        raise status.ApiFault(500, "", message) from fault
     return obj
 
 

@@ -53,5 +53,5 @@ async def _read(request: ApiRequest, heavy: Heavy, task: Literal["parse json", "
         raise status.too_large(LARGEST_VALUE)
     request.parsed = msgspec.json.decode(found, type=Parsed)
     if request.parsed.has_too_many:
-        words = f"the body has more than {MOST_CONTAINERS} lists and objects: send fewer at a time"
-        raise status.ApiFault(413, "RequestEntityTooLarge", words)
+        message = f"the body has more than {MOST_CONTAINERS} lists and objects: send fewer at a time"
+        raise status.ApiFault(413, "RequestEntityTooLarge", message)

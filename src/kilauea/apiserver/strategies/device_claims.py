@@ -114,11 +114,11 @@ def _request_names(requests: Iterable[Object]) -> set[str]:
 def _check_request(path: str, request: Object) -> list[Cause]:
     causes = check_label(f"{path}.name", _name(request))
     exactly, first = request.get("exactly"), request.get("firstAvailable")
-    words = "exactly one of `exactly` or `firstAvailable` is required"
+    message = "exactly one of `exactly` or `firstAvailable` is required"
     if exactly is None and not first:
-        causes.append(required(path, words))
+        causes.append(required(path, message))
     elif exactly is not None and first:
-        causes.append(invalid_value(path, None, f"{words}, but multiple fields are set"))
+        causes.append(invalid_value(path, None, f"{message}, but multiple fields are set"))
     elif exactly is not None:
         causes += _check_way(f"{path}.exactly", exactly)
     else:
@@ -202,8 +202,8 @@ def _constraint(path: str, constraint: Object, names: Collection[str]) -> list[C
     for kind in ("matchAttribute", "distinctAttribute"):
         if constraint.get(kind) is not None:
             return causes + _check_attribute(f"{path}.{kind}", constraint[kind])
-    words = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
-    return [*causes, required(path, words)]
+    message = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+    return [*causes, required(path, message)]
 
 
 def _check_attribute(path: str, name: str) -> list[Cause]:
@@ -262,8 +262,8 @@ def check_claim_status(path: str, claim: Object, old: Object) -> list[Cause]:
     elif claim["metadata"].get("deletionTimestamp"):
         known = before.get("reservedFor") or []
         if any(each not in known for each in status.get("reservedFor") or ()):
-            words = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-            causes.append(forbidden_field(f"{path}.reservedFor", words))
+            message = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+            causes.append(forbidden_field(f"{path}.reservedFor", message))
     if had is not None and has is not None:
         return causes if had == has else [*causes, invalid_value(f"{path}.allocation", has, "field is immutable")]
     return causes if has is None else causes + _check_allocation(f"{path}.allocation", has, claim)

@@ -52,11 +52,11 @@ def check_slice(path: str, spec: Object) -> list[Cause]:
     causes = check_driver(f"{path}.driver", spec.get("driver") or "")
     causes += check_pool(f"{path}.pool.name", pool.get("name") or "")
     if pool.get("resourceSliceCount", 0) <= 0:
-        words = "must be greater than zero"
-        causes.append(invalid_value(f"{path}.pool.resourceSliceCount", pool.get("resourceSliceCount", 0), words))
+        message = "must be greater than zero"
+        causes.append(invalid_value(f"{path}.pool.resourceSliceCount", pool.get("resourceSliceCount", 0), message))
     if pool.get("generation", 0) < 0:
-        words = "must be greater than or equal to zero"
-        causes.append(invalid_value(f"{path}.pool.generation", pool["generation"], words))
+        message = "must be greater than or equal to zero"
+        causes.append(invalid_value(f"{path}.pool.generation", pool["generation"], message))
     places, wrong = _places(path, spec, "must be either unset or set to a non-empty string")
     causes += wrong
     if not places:
@@ -109,8 +109,8 @@ def _check_device(path: str, device: Object, *, own: bool) -> list[Cause]:
     causes = check_label(f"{path}.name", _name(device))
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     if (count := len(attributes) + len(capacity)) > MOST_PROPERTIES:
-        words = f"the total number of attributes and capacities must not exceed {MOST_PROPERTIES}"
-        causes.append(invalid_value(path, count, words))
+        message = f"the total number of attributes and capacities must not exceed {MOST_PROPERTIES}"
+        causes.append(invalid_value(path, count, message))
     for name, attribute in sorted(attributes.items()):
         causes += check_property(f"{path}.attributes", name)
         causes += _check_attribute(f"{path}.attributes[{name}]", attribute)
@@ -151,8 +151,8 @@ def _check_attribute(path: str, attribute: Object) -> list[Cause]:
         causes.append(too_long(f"{path}.string", MOST_VALUE))
     version = attribute.get("version")
     if version is not None and not is_version(version):
-        words = "must be a string compatible with semver.org spec 2.0.0"
-        causes.append(invalid_value(f"{path}.version", version, words))
+        message = "must be a string compatible with semver.org spec 2.0.0"
+        causes.append(invalid_value(f"{path}.version", version, message))
     stated = [name for name in _KINDS if attribute.get(name) is not None]
     if len(stated) != 1:
         shown = dict(attribute) if stated else ""
@@ -188,12 +188,12 @@ def _check_conditions(path: str, device: Object) -> list[Cause]:
     causes += check_items(f"{path}.bindingFailureConditions", failed, MOST_CONDITIONS, check_key, str)
     for number, each in enumerate(failed):
         if each in wanted:
-            words = "bindingFailureConditions must not overlap with bindingConditions"
-            causes.append(invalid_value(f"{path}.bindingFailureConditions[{number}]", each, words))
+            message = "bindingFailureConditions must not overlap with bindingConditions"
+            causes.append(invalid_value(f"{path}.bindingFailureConditions[{number}]", each, message))
     if failed and not wanted:
-        words = "bindingConditions are required to use bindingFailureConditions"
-        causes.append(invalid_value(f"{path}.bindingConditions", None, words))
+        message = "bindingConditions are required to use bindingFailureConditions"
+        causes.append(invalid_value(f"{path}.bindingConditions", None, message))
     if wanted and not failed:
-        words = "bindingFailureConditions are required to use bindingConditions"
-        causes.append(invalid_value(f"{path}.bindingFailureConditions", None, words))
+        message = "bindingFailureConditions are required to use bindingConditions"
+        causes.append(invalid_value(f"{path}.bindingFailureConditions", None, message))
     return causes

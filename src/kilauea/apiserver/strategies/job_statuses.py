@@ -105,8 +105,8 @@ def _check_times(status: _Status, before: _Status) -> Iterator[Cause]:
     ends = end != before.time("completionTime")
     if ends or status.has(COMPLETE) != before.has(COMPLETE):
         if end is not None and not status.has(COMPLETE):
-            words = "cannot set completionTime when there is no Complete=True condition"
-            yield invalid_value(path, status.fields["completionTime"], words)
+            message = "cannot set completionTime when there is no Complete=True condition"
+            yield invalid_value(path, status.fields["completionTime"], message)
         if end is None and status.has(COMPLETE):
             yield required(path, "completionTime is required for Complete jobs")
     changes = ends or start != before.time("startTime")
@@ -156,16 +156,16 @@ def _check_indexes(spec: Object, status: _Status, before: _Status) -> Iterator[C
         except ValueError as error:
             yield invalid_value(f"status.{name}", text, f"error parsing {name}: {error}")
     if completes and completed and spec.get("completionMode") != INDEXED:
-        words = "cannot set non-empty completedIndexes when non-indexed completion mode"
-        yield invalid_value("status.completedIndexes", completed, words)
+        message = "cannot set non-empty completedIndexes when non-indexed completion mode"
+        yield invalid_value("status.completedIndexes", completed, message)
     if fails and failed is not None and limit is None:
-        words = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
-        yield invalid_value("status.failedIndexes", failed, words)
+        message = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
+        yield invalid_value("status.failedIndexes", failed, message)
     if (fails or completes) and completions is not None and completed and failed:
         shared = shared_index(completed, failed, completions)
         if shared is not None:
-            words = f"failedIndexes and completedIndexes overlap at index: {shared}"
-            yield invalid_value("status.failedIndexes", failed, words)
+            message = f"failedIndexes and completedIndexes overlap at index: {shared}"
+            yield invalid_value("status.failedIndexes", failed, message)
 
 
 def _check_pods(status: _Status, before: _Status) -> Iterator[Cause]:
@@ -204,8 +204,8 @@ def _check_kept(spec: Object, status: _Status, before: _Status) -> Iterator[Caus
     resumes = before.has(SUSPENDED) and status.has(SUSPENDED, "False")
     changes = before.time("startTime") is not None and status.time("startTime") != before.time("startTime")
     if changes and not resumes and not spec.get("suspend"):
-        words = "field is immutable for unsuspended job once set"
-        yield invalid_value("status.startTime", status.fields.get("startTime"), words)
+        message = "field is immutable for unsuspended job once set"
+        yield invalid_value("status.startTime", status.fields.get("startTime"), message)
     if before.has(SUCCEEDED) and not status.has(SUCCEEDED):
         yield _conditions("cannot disable the SuccessCriteriaMet=True condition")
     if before.has(COMPLETE) and not before.has(SUCCEEDED) and status.has(SUCCEEDED):

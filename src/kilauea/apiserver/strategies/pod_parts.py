@@ -103,9 +103,9 @@ def _check_same(group: str, now: list[Object] | None, then: list[Object] | None)
     path = f"spec.{group}"
     if len(now or ()) != len(then or ()):
         return [forbidden_field(path, f"{group} may not be added or removed on resize")]
-    words = f"{group} may not be renamed or reordered on resize"
+    message = f"{group} may not be renamed or reordered on resize"
     return [
-        forbidden_field(f"{path}[{number}].name", words)
+        forbidden_field(f"{path}[{number}].name", message)
         for number, (one, other) in enumerate(zip(now or (), then or (), strict=True))
         if one["name"] != other["name"]
     ]
@@ -115,12 +115,14 @@ def _check_initial(path: str, now: Object, then: Object) -> list[Cause]:
     """Return the errors in the change of an init container."""
     causes = []
     if _other_parts(now) != _other_parts(then):
-        words = "only cpu and memory resources for init or sidecar containers are mutable"
-        causes.append(forbidden_field(path, words))
+        message = "only cpu and memory resources for init or sidecar containers are mutable"
+        causes.append(forbidden_field(path, message))
     if now != then and now.get("restartPolicy") != "Always":
-        words = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
+        message = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
         policies = now.get("resizePolicy") or ()
-        causes += [forbidden_field(path, words) for each in policies if each.get("restartPolicy") == "RestartContainer"]
+        causes += [
+            forbidden_field(path, message) for each in policies if each.get("restartPolicy") == "RestartContainer"
+        ]
     return causes
 
 

@@ -132,8 +132,8 @@ def check_inline_volume(path: str, spec: Object) -> Iterator[Cause]:
     if spec.get("storageClassName"):
         yield forbidden_field(f"{path}.storageClassName", _NOT_INLINE)
     if (spec.get("volumeMode") or "Filesystem") != "Filesystem":
-        words = "may not specify volumeMode other than Filesystem in the context of inline volumes"
-        yield forbidden_field(f"{path}.volumeMode", words)
+        message = "may not specify volumeMode other than Filesystem in the context of inline volumes"
+        yield forbidden_field(f"{path}.volumeMode", message)
 
 
 def _check_volume_source(spec: Object) -> Iterator[Cause]:

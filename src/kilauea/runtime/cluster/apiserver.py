@@ -175,8 +175,8 @@ async def _listen(options: ServerOptions, api: ApiServer, transport: Transport, 
     try:
         write_kubeconfig(options.kubeconfig, address, credentials)
     except OSError as error:
-        words = "choose another file with --kubeconfig"
-        raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {words}") from error
+        message = "choose another file with --kubeconfig"
+        raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {message}") from error
     return address
 
 

@@ -7,10 +7,9 @@ They are imported when they are first used, so that `import kilauea` alone costs
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kilauea.version import __version__
-
 if TYPE_CHECKING:
     from kilauea.library import Explanation, InvalidInput, Plan, Result, explain, plan, simulate
+    from kilauea.version import __version__
 
 __all__ = ["Explanation", "InvalidInput", "Plan", "Result", "__version__", "explain", "plan", "simulate"]
 
@@ -18,7 +17,8 @@ __all__ = ["Explanation", "InvalidInput", "Plan", "Result", "__version__", "expl
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module("kilauea.library"), name)
+    module = "kilauea.version" if name == "__version__" else "kilauea.library"
+    value = globals()[name] = getattr(import_module(module), name)
     return value
 
 

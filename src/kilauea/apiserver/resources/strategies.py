@@ -24,7 +24,7 @@ from kilauea.apiserver.strategies.core import (
     Plain,
     Secrets,
 )
-from kilauea.apiserver.strategies.devices import (
+from kilauea.apiserver.strategies.devices.strategies import (
     ClaimTemplates,
     DeviceClasses,
     OlderClaims,
@@ -37,11 +37,11 @@ from kilauea.apiserver.strategies.devices import (
 from kilauea.apiserver.strategies.endpoints import Endpoints, EndpointSlices
 from kilauea.apiserver.strategies.flow_control import FlowSchemas, PriorityLevels
 from kilauea.apiserver.strategies.ingresses import IngressClasses, Ingresses
-from kilauea.apiserver.strategies.jobs import CronJobs, Jobs
+from kilauea.apiserver.strategies.jobs.strategy import CronJobs, Jobs
 from kilauea.apiserver.strategies.limit_ranges import LimitRanges
 from kilauea.apiserver.strategies.network import Services
 from kilauea.apiserver.strategies.network_policies import NetworkPolicies
-from kilauea.apiserver.strategies.pods import Pods
+from kilauea.apiserver.strategies.pods.strategy import Pods
 from kilauea.apiserver.strategies.policies import MutatingPolicies, ValidatingPolicies
 from kilauea.apiserver.strategies.policy import (
     Budgets,

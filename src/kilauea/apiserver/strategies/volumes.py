@@ -19,9 +19,8 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.placement import check_node_selector
-from kilauea.apiserver.strategies.pod_warnings import volume_source_warnings
 from kilauea.apiserver.strategies.quantities import amount
-from kilauea.apiserver.strategies.volume_sources import VOLUME_KINDS, check_source
+from kilauea.apiserver.strategies.volume_sources import VOLUME_KINDS, check_source, volume_source_warnings
 
 _ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM, _MODES = ("Delete", "Recycle", "Retain"), ("Block", "Filesystem")

@@ -10,7 +10,7 @@ from kilauea.apiserver.fields import check_range, duplicate, forbidden_field, in
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object
 from kilauea.apiserver.strategies.local_paths import check_descending
-from kilauea.apiserver.strategies.pod_windows import check_windows_options
+from kilauea.apiserver.strategies.pods.windows import check_windows_options
 
 _LARGEST_ID = 2**31 - 1
 _LONGEST_SYSCTL = 253

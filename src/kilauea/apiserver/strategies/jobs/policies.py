@@ -16,7 +16,7 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, spec_of
-from kilauea.apiserver.strategies.job_indexes import INDEXED, count_indexes
+from kilauea.apiserver.strategies.jobs.indexes import INDEXED, count_indexes
 
 _ACTIONS, _OPERATORS = ("Count", "FailIndex", "FailJob", "Ignore"), ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")

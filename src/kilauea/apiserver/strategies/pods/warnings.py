@@ -8,6 +8,7 @@ from typing import Any
 from kilauea.api.names import label_problems
 from kilauea.apiserver.strategies.base import Object, spec_of
 from kilauea.apiserver.strategies.quantities import amount
+from kilauea.apiserver.strategies.volume_sources import OLD_VOLUMES, volume_source_warnings
 
 _OLD_LABELS = {
     "beta.kubernetes.io/arch": ("v1.14", "kubernetes.io/arch"),
@@ -17,19 +18,6 @@ _OLD_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": ("v1.17", "topology.kubernetes.io/zone"),
 }
 """Labels of nodes that have another name: since when, and which."""
-_OLD_VOLUMES = {
-    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
-    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
-    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
-    "flocker": "deprecated in v1.22, non-functional in v1.25+",
-    "storageos": "deprecated in v1.22, non-functional in v1.25+",
-    "quobyte": "deprecated in v1.22, non-functional in v1.25+",
-    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
-    "cephfs": "deprecated in v1.28, non-functional in v1.31+",
-    "rbd": "deprecated in v1.28, non-functional in v1.31+",
-}
-_NAMES = {"storageos": "storageOS"}
-_OLD_VOLUME_NAMES = frozenset(_OLD_VOLUMES)
 _RARE = frozenset({"affinity", "hostAliases", "imagePullSecrets", "nodeSelector", "topologySpreadConstraints"})
 """Fields that most pods do not have."""
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
@@ -87,11 +75,6 @@ def template_warnings(path: str, template: Object) -> list[str]:
     return warnings
 
 
-def volume_source_warnings(path: str, source: Object) -> list[str]:
-    """The warnings for the kind of a volume."""
-    return [f"{path}.{_NAMES.get(name, name)}: {_OLD_VOLUMES[name]}" for name in source if name in _OLD_VOLUMES]
-
-
 def _placement(path: str, spec: Object) -> Iterator[str]:
     """Old labels, and constraints that select nothing."""
     for key in spec.get("nodeSelector") or ():
@@ -128,7 +111,7 @@ def _old_key(path: str, key: str) -> Iterator[str]:
 
 def _volumes(path: str, volumes: Any) -> Iterator[str]:
     for number, volume in enumerate(volumes):
-        if not _OLD_VOLUME_NAMES.isdisjoint(volume):
+        if not OLD_VOLUMES.keys().isdisjoint(volume):
             yield from volume_source_warnings(f"{path}[{number}]", volume)
         if "projected" in volume and not any(volume["projected"].get("sources") or ()):
             yield f'volume "{volume.get("name", "")}" (Projected) has no sources provided'

@@ -18,7 +18,7 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.placement import check_affinity, check_spread, check_tolerations
-from kilauea.apiserver.strategies.pod_containers import (
+from kilauea.apiserver.strategies.pods.containers import (
     Surroundings,
     check_containers,
     check_ephemeral_containers,
@@ -26,16 +26,16 @@ from kilauea.apiserver.strategies.pod_containers import (
     check_init_containers,
     check_ports_of_host,
 )
-from kilauea.apiserver.strategies.pod_network import check_aliases, check_dns, check_host_name, check_names
-from kilauea.apiserver.strategies.pod_resources import (
+from kilauea.apiserver.strategies.pods.network import check_aliases, check_dns, check_host_name, check_names
+from kilauea.apiserver.strategies.pods.resources import (
     check_amounts_of_pod,
     check_container_resource,
     check_number,
     check_pod_claims,
 )
-from kilauea.apiserver.strategies.pod_security import check_own_users, check_pod_security
-from kilauea.apiserver.strategies.pod_volumes import check_volumes
-from kilauea.apiserver.strategies.pod_windows import check_host_processes, check_system
+from kilauea.apiserver.strategies.pods.security import check_own_users, check_pod_security
+from kilauea.apiserver.strategies.pods.volumes import check_volumes
+from kilauea.apiserver.strategies.pods.windows import check_host_processes, check_system
 
 Object = dict[str, Any]
 

@@ -15,8 +15,8 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.device_capacity import check_request_policy
-from kilauea.apiserver.strategies.device_claims import (
+from kilauea.apiserver.strategies.devices.capacity import check_request_policy
+from kilauea.apiserver.strategies.devices.claims import (
     EFFECTS,
     check_driver,
     check_items,

@@ -14,7 +14,7 @@ from typing import Any
 from kilauea.apiserver.fields import check_not_negative, duplicate, invalid_value, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, spec_of
-from kilauea.apiserver.strategies.job_indexes import INDEXED, count_indexes, shared_index
+from kilauea.apiserver.strategies.jobs.indexes import INDEXED, count_indexes, shared_index
 
 COMPLETE, FAILED, FAILING, SUCCEEDED, SUSPENDED = (
     "Complete",

@@ -18,8 +18,8 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, spec_of
 from kilauea.apiserver.strategies.local_paths import check_descending, check_mode, check_unreserved
-from kilauea.apiserver.strategies.pod_containers import PULL_POLICIES
-from kilauea.apiserver.strategies.pod_environment import SHOWN_BY_VOLUMES, check_field, check_shown_resource
+from kilauea.apiserver.strategies.pods.containers import PULL_POLICIES
+from kilauea.apiserver.strategies.pods.environment import SHOWN_BY_VOLUMES, check_field, check_shown_resource
 from kilauea.apiserver.strategies.quantities import amount
 from kilauea.apiserver.strategies.volume_sources import check_driver, check_shared_disk, check_source
 from kilauea.apiserver.strategies.volumes import check_claim

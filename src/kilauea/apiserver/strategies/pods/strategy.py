@@ -12,11 +12,11 @@ from kilauea.apiserver.fields import check_annotations, check_labels, forbidden_
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.alike import Remembered, masked
 from kilauea.apiserver.strategies.base import Object, Strategy, count_generation, keep, spec_of
-from kilauea.apiserver.strategies.pod_annotations import check_pod_annotations, check_profiles
-from kilauea.apiserver.strategies.pod_changes import check_pod_change, check_pod_status
-from kilauea.apiserver.strategies.pod_parts import check_ephemeral, check_resize, keep_all_but
-from kilauea.apiserver.strategies.pod_spec import DEFAULT_GRACE, check_all_images, check_pod_spec
-from kilauea.apiserver.strategies.pod_warnings import pod_warnings, template_warnings
+from kilauea.apiserver.strategies.pods.annotations import check_pod_annotations, check_profiles
+from kilauea.apiserver.strategies.pods.changes import check_pod_change, check_pod_status
+from kilauea.apiserver.strategies.pods.parts import check_ephemeral, check_resize, keep_all_but
+from kilauea.apiserver.strategies.pods.spec import DEFAULT_GRACE, check_all_images, check_pod_spec
+from kilauea.apiserver.strategies.pods.warnings import pod_warnings, template_warnings
 
 _ENDED = ("Succeeded", "Failed")
 _TOKEN_VOLUME = re.compile("kube-api-access-[a-z0-9]{5}")

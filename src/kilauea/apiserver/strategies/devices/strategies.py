@@ -11,7 +11,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.stored_forms.devices import BETA_DEVICES
 from kilauea.apiserver.strategies.base import METADATA, Object, Strategy, count_generation, spec_of
 from kilauea.apiserver.strategies.conditions import check_conditions
-from kilauea.apiserver.strategies.device_claims import (
+from kilauea.apiserver.strategies.devices.claims import (
     MOST_CONFIGURATIONS,
     check_claim,
     check_claim_status,
@@ -19,8 +19,8 @@ from kilauea.apiserver.strategies.device_claims import (
     check_parameters,
     check_selectors,
 )
-from kilauea.apiserver.strategies.device_slices import check_slice
-from kilauea.apiserver.strategies.device_taints import check_taint_rule
+from kilauea.apiserver.strategies.devices.slices import check_slice
+from kilauea.apiserver.strategies.devices.taints import check_taint_rule
 
 IMMUTABLE = "field is immutable"
 _EXTENDED = re.compile(

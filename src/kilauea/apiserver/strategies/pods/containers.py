@@ -18,11 +18,11 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object
-from kilauea.apiserver.strategies.pod_environment import check_variable_sources, check_variables
-from kilauea.apiserver.strategies.pod_handlers import PROBES, check_lifecycle, check_probes, port_name_problems
-from kilauea.apiserver.strategies.pod_mounts import check_devices, check_mounts
-from kilauea.apiserver.strategies.pod_resources import check_resizes, check_resources
-from kilauea.apiserver.strategies.pod_security import check_security
+from kilauea.apiserver.strategies.pods.environment import check_variable_sources, check_variables
+from kilauea.apiserver.strategies.pods.handlers import PROBES, check_lifecycle, check_probes, port_name_problems
+from kilauea.apiserver.strategies.pods.mounts import check_devices, check_mounts
+from kilauea.apiserver.strategies.pods.resources import check_resizes, check_resources
+from kilauea.apiserver.strategies.pods.security import check_security
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _RESTARTS = ("Always", "Never", "OnFailure")

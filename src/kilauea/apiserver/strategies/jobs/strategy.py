@@ -18,17 +18,17 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.ingresses import check_controller
-from kilauea.apiserver.strategies.job_indexes import INDEXED
-from kilauea.apiserver.strategies.job_policies import (
+from kilauea.apiserver.strategies.jobs.indexes import INDEXED
+from kilauea.apiserver.strategies.jobs.policies import (
     check_failure_policy,
     check_success_policy,
     told_failure_policy,
     told_success_policy,
 )
-from kilauea.apiserver.strategies.job_statuses import check_job_status
-from kilauea.apiserver.strategies.pod_spec import RESTART_POLICIES
-from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
-from kilauea.apiserver.strategies.pods import check_template
+from kilauea.apiserver.strategies.jobs.statuses import check_job_status
+from kilauea.apiserver.strategies.pods.spec import RESTART_POLICIES
+from kilauea.apiserver.strategies.pods.warnings import name_warnings, template_warnings
+from kilauea.apiserver.strategies.pods.strategy import check_template
 from kilauea.apiserver.strategies.workloads import (
     IMMUTABLE,
     MISMATCH,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.device_claims import check_driver, check_label, check_pool
-from kilauea.apiserver.strategies.device_slices import check_taint
+from kilauea.apiserver.strategies.devices.claims import check_driver, check_label, check_pool
+from kilauea.apiserver.strategies.devices.slices import check_taint
 
 Object = Mapping[str, Any]
 

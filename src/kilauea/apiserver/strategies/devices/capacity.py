@@ -10,7 +10,7 @@ from typing import Any
 from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.schema.scalars import amount_of, exact_text, quantity
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.device_claims import check_items
+from kilauea.apiserver.strategies.devices.claims import check_items
 
 Object = Mapping[str, Any]
 MOST_OPTIONS = 10

@@ -27,8 +27,8 @@ from kilauea.apiserver.strategies.jobs.policies import (
 )
 from kilauea.apiserver.strategies.jobs.statuses import check_job_status
 from kilauea.apiserver.strategies.pods.spec import RESTART_POLICIES
-from kilauea.apiserver.strategies.pods.warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.pods.strategy import check_template
+from kilauea.apiserver.strategies.pods.warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.workloads import (
     IMMUTABLE,
     MISMATCH,

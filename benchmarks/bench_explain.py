@@ -22,6 +22,7 @@ from scenarios import Json
 
 from kilauea.runtime.inputs.conf_file import read_conf
 from kilauea.runtime.inputs.objects import read_cluster
+from kilauea.simulator.planning import plan_cycles
 
 TARGET = 0.5
 
@@ -40,7 +41,7 @@ def cases(options: measure.Options) -> Iterator[tuple[str, Iterator[Json], str]]
 def probe(conf_path: str, runs: str, path: str) -> None:
     """Print what explaining took and found."""
     cluster, conf = read_cluster([path]), read_conf(conf_path)
-    result = cluster.scenario(conf).plan(timer=time.perf_counter)
+    result = plan_cycles(cluster.scenario(conf), timer=time.perf_counter)
     groups = list(dict.fromkeys(p.group for p in result.plan.pending))
     key = groups[len(groups) // 2]
     found = []

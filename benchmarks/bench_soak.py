@@ -36,7 +36,7 @@ from kilauea.apiserver.admission.chain import admission_steps  # noqa: E402
 from kilauea.apiserver.backend import Backend  # noqa: E402
 from kilauea.apiserver.bootstrap import create_first_objects  # noqa: E402
 from kilauea.apiserver.core import ApiServer  # noqa: E402
-from kilauea.apiserver.crd.bundled import install_bundled  # noqa: E402
+from kilauea.apiserver.custom_resources.bundled import install_bundled  # noqa: E402
 from kilauea.apiserver.event_expiry import expire_events  # noqa: E402
 from kilauea.apiserver.resources.builtin import builtin_types  # noqa: E402
 from kilauea.apiserver.resources.registry import Registry  # noqa: E402

@@ -27,7 +27,7 @@ from kilauea.engine.plan import (
     QueueOutcome,
     Refusal,
 )
-from kilauea.simulator.scenario import Result, Step
+from kilauea.simulator.planning import Result, Step
 
 FUNCTIONS = (library.plan, library.explain, library.simulate)
 ALIASES = ("Objects", "Conf", "Moment")

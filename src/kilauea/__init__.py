@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kilauea.library import Explanation, InvalidInput, Plan, Result, explain, plan, simulate
-
-__version__ = "0.1.0"
+    from kilauea.version import __version__
 
 __all__ = ["Explanation", "InvalidInput", "Plan", "Result", "__version__", "explain", "plan", "simulate"]
 
@@ -18,7 +17,8 @@ __all__ = ["Explanation", "InvalidInput", "Plan", "Result", "__version__", "expl
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module("kilauea.library"), name)
+    module = "kilauea.version" if name == "__version__" else "kilauea.library"
+    value = globals()[name] = getattr(import_module(module), name)
     return value
 
 

@@ -37,7 +37,7 @@ from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
 from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.inputs.objects import Cluster, assemble_cluster
 from kilauea.simulator.extensions import BUILT_IN, Extensions
-from kilauea.simulator.scenario import Result
+from kilauea.simulator.planning import Result, plan_cycles
 
 __all__ = ["Explanation", "InvalidInput", "Plan", "Result", "explain", "plan", "simulate"]
 
@@ -171,7 +171,7 @@ def simulate(
     decided_by = _conf(conf, extensions)
     cluster = objects if isinstance(objects, Cluster) else _cluster(objects)
     scenario = cluster.scenario(decided_by, _microseconds(now), seed, extensions, schedulers, sharding)
-    result = scenario.plan(cycles, time.perf_counter, until_rest=until_rest)
+    result = plan_cycles(scenario, cycles, time.perf_counter, until_rest=until_rest)
     if result.problems and cluster is not objects:
         raise InvalidInput(*result.problems)
     return result

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kilauea.apiserver.rest.parsing import read_yaml
+from kilauea.apiserver.parsing import read_yaml
 from support.api_core import MAPS, Api
 
 APPLY = "application/apply-patch+yaml"

@@ -12,8 +12,8 @@ from kilauea.api.kinds import FLOW_SCHEMAS, PRIORITY_LEVELS
 from kilauea.apiserver.flow_control.classes import LEVEL_HEADER, SCHEMA_HEADER
 from kilauea.apiserver.flow_control.configuration import FlowConfiguration
 from kilauea.apiserver.flow_control.objects import AUTOUPDATE
-from kilauea.apiserver.flow_control.seats import Seats
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, User, make_request
+from kilauea.apiserver.seats import Seats
 from kilauea.apiserver.status import ApiFault
 from support.api_core import ADMIN, Api
 from support.controlled import Cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kilauea.api.crds import KINDS
 from kilauea.api.kinds import BUILT_IN, defined_kind
 from kilauea.api.ports import Resource
-from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.custom_resources.bundled import install_bundled
 from kilauea.apiserver.resources.builtin import builtin_types
 from support.api_core import Api
 

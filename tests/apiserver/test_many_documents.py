@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.apiserver.openapi import MOST_KEPT, OpenApi
+from kilauea.apiserver.documents.openapi import MOST_KEPT, OpenApi
 from kilauea.apiserver.request import ApiRequest
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kilauea.apiserver.access import MOST_GROUPS
-from kilauea.apiserver.heavy import TASKS, Task, TooHeavy
+from kilauea.apiserver.heavy import Task, TooHeavy
+from kilauea.apiserver.heavy_tasks import TASKS
 from kilauea.apiserver.rbac import bindings, roles
 from kilauea.apiserver.rbac.authorizer import MOST_OF_ROLES
 from kilauea.apiserver.rbac.records import Binding, Role, read_binding, read_role

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from kilauea.apiserver.resources.strategies import STRATEGIES
 from kilauea.apiserver.rest import alike
 from kilauea.apiserver.strategies.alike import Remembered, masked, unmasked
-from kilauea.apiserver.strategies.table import STRATEGIES
 from support.api_core import PODS, Answer, Api
 
 REQUESTS = Path(__file__).parents[1] / "kubernetes" / "requests"

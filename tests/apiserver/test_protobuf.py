@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.apiserver.heavy import AtOnce, Task
+from kilauea.apiserver.heavy import Task
+from kilauea.apiserver.heavy_tasks import AtOnce
 from kilauea.apiserver.protobuf import ProtobufError, decode_protobuf, encode_protobuf
 from kilauea.apiserver.request import ApiResponse, WatchStream, make_request
 from kilauea.apiserver.resources.message_names import message_name

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kilauea.apiserver.decoding import decode
 from kilauea.apiserver.dynamic import remote
-from kilauea.apiserver.dynamic.decoding import decode
 from support.api_core import Api
 
 PROXY = "/api/v1/namespaces/default/services/web/proxy/"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kilauea.apiserver.account_tokens import AUDIENCE, AccountTokens
-from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.custom_resources.bundled import install_bundled
 from kilauea.apiserver.http.credentials import load_credentials
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
 from support.api_core import MAPS, PODS, START, Api

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.apiserver.heavy import TASKS, Task
+from kilauea.apiserver.heavy import Task
+from kilauea.apiserver.heavy_tasks import TASKS
 from kilauea.apiserver.request import WatchStream, make_request
 from kilauea.apiserver.storage import Retention
 from support.api_core import ADMIN, MAPS, PODS, Api

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kilauea.api.kinds import DEFINITIONS
 from kilauea.api.ports import Key, Resource, Seen, Text, bytes_of
-from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.custom_resources.bundled import install_bundled
 from kilauea.apiserver.storage import Retention
 from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector

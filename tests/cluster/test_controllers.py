@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from urllib.request import urlopen
 import pytest
 
 from cluster.api_process import Client, Server
+from cluster.up_process import until
 
-WAIT_SECONDS = 60
 PODS = 300
 
 
@@ -32,14 +31,6 @@ def running_controllers(server: Server, log: Path, *more: str) -> Iterator[subpr
     finally:
         process.kill()
         process.wait()
-
-
-def until(check: Callable[[], bool], what: str) -> None:
-    """Wait for something."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not check():
-        assert time.monotonic() < deadline, f"timed out waiting for {what}"
-        time.sleep(0.05)
 
 
 def items(client: Client, path: str) -> list[dict[str, Any]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from typing import Any
 import pytest
 
 from cluster.api_process import Client, Server
-
-WAIT_SECONDS = 60
+from cluster.up_process import until
 
 
 @contextmanager
@@ -30,14 +28,6 @@ def running_nodes(server: Server, log: Path, *options: str) -> Iterator[subproce
     finally:
         process.kill()
         process.wait()
-
-
-def until(check: Callable[[], bool], what: str) -> None:
-    """Wait for something."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not check():
-        assert time.monotonic() < deadline, f"timed out waiting for {what}"
-        time.sleep(0.05)
 
 
 def create(client: Client, namespace: str, name: str, command: str, **spec: Any) -> None:

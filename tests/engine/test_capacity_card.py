@@ -10,6 +10,7 @@ from kilauea.cli.explain_output import sentence
 from kilauea.engine.explain.group import Change
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugins.capacity_card.holdings import beyond
+from kilauea.simulator.planning import plan_cycles
 from kilauea.simulator.scenario import Scenario
 from support.builders import (
     GI,
@@ -618,7 +619,7 @@ def test_the_state_knows_which_pods_name_cards() -> None:
 )
 def test_the_smallest_raise_of_the_card_quota_that_helps(quota: Data, waiting: Any, expected: tuple[str, int]) -> None:
     objects = flat([card_node("a", A), card_node("b", B), card_node("c", C), card_queue("q", quota), waiting])
-    explanation = Scenario(objects, parsed(CARDS)[0], NOW).plan().explain("ns/g")
+    explanation = plan_cycles(Scenario(objects, parsed(CARDS)[0], NOW)).explain("ns/g")
     card, by = expected
     assert explanation.change == Change("cards", "q", card, by)
     assert sentence(explanation.change, {}) == f"raise the card quota of queue q by {by // 1000} {card}"

@@ -32,30 +32,8 @@ from support.builders import (
     plan_of,
     priority_class,
 )
-from support.card_objects import A, B, C, annotated, card_group, card_node, card_pod, card_queue
+from support.card_objects import CARDS_RECLAIMED, A, B, C, annotated, card_group, card_node, card_pod, card_queue
 from support.probes import inside
-
-CONF: Data = yaml.safe_load("""
-actions: "enqueue, allocate, backfill, reclaim"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enableReclaimable: false
-  - name: conformance
-    enableReclaimable: false
-- plugins:
-  - name: predicates
-  - name: capacity-card
-    arguments:
-      overCommitFactor: 2
-      cardUnlimitedCpuMemory: true
-      podOwnerReferenceToServiceType:
-        ReplicaSet: inference
-        Deployment: inference
-        Job: training
-  - name: nodeorder
-""")
 
 QUEUES = list(
     yaml.safe_load_all("""
@@ -244,7 +222,7 @@ def evicted(plan: Plan) -> list[str]:
 
 def test_a_service_takes_cards_back_from_training_as_the_document_tells() -> None:
     """The gang loses all its pods: half of it would only hold cards."""
-    plan = plan_of(as_given(started(TRAINING, "n"), started(SERVICE)), conf=CONF)
+    plan = plan_of(as_given(started(TRAINING, "n"), started(SERVICE)), conf=CARDS_RECLAIMED)
     assert evicted(plan) == ["training-low-worker1-0", "training-low-worker2-1"]
     assert {e.by for e in plan.evictions} == {"ns/inference-high"}
     assert (nominations(plan), binds(plan)) == ({"inference-high-x-0": "n"}, {})
@@ -253,13 +231,15 @@ def test_a_service_takes_cards_back_from_training_as_the_document_tells() -> Non
 
 
 def test_a_training_job_that_can_do_with_less_loses_no_more_than_is_needed() -> None:
-    plan = plan_of(as_given(started(TRAINING, "n", least=1), started(SERVICE)), conf=CONF)
+    plan = plan_of(as_given(started(TRAINING, "n", least=1), started(SERVICE)), conf=CARDS_RECLAIMED)
     assert (len(plan.evictions), nominations(plan)) == (1, {"inference-high-x-0": "n"})
     assert plan.queues["queue-training"].allocated[CARD] == 4000
 
 
 def test_a_service_is_admitted_while_the_cluster_is_full() -> None:
-    plan = plan_of(as_given(started(TRAINING, "n"), started(SERVICE)), conf={**CONF, "actions": "enqueue, allocate"})
+    plan = plan_of(
+        as_given(started(TRAINING, "n"), started(SERVICE)), conf={**CARDS_RECLAIMED, "actions": "enqueue, allocate"}
+    )
     assert phases(plan)["inference-high"] == "Inqueue"
     assert codes(plan) == {"inference-high-x-0": "Unschedulable"}
 
@@ -267,7 +247,7 @@ def test_a_service_is_admitted_while_the_cluster_is_full() -> None:
 def test_beyond_its_quota_a_service_takes_nothing_back() -> None:
     running = started(SERVICE, "n")
     second = {**SERVICE, "metadata": {**SERVICE["metadata"], "name": "second"}}
-    plan = plan_of(as_given(started(TRAINING, "n", gpu=2), running, started(second, gpu=6)), conf=CONF)
+    plan = plan_of(as_given(started(TRAINING, "n", gpu=2), running, started(second, gpu=6)), conf=CARDS_RECLAIMED)
     assert evicted(plan) == []
     assert pending(plan)["second-x-0"].message == (
         f"Queue <queue-inference> has insufficient <{CARD}> quota: requested <6000>, total would be <10000>, "
@@ -276,18 +256,18 @@ def test_beyond_its_quota_a_service_takes_nothing_back() -> None:
 
 
 def test_training_takes_nothing_back_from_services() -> None:
-    plan = plan_of(as_given(started(SERVICE, "n", gpu=8), started(TRAINING)), conf=CONF)
+    plan = plan_of(as_given(started(SERVICE, "n", gpu=8), started(TRAINING)), conf=CARDS_RECLAIMED)
     assert (evicted(plan), nominations(plan)) == ([], {})
 
 
 def test_freed_cards_go_to_the_service_first() -> None:
-    plan = plan_of(as_given(started(TRAINING), started(SERVICE, gpu=8)), conf=CONF)
+    plan = plan_of(as_given(started(TRAINING), started(SERVICE, gpu=8)), conf=CARDS_RECLAIMED)
     assert binds(plan) == {"inference-high-x-0": "n"}
 
 
 def test_what_the_group_says_counts_before_the_owner() -> None:
     """Both say so themselves, and the map is empty."""
-    silent = {**CONF, "tiers": [CONF["tiers"][0], {"plugins": ["predicates", "capacity-card"]}]}
+    silent = {**CARDS_RECLAIMED, "tiers": [CARDS_RECLAIMED["tiers"][0], {"plugins": ["predicates", "capacity-card"]}]}
     silent["tiers"][1]["plugins"] = [{"name": name} for name in silent["tiers"][1]["plugins"]]
     for kinds, expected in ((("training", "inference"), 2), (("inference", "inference"), 0), ((None, "inference"), 0)):
         lower, upper = started(TRAINING, "n"), started(SERVICE)

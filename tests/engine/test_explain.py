@@ -16,7 +16,8 @@ from kilauea.engine.cycle import cycle
 from kilauea.engine.explain.formatting import numbers
 from kilauea.engine.explain.group import Change, Explanation, explain
 from kilauea.engine.plan import Pending
-from kilauea.simulator.scenario import Result, Scenario, build_state
+from kilauea.simulator.planning import Result, plan_cycles
+from kilauea.simulator.scenario import Scenario, build_state
 from support.builders import (
     GPU,
     NOW,
@@ -41,7 +42,7 @@ PLAIN = conf("allocate", ["priority", "gang"], ["predicates", "nodeorder"])
 
 
 def explained(objects: Sequence[Any], key: str, conf: Data) -> tuple[Explanation, Result]:
-    result = Scenario(flat(objects), parsed(conf)[0], NOW).plan()
+    result = plan_cycles(Scenario(flat(objects), parsed(conf)[0], NOW))
     return result.explain(key), result
 
 

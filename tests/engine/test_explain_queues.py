@@ -19,7 +19,8 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
 from kilauea.simulator.extensions import Extensions
-from kilauea.simulator.scenario import Result, Scenario, build_state
+from kilauea.simulator.planning import Result, plan_cycles
+from kilauea.simulator.scenario import Scenario, build_state
 from kilauea.simulator.what_if import WhatIf
 from support.builders import (
     NOW,
@@ -46,7 +47,7 @@ PREEMPT = conf("allocate, preempt", ["priority", GANG, "conformance"], ["predica
 
 def explained(objects: Objects, chosen: Data, key: str = "ns/g") -> Explanation:
     listed = flat(objects)
-    result = Scenario(listed, parsed(chosen)[0], NOW).plan()
+    result = plan_cycles(Scenario(listed, parsed(chosen)[0], NOW))
     explanation = result.explain(key)
     assert result.scenario.decide(result.state) == result.plan, "explaining leaves the cluster as it was"
     return explanation

@@ -9,6 +9,7 @@ import pytest
 from kilauea.engine.extension import ABSTAIN
 from kilauea.engine.plan import QueueOutcome
 from kilauea.engine.session import Session
+from kilauea.simulator.planning import plan_cycles
 from kilauea.simulator.scenario import Scenario
 from support.builders import (
     GI,
@@ -434,7 +435,7 @@ def test_a_gang_that_would_fit_into_what_its_queue_deserves_hears_nothing_of_tha
 def test_the_change_that_explain_names_for_such_a_gang_starts_it_and_no_smaller_one_does(
     sizes: tuple[int, ...],
 ) -> None:
-    result = Scenario(flat(rivals(*sizes)), parsed(ENTERING)[0], NOW).plan()
+    result = plan_cycles(Scenario(flat(rivals(*sizes)), parsed(ENTERING)[0], NOW))
     change = result.explain("ns/a-g").change
     assert change is not None
     assert (change.what, change.object) == ("weight", "a")

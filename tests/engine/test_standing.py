@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kilauea.engine.explain.group import Explanation
+from kilauea.simulator.planning import plan_cycles
 from kilauea.simulator.scenario import Scenario
 from support.builders import NOW, Objects, conf, flat, group, node, parsed, plugin, pod, priority_class, queue
 
@@ -13,7 +14,7 @@ CONF = conf("allocate", ["priority", plugin("gang")], ["predicates", "capacity"]
 
 def explained(objects: Objects, key: str = "ns/mine") -> Explanation:
     listed = flat(objects)
-    return Scenario(listed, parsed(CONF)[0], NOW).plan().explain(key)
+    return plan_cycles(Scenario(listed, parsed(CONF)[0], NOW)).explain(key)
 
 
 def waiting(name: str, of: str = "q", cpu: int = 4, **more: Any) -> Objects:

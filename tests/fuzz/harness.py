@@ -31,7 +31,7 @@ from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.inputs.objects import read_cluster
-from kilauea.simulator.scenario import Result
+from kilauea.simulator.planning import Result, plan_cycles
 
 SECONDS = 20
 """How long one input may take."""
@@ -90,7 +90,7 @@ def run(
         cluster = read_cluster([str(source)])
     except SourceError as error:
         return Run(refused=str(error))
-    result = cluster.scenario(conf, seed=seed).plan(cycles)
+    result = plan_cycles(cluster.scenario(conf, seed=seed), cycles)
     cluster.warnings.extend(result.problems)
     for output in OUTPUTS:
         check_form(render(result, output, 0.5), output, {"binds", "pending", "podGroups", "queues", "timing"})

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kilauea.api.ports import Seen
-from kilauea.history.recording import NO_CHANGES, Changes, Evicted, Kept, Recording
+from kilauea.history.changes import NO_CHANGES, Changes, Evicted
+from kilauea.history.recording import Kept, Recording
 from kilauea.history.records import Event, JobRecord, PodRecord, Record
 from kilauea.history.store import History
 

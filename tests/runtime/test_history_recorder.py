@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kilauea.apiserver.request import ApiResponse, make_request
+from kilauea.history.changes import Evicted
 from kilauea.history.errors import HistoryError
-from kilauea.history.recording import Evicted
 from kilauea.history.records import PodRecord
 from kilauea.history.store import History
 from kilauea.runtime.clock import SystemClock

@@ -17,9 +17,9 @@ import pytest
 import trustme
 from aiohttp import web
 
-from kilauea.apiserver.aggregator.availability import Availability
-from kilauea.apiserver.aggregator.registration import Registration
 from kilauea.apiserver.aggregator.services import Aggregator
+from kilauea.apiserver.api_services.availability import Availability
+from kilauea.apiserver.api_services.registration import Registration
 from kilauea.apiserver.http import aggregated_servers
 from kilauea.apiserver.http.aggregated_servers import AggregatedServers
 from support.api_core import Api

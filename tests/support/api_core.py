@@ -10,13 +10,14 @@ from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 from kilauea.apiserver.admission.chain import admission_steps
-from kilauea.apiserver.backend import SERVICE_RANGE, Backend
+from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.dynamic.admission import DynamicAdmission
 from kilauea.apiserver.dynamic.remote import Remote
 from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User, WatchStream, make_request
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.server_state import SERVICE_RANGE
 from kilauea.apiserver.storage import Retention
 from support.first_writes import started_store
 

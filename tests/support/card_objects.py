@@ -6,10 +6,34 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+
 from kilauea.api.meta import Object, OwnerReference
 from support.builders import GPU, Data, group, node, pod, queue
 
 A, B, C = "NVIDIA-A100", "NVIDIA-H100", "NVIDIA-H200"
+CARDS_RECLAIMED: Data = yaml.safe_load("""
+actions: "enqueue, allocate, backfill, reclaim"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enableReclaimable: false
+  - name: conformance
+    enableReclaimable: false
+- plugins:
+  - name: predicates
+  - name: capacity-card
+    arguments:
+      overCommitFactor: 2
+      cardUnlimitedCpuMemory: true
+      podOwnerReferenceToServiceType:
+        ReplicaSet: inference
+        Deployment: inference
+        Job: training
+  - name: nodeorder
+""")
+"""Queues of services take cards back from queues of training."""
 
 
 def labelled(product: str, memory: int | str = 81920, count: int | str = 8, kind: str = "nvidia.com/gpu") -> Data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.apiserver.crd.serving import ServedDefinitions
+from kilauea.apiserver.custom_resources.serving import ServedDefinitions
 from support.api_core import Api
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

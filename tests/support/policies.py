@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.apiserver.heavy import AtOnce, Task, TooHeavy
+from kilauea.apiserver.heavy import Task, TooHeavy
+from kilauea.apiserver.heavy_tasks import AtOnce
 from support.api_core import Api
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"

@@ -13,10 +13,11 @@ from random import Random
 from typing import Any, TypeVar
 
 from kilauea.apiserver.admission.chain import admission_steps
-from kilauea.apiserver.backend import SERVICE_RANGE, Backend
+from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.server_state import SERVICE_RANGE
 from kilauea.apiserver.storage import Retention
 from kilauea.client.rest import Client
 from kilauea.runtime.cluster.direct import DirectTransport

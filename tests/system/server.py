@@ -23,7 +23,7 @@ from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.custom_resources.bundled import install_bundled
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Retention, Store

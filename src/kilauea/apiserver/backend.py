@@ -1,134 +1,25 @@
-"""Dependencies of the verbs: the store, the kinds, a clock, random numbers, admission. Only `runtime` makes one."""
+"""Dependencies of the verbs: the state of the server, and admission. Only `runtime` makes one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from ipaddress import IPv4Network
-from random import Random
-from typing import Any, Protocol
 
-from kilauea.api.container_logs import LogSource
-from kilauea.api.container_streams import PodConnections
-from kilauea.api.times import SECOND, format_time
-from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission import Admission
 from kilauea.apiserver.dynamic.admission import DynamicAdmission
-from kilauea.apiserver.heavy import AtOnce, Heavy
-from kilauea.apiserver.large_writes import LargeWrites
-from kilauea.apiserver.rbac.authorizer import Authorizer
-from kilauea.apiserver.resources.registry import Registry
-from kilauea.apiserver.selection import Matches
-from kilauea.apiserver.storage import Store
-from kilauea.apiserver.streams.sessions import MOST_PORTS, MOST_PORTS_OF_TENANT, Sessions
-from kilauea.apiserver.turns import LoopTurns
-
-SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters of generated names: none that make words or look like one another."""
-SUFFIX_LENGTH = 5
-SERVICE_RANGE = IPv4Network("10.96.0.0/12")
-"""The usual range of services."""
-_RANDOM_BITS = ~(0xF000 << 64 | 0xC000 << 48)
-_VERSION_4 = 4 << 76 | 0x8000 << 48
-"""The bits of a uid that say how it was made: from random numbers, as RFC 9562 has it."""
-
-
-class UsageSource(Protocol):
-    """The source of resource metrics."""
-
-    def pods(self, namespace: str, name: str, now: int) -> Iterator[dict[str, Any]]:
-        """Yield PodMetrics of the running pods of a namespace, or of all; of one if it is named."""
-        ...
-
-    def nodes(self, name: str, now: int) -> Iterator[dict[str, Any]]:
-        """Yield NodeMetrics of all nodes, or of one."""
-        ...
-
-
-class HistorySource(Protocol):
-    """The source of the history of jobs."""
-
-    async def answer(
-        self, kind: str, plural: str, namespace: str, name: str, query: Mapping[str, str]
-    ) -> bytes | Iterable[bytes] | None:
-        """Return the body of an answer; None if there is no such job.
-
-        Raises:
-            ValueError: a parameter cannot be used.
-            LookupError: the history cannot be read now.
-        """
-        ...
+from kilauea.apiserver.heavy import Heavy
+from kilauea.apiserver.heavy_tasks import AtOnce
+from kilauea.apiserver.server_state import ServerState
 
 
 @dataclass(slots=True)
-class Backend:
+class Backend(ServerState):
     """Everything that answering a request needs.
 
     Attributes:
-        store: the objects.
-        registry: the kinds.
-        now: microseconds since 1970.
-        rng: for uids and generated names.
         admission: what looks at every write.
         dynamic: webhooks and policies; None if they are not asked.
-        logs: output of containers; None if nothing runs them.
-        log_turns: turns of those who read much of it.
-        connections: reaches containers; None if nothing runs them.
-        sessions: the connections to containers that are open.
-        ports: the connections to ports of pods that are open.
-        usage: usage of nodes and pods; None if nothing tells it.
-        history: what happened to jobs; None if nothing records it.
-        sign: signs requests for certificates by the authority of the cluster; None if there is none.
-        accounts: tokens of service accounts; None if there is no key to sign them with.
-        matches: which objects watches select.
-        heavy: does what may take long.
-        large_writes: does the work of large writes beside the event loop; None to do it there.
-        components: the parts of the control plane in this process, by the names that ComponentStatuses have.
-        service_range: the addresses of services; the first is that of the server.
-        authorizer: decides who may do what.
     """
 
-    store: Store
-    registry: Registry
-    now: Callable[[], int]
-    rng: Random
     admission: Admission = field(default_factory=Admission)
     dynamic: DynamicAdmission | None = None
-    logs: LogSource | None = None
-    log_turns: LoopTurns = field(default_factory=LoopTurns)
-    connections: PodConnections | None = None
-    sessions: Sessions = field(default_factory=Sessions)
-    ports: Sessions = field(default_factory=lambda: Sessions(MOST_PORTS, MOST_PORTS_OF_TENANT, "ports of pods"))
-    usage: UsageSource | None = None
-    history: HistorySource | None = None
-    accounts: AccountTokens | None = None
-    sign: Callable[[bytes, Sequence[str], int, int], bytes] | None = None
-    matches: Matches = field(default_factory=Matches)
-    heavy: Heavy = field(default_factory=AtOnce)
-    large_writes: LargeWrites | None = None
-    components: tuple[str, ...] = ("etcd-0",)
-    service_range: IPv4Network = SERVICE_RANGE
-    authorizer: Authorizer = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.authorizer = Authorizer(self.store)
-
-    def timestamp(self) -> str:
-        """The time now as metadata has it, in whole seconds."""
-        return second_text(self.now() // SECOND)
-
-    def new_uid(self) -> str:
-        """A uid for a new object."""
-        digits = f"{self.rng.getrandbits(128) & _RANDOM_BITS | _VERSION_4:032x}"
-        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-    def new_suffix(self) -> str:
-        """The end of a generated name."""
-        return "".join(self.rng.choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
-
-
-@lru_cache(maxsize=16)
-def second_text(seconds: int) -> str:
-    """RFC 3339 text of whole seconds since 1970."""
-    return format_time(seconds * SECOND)
+    heavy: Heavy = field(default_factory=AtOnce, kw_only=True)

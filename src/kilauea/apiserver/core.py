@@ -22,11 +22,11 @@ from kilauea.apiserver.aggregator.proxying import proxy_to_service
 from kilauea.apiserver.aggregator.services import Aggregator
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.deferred import KNOWN, MOST_DEFERRED, Deferred
-from kilauea.apiserver.documents import Documents
+from kilauea.apiserver.documents.documents import Documents
 from kilauea.apiserver.flow_control.classes import FlowControl, FlowMetrics
-from kilauea.apiserver.flow_control.seats import Flow
-from kilauea.apiserver.heavy import TooHeavy, TooManyWaiting, write_protobuf, write_yaml
-from kilauea.apiserver.negotiation import view_of
+from kilauea.apiserver.heavy import TooHeavy, TooManyWaiting
+from kilauea.apiserver.heavy_tasks import write_protobuf, write_yaml
+from kilauea.apiserver.large_writes import LARGE
 from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.rbac.authorizer import action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
@@ -45,9 +45,10 @@ from kilauea.apiserver.request import (
 )
 from kilauea.apiserver.request_metrics import RequestMetrics
 from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.rest.answers import view_of
 from kilauea.apiserver.rest.binding import bind
 from kilauea.apiserver.rest.body import media_type
-from kilauea.apiserver.rest.call import LARGE, Call
+from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.components import COMPONENTS, components
 from kilauea.apiserver.rest.create import create
 from kilauea.apiserver.rest.deleting import delete, delete_collection
@@ -67,6 +68,7 @@ from kilauea.apiserver.rest.streams import attach, exec_command, forward_ports
 from kilauea.apiserver.rest.token import create_token
 from kilauea.apiserver.rest.update import update
 from kilauea.apiserver.rest.watching import watch
+from kilauea.apiserver.seats import Flow
 from kilauea.apiserver.selection import parse_fields
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import StorageError
@@ -371,8 +373,8 @@ def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:
         try:
             parse_duration(text)
         except ValueError:
-            words = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
-            raise status.bad_request(words) from None
+            message = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
+            raise status.bad_request(message) from None
 
 
 def _refusal_of_custom(info: RequestInfo) -> ApiFault:

@@ -20,10 +20,10 @@ from kilauea.apiserver.turns import Turns
 T = TypeVar("T")
 _Outcome = tuple[T | None, Exception | None]
 
+LARGE = 16 * 1024
+"""Bytes of a body and of the object that it changes from which a write waits for its turn; it takes some 5 ms."""
 SWITCH_SECONDS = 0.001
 """Seconds after which the thread lets the loop go on, which asks for that several times for each request."""
-
-
 MOST, MOST_OF_USER = 12, 2
 """Large writes that are under way at a time: each holds its object many times over, also while it asks webhooks.
 

@@ -5,31 +5,20 @@ Clients that accept nothing but protobuf get built-in kinds in it.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from kilauea.api.remembered import remembered
 from kilauea.apiserver import status
 from kilauea.apiserver.protobuf import PROTOBUF
-from kilauea.apiserver.request import JSON, YAML, ApiResponse
-from kilauea.apiserver.rest.call import Call
-from kilauea.apiserver.storage import Stored
-from kilauea.apiserver.tables.columns import TableForm
-from kilauea.apiserver.tables.table import table_of
+from kilauea.apiserver.request import JSON, YAML
 
-TURN = 200
-"""Rows of a table that are made before others have their turn."""
-TURN_BYTES = 512 * 1024
-"""Bytes of the objects of these rows."""
 TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 PARTIAL_LIST = f"{PARTIAL}List"
 _FORMS = (TABLE, PARTIAL, PARTIAL_LIST)
-_MEDIA = (JSON, YAML)
-_INCLUDED = ("Metadata", "Object", "None")
+MEDIA = (JSON, YAML)
 
 
 class View(NamedTuple):
@@ -67,8 +56,8 @@ def negotiate(accept: str) -> View:
         return View()
     views = [view for view in map(_view, _in_order(accept)) if view is not None]
     if not views:
-        known = any(_media(clause) in (*_MEDIA, PROTOBUF) for clause in accept.split(","))
-        raise (status.no_such_form if known else status.not_acceptable)((*_MEDIA, PROTOBUF))
+        known = any(_media(clause) in (*MEDIA, PROTOBUF) for clause in accept.split(","))
+        raise (status.no_such_form if known else status.not_acceptable)((*MEDIA, PROTOBUF))
     return next((view for view in views if view.media != PROTOBUF or view.form == PARTIAL), views[0])
 
 
@@ -90,7 +79,7 @@ def _view(clause: str) -> View | None:
     """The form that one clause of an Accept header asks for; None if it cannot be had."""
     given = dict(part.strip().partition("=")[::2] for part in clause.split(";")[1:])
     media = _media(clause)
-    if media not in (*_MEDIA, PROTOBUF):
+    if media not in (*MEDIA, PROTOBUF):
         return None
     form = given.get("as", "")
     if not form:
@@ -117,28 +106,11 @@ def check_readable(accept: str) -> None:
     Raises:
         ApiFault: it reads none (406).
     """
-    if accept and not any(_media(clause) in (*_MEDIA, PROTOBUF) for clause in accept.split(",")):
-        raise status.not_acceptable((*_MEDIA, PROTOBUF))
+    if accept and not any(_media(clause) in (*MEDIA, PROTOBUF) for clause in accept.split(",")):
+        raise status.not_acceptable((*MEDIA, PROTOBUF))
 
 
-def view_of(call: Call) -> View:
-    """The form in which a call wants its answer.
-
-    Raises:
-        ApiFault: it cannot be had (406).
-    """
-    if call.view is not None:
-        return call.view
-    view = negotiate(call.request.headers.get("accept", ""))
-    if view.media == PROTOBUF and call.resource.is_custom and not view.form:
-        raise status.no_such_form(_MEDIA)
-    if view.form and "get" not in call.resource.verbs and call.subresource is None:
-        view = _whole(call.request.headers["accept"])
-    call.view = view
-    return view
-
-
-def _whole(accept: str) -> View:
+def negotiate_whole(accept: str) -> View:
     """The form of a review, which has no table and no metadata.
 
     Raises:
@@ -146,7 +118,7 @@ def _whole(accept: str) -> View:
     """
     plain = [each for each in accept.split(",") if (view := _view(each)) is not None and not view.form]
     if not plain:
-        raise status.no_such_form((*_MEDIA, PROTOBUF))
+        raise status.no_such_form((*MEDIA, PROTOBUF))
     return negotiate(",".join(plain))
 
 
@@ -171,18 +143,6 @@ def check_form(view: View, group: str, kind: str, *, of_list: bool, is_custom: b
         name = "unstructured.UnstructuredList" if of_list else "unstructured.Unstructured"
     asked, what = (PARTIAL, "a list") if of_list else (PARTIAL_LIST, "not a list")
     raise status.ApiFault(406, "NotAcceptable", f"you requested {asked}, but the requested object is {what} (*{name})")
-
-
-def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:
-    """The answer of one stored object in the form asked for; JSON that is to be YAML is changed at the very end."""
-    view, resource = view_of(call), call.resource
-    check_form(view, resource.group, resource.kind, of_list=False, is_custom=resource.is_custom)
-    value = call.resource.served(value)
-    if view.form == TABLE:
-        value = encode_table(call, [value], {"resourceVersion": header_of(value).metadata.resource_version})
-    elif view.form == PARTIAL:
-        value = partial_object(value, view.api_version)
-    return ApiResponse(code, value, view.media)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -213,53 +173,3 @@ def partial_object(value: bytes, api_version: str) -> bytes:
     """Stored bytes cut down to a `PartialObjectMetadata`."""
     head = f'{{"kind":"{PARTIAL}","apiVersion":"{api_version}","metadata":'.encode()
     return head + bytes(_partial_of(value).metadata) + b"}"
-
-
-def encode_table(
-    call: Call, values: list[bytes], metadata: dict[str, Any], *, columns: bool = True, form: TableForm | None = None
-) -> bytes:
-    """A `Table` of stored objects; watches leave the columns out after the first."""
-    table = _table(call, values, form)
-    if not columns:
-        table["columnDefinitions"] = None
-    table["metadata"] = metadata
-    return msgspec.json.encode(table)
-
-
-async def encode_long_table(call: Call, items: Sequence[Stored], metadata: dict[str, Any]) -> bytes:
-    """The same of many objects; others have their turn meanwhile."""
-    turns = _turns(items)
-    table = _table(call, next(turns), None)
-    for values in turns:
-        await asyncio.sleep(0)
-        table["rows"] += _table(call, values, None)["rows"]
-    table["metadata"] = metadata
-    return msgspec.json.encode(table)
-
-
-def _turns(items: Sequence[Stored]) -> Iterator[list[bytes]]:
-    """The values of objects, as many at a time as are read in one turn; the first time also if there are none."""
-    values: list[bytes] = []
-    size = 0
-    for stored in items:
-        values.append(stored.value)
-        size += len(values[-1])
-        if len(values) == TURN or size >= TURN_BYTES:
-            yield values
-            values, size = [], 0
-    if values or not items:
-        yield values
-
-
-def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str, Any]:
-    include = call.request.first("includeObject") or "Metadata"
-    if include not in _INCLUDED:
-        words = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
-        raise status.bad_request(f"Unable to convert to Table as requested: {words}")
-    version = view_of(call).api_version
-    objects = [partial_object(value, version) if include == "Metadata" else value for value in values]
-    table = table_of(call.resource, [msgspec.json.decode(value) for value in values], call.backend.now(), form)
-    table["apiVersion"] = version
-    for row, value in zip(table["rows"], objects, strict=True):
-        row["object"] = None if include == "None" else msgspec.Raw(value)
-    return table

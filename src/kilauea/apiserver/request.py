@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
 
 from kilauea.api.container_streams import Connection
-from kilauea.apiserver.flow_control.seats import Flow
-from kilauea.apiserver.rest.parsing import Parsed
+from kilauea.apiserver.parsing import Parsed
+from kilauea.apiserver.seats import Flow
 from kilauea.apiserver.storage.records import Stored
 
 JSON = "application/json"
@@ -226,7 +226,6 @@ class RequestInfo:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    is_watch_path: bool = False
     in_namespace: bool = False
 
 
@@ -271,7 +270,7 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
     if subresource.partition("/")[0] == "proxy":  # path and query are for what the request is passed on to
         subresource, watch = "proxy", False
     verb = _verb(method, name, (watch and not name) or watch_path)
-    return RequestInfo(verb, group, version, resource, namespace, name, subresource, watch_path, in_namespace)
+    return RequestInfo(verb, group, version, resource, namespace, name, subresource, in_namespace)
 
 
 def _verb(method: str, name: str, watch: bool) -> str:

@@ -190,8 +190,8 @@ def _combined(context: click.Context, script: Script) -> dict[str, Any]:
             found[name] = value
     _say_ignored(found)
     for line, command in script.launches:
-        words = f"{command} does not exist in pods: each copy runs the whole script, so leave {command} out"
-        _note(f"{script.name}:{line}: {words}")
+        message = f"{command} does not exist in pods: each copy runs the whole script, so leave {command} out"
+        _note(f"{script.name}:{line}: {message}")
     return found
 
 

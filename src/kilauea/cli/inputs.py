@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kilauea.runtime.inputs.objects import Cluster
     from kilauea.runtime.inputs.snapshot import Snapshot
     from kilauea.simulator.extensions import Extensions
-    from kilauea.simulator.scenario import Result
+    from kilauea.simulator.planning import Result
 
 OUTPUTS = ("table", "wide", "json", "yaml")
 

@@ -7,8 +7,8 @@ from importlib import import_module
 
 import click
 
-from kilauea import __version__
 from kilauea.cli.color import honour_no_color
+from kilauea.version import __version__
 
 SUBCOMMANDS: Mapping[str, str] = {
     "advise": "Find changes that shorten waiting, by trying them.",

@@ -21,7 +21,7 @@ from kilauea.engine.explain.formatting import in_words
 from kilauea.engine.explain.group import binding_reasons, with_hints
 from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.model.status import ENDED
-from kilauea.simulator.scenario import Result
+from kilauea.simulator.planning import Result
 
 GROUPS_SHOWN = 20
 """Maximum number of rows for groups that wait in a queue."""

@@ -21,7 +21,7 @@ from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
 from kilauea.engine.report import counts_of
 from kilauea.engine.state import ClusterState
-from kilauea.simulator.scenario import Result
+from kilauea.simulator.planning import Result
 
 REASONS_SHOWN = 20
 """Maximum number of reasons in the table."""

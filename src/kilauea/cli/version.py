@@ -11,7 +11,7 @@ def print_version() -> None:
     """Print the version of the API, of the program and of Python."""
     import platform
 
-    from kilauea import __version__
+    from kilauea.version import __version__
 
     click.echo("API Version: v1alpha1")
     click.echo(f"Version: {__version__}")

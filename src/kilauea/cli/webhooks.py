@@ -180,8 +180,8 @@ def _paths(enabled: str | None) -> tuple[str, ...]:
     wanted = tuple(path for each in enabled.split(",") if (path := each.strip()))
     for path in wanted:
         if path not in known:
-            words = f"enabled admission {path} not found on the admission registered map"
-            raise Usage(f"--enabled-admission: {words}: use any of {', '.join(known)}")
+            message = f"enabled admission {path} not found on the admission registered map"
+            raise Usage(f"--enabled-admission: {message}: use any of {', '.join(known)}")
     return wanted
 
 

@@ -146,18 +146,20 @@ class Election:
 
     def _say_failed(self, error: ApiError) -> None:
         """Log that the lease cannot be read or written, each reason once in a row."""
-        words = f"lease {self._key}: {error}"
+        message = f"lease {self._key}: {error}"
         if error.code == 403:
-            words += f": grant this user get, create and update on leases.coordination.k8s.io in {self._key.namespace}"
-        quiet = error.code == 409 or error.reported or words == self._said
-        log.log(logging.DEBUG if quiet else logging.WARNING, "%s", words)
-        self._said = words
+            message += (
+                f": grant this user get, create and update on leases.coordination.k8s.io in {self._key.namespace}"
+            )
+        quiet = error.code == 409 or error.reported or message == self._said
+        log.log(logging.DEBUG if quiet else logging.WARNING, "%s", message)
+        self._said = message
 
     def _say_waiting(self) -> None:
         """Log which process leads, once for each."""
-        words = f"waiting for the lease {self._key}, which {self.leader} holds"
-        log.log(logging.DEBUG if words == self._said else logging.INFO, "%s", words)
-        self._said = words
+        message = f"waiting for the lease {self._key}, which {self.leader} holds"
+        log.log(logging.DEBUG if message == self._said else logging.INFO, "%s", message)
+        self._said = message
 
     async def _look(self) -> None:
         """Read the lease, and note when it has last changed, by our own clock."""

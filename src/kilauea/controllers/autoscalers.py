@@ -127,7 +127,7 @@ def _scale(scaler: Obj, resource: Resource, target: Obj, pods: PodUsage, now: in
 
 def _failed(scaler: Obj, state: Obj, failed: Wish, now: int) -> list[Operation]:
     """Say that a metric cannot be read, with an event when that begins."""
-    words = "the HPA controller was able to get the target's current scale"
+    message = "the HPA controller was able to get the target's current scale"
     active = (
         "ScalingActive",
         "False",
@@ -137,7 +137,7 @@ def _failed(scaler: Obj, state: Obj, failed: Wish, now: int) -> list[Operation]:
     before = condition_of(scaler, "ScalingActive")
     is_told = before is not None and before.get("reason") == failed.reason
     told = [] if is_told else [Record(scaler, "Warning", failed.reason, failed.message)]
-    return [*told, *_write(scaler, state, [("AbleToScale", "True", "SucceededGetScale", words), active], now)]
+    return [*told, *_write(scaler, state, [("AbleToScale", "True", "SucceededGetScale", message), active], now)]
 
 
 def _rescale(
@@ -145,8 +145,8 @@ def _rescale(
 ) -> list[Operation]:
     """Scale a workload to the replicas that the status wants, and tell why."""
     wanted = state["desiredReplicas"]
-    words = f"the HPA controller was able to update the target scale to {wanted}"
-    able = ("AbleToScale", "True", "SucceededRescale", words)
+    message = f"the HPA controller was able to update the target scale to {wanted}"
+    able = ("AbleToScale", "True", "SucceededRescale", message)
     change = Patch(resource, _key(target), {"spec": {"replicas": wanted}}, subresource="scale")
     told = Record(scaler, "Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {reason}")
     return [change, told, *_write(scaler, {**state, "lastScaleTime": format_time(now)}, [able, *conditions], now)]
@@ -218,9 +218,11 @@ def _without_source(metric: Mapping[str, Any], namespace: str) -> str:
             return f"unable to get metric {name}: {about['kind']} on {namespace} {about['name']}/{custom}"
         case "External":
             name = metric["external"]["metric"]["name"]
-            words = f"the server could not find the requested resource (get {name}.external.metrics.k8s.io)"
+            message = f"the server could not find the requested resource (get {name}.external.metrics.k8s.io)"
             where = f"{namespace}/{name}"
-            return f"unable to get external metric {where}: unable to fetch metrics from external metrics API: {words}"
+            return (
+                f"unable to get external metric {where}: unable to fetch metrics from external metrics API: {message}"
+            )
     return f"no source of metrics of the type {metric['type']}"
 
 

@@ -324,6 +324,7 @@ def _deleted(dependent: Found, policy: Propagation) -> Delete:
 def _disowned(dependent: Found, uids: set[str]) -> Patch:
     """The patch that takes owners out of an object, if it still is the one that was seen."""
     kept = [each for each in _owners(dependent.obj) if each["uid"] not in uids]
+    # A list is patched as a whole: with an owner added meanwhile, the patch must fail instead of dropping it.
     version = dependent.obj["metadata"]["resourceVersion"]
     patch = {"metadata": {"ownerReferences": kept or None}}
     return Patch(dependent.resource, key_of(dependent.obj), patch, version=version)

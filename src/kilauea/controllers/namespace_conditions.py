@@ -61,8 +61,8 @@ def _discovery(failing: Sequence[str]) -> tuple[str, str] | None:
     if not failing:
         return None
     each = ", ".join(f"{name}: stale GroupVersion discovery: {name}" for name in sorted(failing))
-    words = f"{len(failing)} failing: unable to retrieve the complete list of server APIs: {each}"
-    return "DiscoveryFailed", f"Discovery failed for some groups, {words}"
+    message = f"{len(failing)} failing: unable to retrieve the complete list of server APIs: {each}"
+    return "DiscoveryFailed", f"Discovery failed for some groups, {message}"
 
 
 def _failure(namespace: Obj, left: Sequence[Remaining], now: int) -> tuple[str, str] | None:

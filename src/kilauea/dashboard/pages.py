@@ -263,9 +263,9 @@ def _tiles(cluster: Cluster, resources: Sequence[str]) -> Part:
 
 
 def _chart(queue: str, resource: str, title: str) -> Part:
-    words = f"{short_name(resource)} that queue {queue} used and deserved in the last hour"
+    message = f"{short_name(resource)} that queue {queue} used and deserved in the last hour"
     source = f"/series?queue={quote(queue, safe='')}&resource={quote(resource, safe='')}"
-    model = {"id": "use", "title": title, "source": source, "words": words}
+    model = {"id": "use", "title": title, "source": source, "words": message}
     return Part("chart-use", "chart.html", model)
 
 

@@ -98,21 +98,21 @@ def _pods_of(plan: Mapping[str, Any], names: set[str]) -> set[str]:
 
 def _submitted(each: Mapping[str, Any], refused: Mapping[str, Mapping[str, Any]]) -> Submitted:
     starting, waiting, nodes = each["starting"], each["waiting"], len(each["nodes"])
-    words = f"{_count(starting, 'pod')} would start on {_count(nodes, 'node')}" if starting else "no pod would start"
+    message = f"{_count(starting, 'pod')} would start on {_count(nodes, 'node')}" if starting else "no pod would start"
     if waiting:
-        words += f", {_count(waiting, 'pod')} would wait"
+        message += f", {_count(waiting, 'pod')} would wait"
     if each["evicts"]:
-        words += f", and {_count(len(each['evicts']), 'pod')} would be evicted for it"
+        message += f", and {_count(len(each['evicts']), 'pod')} would be evicted for it"
     code, reason = each["code"], each["reason"]
     if each["podGroup"] in refused and not reason:
         missing = refused[each["podGroup"]]
         code, reason = "PodsNotCreated", missing["reason"]
-        words = f"{_count(missing['pods'], 'pod')} would not be created"
+        message = f"{_count(missing['pods'], 'pod')} would not be created"
     starts = bool(starting) and not waiting
     verdict = "would start now" if starts else "would start partially" if starting else "would wait"
     if code == "Nominated" and not starting:
         verdict = "would start once resources are freed for it"
-    return Submitted(each["podGroup"], starts, verdict, f"{words}; queue {each['queue']}.", code, reason)
+    return Submitted(each["podGroup"], starts, verdict, f"{message}; queue {each['queue']}.", code, reason)
 
 
 def _count(number: int, noun: str) -> str:

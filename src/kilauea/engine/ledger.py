@@ -143,6 +143,7 @@ class Ledger:
         """A task enters (1) or leaves (-1) the view of a node, whose figures change; queue and plugins hear of it."""
         self.moves += 1
         nodes = self.nodes
+        # A view: one addition changes all figures of the node.
         figures = nodes.block[:, row]
         figures += change
         nodes.changed.append(row)
@@ -173,6 +174,7 @@ class Ledger:
 
     def withdraw(self, task: Task, row: int, preemptor: str) -> None:
         """A task that was to start in this cycle, and has been released for another job, does not start after all."""
+        # On its node again, as `displace` takes off what a placed task holds there.
         self.restore(task, row, status.BINDING)
         message = f"room on node {task.node} goes to pod group {preemptor}, which would take it back at once"
         self.displace(task, row)

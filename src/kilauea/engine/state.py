@@ -116,8 +116,6 @@ class ClusterState:
         """Tasks that name accelerator cards."""
         self.with_shares: dict[str, Task] = {}
         """Tasks that ask for parts of cards."""
-        self.share_version = 0
-        """Grows with each change of a task that asks for parts of cards."""
         self.with_resource_claims: dict[str, Task] = {}
         """Tasks with resource claims."""
         self.resource_claims = ResourceClaimTable()
@@ -238,7 +236,6 @@ class ClusterState:
         task.version = max(version, task.version)
         if task.spec.device_source is not None:
             task.detail(task.details._replace(record=record_of(pod.annotations)))
-            self.share_version += 1
         self._move(task, stage_of(pod, task.cooldown))
 
     def _seen_version(self, key: tuple[str, str]) -> int:
@@ -308,7 +305,6 @@ class ClusterState:
         names = device_config.CardNames((usual, *sorted(named - {usual})), tuple(sorted(npus)))
         if self._specs.name_cards(names):
             self.with_shares = {key: task for key, task in self.tasks.items() if task.spec.devices is not None}
-            self.share_version += 1
 
     # --- pods
 
@@ -345,7 +341,6 @@ class ClusterState:
             self.with_cards[task.key] = task
         if task.spec.devices is not None:
             self.with_shares[task.key] = task
-            self.share_version += 1
         if task.spec.numa is not None:
             self.with_numa[task.key] = task
         self._served.put(task)
@@ -371,8 +366,7 @@ class ClusterState:
         self.with_disks.pop(key, None)
         self.with_resource_claims.pop(key, None)
         self.with_cards.pop(key, None)
-        if self.with_shares.pop(key, None) is not None:
-            self.share_version += 1
+        self.with_shares.pop(key, None)
         self.with_numa.pop(key, None)
         self._served.drop(key)
         self._take_off_node(task)

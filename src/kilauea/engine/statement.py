@@ -143,6 +143,7 @@ class Statement:
             if operation.kind == ALLOCATE:
                 self._ledger.bind(operation.task)
             elif operation.kind == EVICT and operation.before == status.BINDING:
+                # It was to start in this very cycle: no pod is evicted, only its bind leaves the plan.
                 self._ledger.withdraw(operation.task, operation.row, operation.preemptor)
             elif operation.kind == EVICT:
                 self._ledger.note_eviction(operation.task, operation.action, operation.preemptor)
@@ -164,6 +165,7 @@ def check_placing(ledger: Ledger, task: Task, row: int, *, now: bool) -> None:
     need = ledger.shape_of(task).need
     node = ledger.nodes.select(np.array([row], dtype=np.intp))
     later = node.used - node.releasing + node.pipelined
+    # Room that is free now may be promised: a task that starts in it would break the promise, so it must fit both.
     for used, when in ((node.used, "now"), (later, "beside what is promised to others")) if now else ((later, LATER),):
         if not kernels.fits(used, need, node.allocatable)[0]:
             lacking = (used + need > node.allocatable)[:, 0]

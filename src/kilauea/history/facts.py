@@ -1,18 +1,23 @@
-"""Facts that objects state, for the history: runs of containers, requests, run times, reasons; pure functions."""
+"""Facts that objects state, for the history: jobs, runs of containers, requests, run times, reasons; pure functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kilauea.api.ports import Seen
 from kilauea.api.quantity import QuantityError, resource_amounts
 from kilauea.api.remembered import remembered_items
 from kilauea.api.times import parse_duration
-from kilauea.history.views import Condition, Container, Pod, PodSpec, moment
+from kilauea.api.wellknown import DEFAULT_QUEUE
+from kilauea.history.records import VOLCANO_JOB, JobRecord
+from kilauea.history.views import Condition, Container, Job, Pod, PodSpec, moment
 
 RUN_TIME = "kilauea.dev/run-time"
 """Annotation of pods: how long their containers run."""
+USER, TITLE = "kilauea.dev/user", "kilauea.dev/job-name"
+"""Annotations: who submitted a job, as the client says; its name as the user gave it."""
+_ENDED = frozenset({"Completed", "Failed", "Terminated"})
+"""Phases in which a job of Volcano has ended."""
 
 
 class Runs(NamedTuple):
@@ -49,20 +54,44 @@ class Runs(NamedTuple):
         return cls(started, None if open_ else ended, code, reason if code else "", restarts)
 
 
-def last_states(seen: Sequence[Seen]) -> Iterable[Seen]:
-    """Events without those that a later one about the same object makes needless, where that can be told unread."""
-    last: dict[tuple[str, int], Seen] = {}
-    lives: dict[str, int] = {}
-    for number, each in enumerate(seen):
-        if each.type == "BOOKMARK":
-            continue
-        key = getattr(each.holder, "key", "") or f"#{number}"
-        life = lives.get(key, 0)
-        last.pop((key, life), None)  # the order is that of the last events
-        last[key, life] = each
-        if each.type == "DELETED":
-            lives[key] = life + 1
-    return last.values()
+def job_record(job: Job, user: str) -> JobRecord:
+    """The record of a Job of Volcano as it is now.
+
+    Args:
+        job: the object.
+        user: who created it.
+    """
+    meta, spec = job.metadata, job.spec
+    state = job.status.state if job.status is not None else None
+    phase = (state.phase if state is not None else None) or ""
+    tasks = [(task.replicas or 0, (task.template and task.template.spec) or PodSpec()) for task in spec.tasks or ()]
+    notes = [
+        task.template.metadata.annotations or {}
+        for task in spec.tasks or ()
+        if task.template and task.template.metadata
+    ]
+    pods = sum(count for count, _ in tasks)
+    queue = spec.queue or DEFAULT_QUEUE
+    return JobRecord(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        kind=VOLCANO_JOB,
+        queue=queue,
+        user=user,
+        title=meta.notes.get(TITLE) or "",
+        submitted=moment(meta.creation_timestamp) or 0,
+        ended=(moment(state.last_transition_time) if state is not None and phase in _ENDED else None),
+        state=phase,
+        reason=(state.reason if state is not None else None) or "",
+        message=(state.message if state is not None else None) or "",
+        pods=pods,
+        minimum=spec.min_available or pods,
+        cpus=sum(count * amounts_of(template).get("cpu", 0) for count, template in tasks),
+        run_time=duration(spec.running_estimate) or max(map(declared_time, (meta.notes, *notes))),
+        limit=max((template.active_deadline_seconds or 0 for _, template in tasks), default=0),
+        restarts=(job.status.retry_count if job.status is not None else None) or 0,
+    )
 
 
 def amounts_of(spec: PodSpec) -> dict[str, int]:

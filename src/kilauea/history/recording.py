@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from kilauea.api.ports import Seen, Text, bytes_of
 from kilauea.api.shared import shared
 from kilauea.api.wellknown import DEFAULT_QUEUE, GROUP_NAME, QUEUE_NAME
-from kilauea.history.facts import Runs, amounts_of, condition, declared_time, duration, last_states, why_waits
+from kilauea.history.changes import Changes, Evicted, last_texts
+from kilauea.history.facts import TITLE, USER, Runs, amounts_of, condition, declared_time, job_record, why_waits
 from kilauea.history.packed import PackedPods
 from kilauea.history.records import (
     DELETED,
@@ -40,7 +40,6 @@ from kilauea.history.views import (
     Metadata,
     Owner,
     Pod,
-    PodSpec,
     moment,
     read_group,
     read_job,
@@ -48,11 +47,7 @@ from kilauea.history.views import (
 )
 
 POD_GROUP = "PodGroup.scheduling.volcano.sh"
-USER, TITLE = "kilauea.dev/user", "kilauea.dev/job-name"
-"""Annotations: who submitted a job, as the client says; its name as the user gave it."""
 TASK = "volcano.sh/task-spec"
-ENDED = frozenset({"Completed", "Failed", "Terminated"})
-"""Phases in which a job of Volcano has ended."""
 RESTARTING = "Restarting"
 OVER = {"Succeeded": SUCCEEDED, "Failed": FAILED}
 HELD = 3
@@ -69,45 +64,6 @@ K = TypeVar("K")
 replace = msgspec.structs.replace
 Key = tuple[str, str]
 """Namespace and name."""
-
-
-class Evicted(NamedTuple):
-    """An eviction that the scheduler has carried out.
-
-    Attributes:
-        time: when.
-        pod: the pod, as `namespace/name`.
-        uid: its uid.
-        node: the node that it was on.
-        by: the pod group that gets the room, as `namespace/name`; empty if it is for none.
-        by_job: the workload that owns it, in words.
-        by_queue: its queue.
-        action: the action that decided it.
-    """
-
-    time: int
-    pod: str
-    uid: str
-    node: str
-    by: str
-    by_job: str
-    by_queue: str
-    action: str
-
-
-class Changes(NamedTuple):
-    """The changes of one kind that watches have shown.
-
-    Attributes:
-        listed: all objects that there are; None if nothing was listed.
-        seen: changes after that; one without a text has a holder.
-    """
-
-    listed: Sequence[Text] | None
-    seen: Sequence[Seen]
-
-
-NO_CHANGES = Changes(None, ())
 
 
 @dataclass(slots=True)
@@ -233,7 +189,8 @@ class Recording:
         """A Job of Volcano as it is now."""
         meta = job.metadata
         old = self.jobs.get(meta.uid) or (self.kept.job(meta.uid) if listed else None)
-        new = self._job_record(job, old)
+        user = (old.user if old is not None else "") or self._user(VOLCANO_JOB, meta)
+        new = job_record(job, user)
         if gone:
             self._delete_job(new, moment(meta.deletion_timestamp) or now)
         elif new != old:
@@ -249,39 +206,6 @@ class Recording:
             self._event(at, what, new, reason=new.state, message=_words(state.reason, state.message))
         if old is not None and old.pods and new.pods != old.pods:
             self._event(now, "Resized", new, message=f"from {old.pods} to {new.pods} pods")
-
-    def _job_record(self, job: Job, old: JobRecord | None) -> JobRecord:
-        meta, spec = job.metadata, job.spec
-        state = job.status.state if job.status is not None else None
-        phase = (state.phase if state is not None else None) or ""
-        tasks = [(task.replicas or 0, (task.template and task.template.spec) or PodSpec()) for task in spec.tasks or ()]
-        notes = [
-            task.template.metadata.annotations or {}
-            for task in spec.tasks or ()
-            if task.template and task.template.metadata
-        ]
-        pods = sum(count for count, _ in tasks)
-        queue = spec.queue or DEFAULT_QUEUE
-        return JobRecord(
-            uid=meta.uid,
-            namespace=meta.namespace,
-            name=meta.name,
-            kind=VOLCANO_JOB,
-            queue=queue,
-            user=(old.user if old is not None else "") or self._user(VOLCANO_JOB, meta),
-            title=meta.notes.get(TITLE) or "",
-            submitted=moment(meta.creation_timestamp) or 0,
-            ended=(moment(state.last_transition_time) if state is not None and phase in ENDED else None),
-            state=phase,
-            reason=(state.reason if state is not None else None) or "",
-            message=(state.message if state is not None else None) or "",
-            pods=pods,
-            minimum=spec.min_available or pods,
-            cpus=sum(count * amounts_of(template).get("cpu", 0) for count, template in tasks),
-            run_time=duration(spec.running_estimate) or max(map(declared_time, (meta.notes, *notes))),
-            limit=max((template.active_deadline_seconds or 0 for _, template in tasks), default=0),
-            restarts=(job.status.retry_count if job.status is not None else None) or 0,
-        )
 
     def _missing_jobs(self, present: set[str], now: int) -> None:
         """Jobs that were deleted while nothing was watched."""
@@ -696,21 +620,13 @@ class Recording:
 
         One after another: a list may have a hundred thousand, which together would take hundreds of megabytes.
         """
-        for text, gone in _texts(changes):
+        for text, gone in last_texts(changes):
             try:
                 found = read(text)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 self.unreadable += 1
             else:
                 yield found, gone
-
-
-def _texts(changes: Changes) -> Iterator[tuple[bytes, bool]]:
-    """The last state of each object as text, and whether it is gone."""
-    for text in changes.listed or ():
-        yield bytes_of(text), False
-    for seen in last_states(changes.seen):
-        yield seen.object or (seen.holder.value if seen.holder is not None else b""), seen.type == "DELETED"
 
 
 def _remember(known: dict[K, T], key: K, value: T) -> None:

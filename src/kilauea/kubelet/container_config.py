@@ -70,8 +70,8 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
     command, arguments = command_of(spec, given)
     argv = [*command, *arguments] if command else [*image.command, *(arguments or image.arguments)]
     if not argv:
-        words = f"Error: no command specified: container {member.name} needs a command, because its image has none"
-        raise ConfigError(words)
+        message = f"Error: no command specified: container {member.name} needs a command, because its image has none"
+        raise ConfigError(message)
     security = security_of(pod, spec, image)
     mounts = host.volumes.mounts(pod, spec, volumes, variables)
     return Container(

@@ -26,8 +26,8 @@ def image_volumes(images: Images) -> ImageVolume:
             return Prepared(Path("/"), True, image=image.name)
         folder = image.root or image.part
         if folder is None:
-            words = f'image "{reference}" stands for all files of this machine, which no volume shows; '
-            raise VolumeError(f"{words}restart with --image {reference}=PATH (a folder)")
+            message = f'image "{reference}" stands for all files of this machine, which no volume shows; '
+            raise VolumeError(f"{message}restart with --image {reference}=PATH (a folder)")
         return Prepared(folder, True)
 
     return prepare

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kilauea import __version__
 from kilauea.kubelet.node import MachineNode
 from kilauea.nodes.machine import GPU, KUBELET_VERSION
+from kilauea.version import __version__
 
 RESERVED_CPU, RESERVED_MEMORY = 100, 256 << 20
 """Thousandths of a processor and bytes that are left to everything else on the machine."""

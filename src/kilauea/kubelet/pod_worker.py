@@ -329,8 +329,8 @@ class PodWorker:
             return False
         for each in self._members:
             if each.backs_off(self._about(), now):
-                words = f"Back-off restarting failed container {each.name} in pod {self._about()}"
-                self._host.event(self.pod, "BackOff", words, warning=True)
+                message = f"Back-off restarting failed container {each.name} in pod {self._about()}"
+                self._host.event(self.pod, "BackOff", message, warning=True)
         following = next_of(self._members, now)
         if (following.start or self._outdated(now)) and not await self._mount(now):
             return False
@@ -403,8 +403,8 @@ class PodWorker:
         self._told = True
         fields = unenforced(self.pod)
         if fields and not (self.pod.get("status") or {}).get("startTime"):
-            words = f"not enforced for pods that run as processes of this machine: {', '.join(fields)}"
-            self._host.event(self.pod, "NotEnforced", words, warning=True)
+            message = f"not enforced for pods that run as processes of this machine: {', '.join(fields)}"
+            self._host.event(self.pod, "NotEnforced", message, warning=True)
 
     # --- what is written
 

@@ -119,8 +119,8 @@ class Resizer:
         limit = limits_of(member.spec).memory
         used = (await self._host.runtime.usage([member.id])).get(member.id)
         if limit is not None and used is not None and limit < used.memory:
-            words = f'attempting to set container "{member.name}" memory limit ({limit}) below current usage'
-            raise ContainerError("ResizeError", f"cannot decrease memory limits: {words} ({used.memory})")
+            message = f'attempting to set container "{member.name}" memory limit ({limit}) below current usage'
+            raise ContainerError("ResizeError", f"cannot decrease memory limits: {message} ({used.memory})")
 
 
 def _wanted(pod: Obj) -> Mapping[str, Obj]:

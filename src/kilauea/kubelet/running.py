@@ -104,8 +104,8 @@ class Running:
             member.entry = {**member.entry, "started": True}
             self._begin_probes(member, target)
         elif not passed:
-            words = f"Container {member.name} failed {kind} probe, will be restarted"
-            self._kill(member, target, words, probe.get("terminationGracePeriodSeconds"))
+            message = f"Container {member.name} failed {kind} probe, will be restarted"
+            self._kill(member, target, message, probe.get("terminationGracePeriodSeconds"))
         self._changed()
 
     def _kill(self, member: Member, target: Target, message: str, grace: int | None = None) -> None:

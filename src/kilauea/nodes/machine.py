@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from kilauea import __version__
 from kilauea.api.wellknown import HOSTNAME
+from kilauea.version import __version__
 
 KUBELET_VERSION = f"v1.36.3-kilauea.{__version__}"
 """The version of Kubernetes that the API server has, with ours."""

@@ -80,8 +80,8 @@ def _about_volume(pod: Obj, volume: Obj, lookup: Lookup) -> str:
     claim = _claim_name(pod, volume)
     if claim:
         fault = _about_claim(claim, namespace, lookup)
-        words = f"unmounted volumes=[{name}], unattached volumes=[], failed to process volumes=[{name}]"
-        return f"Unable to attach or mount volumes: {words}: {fault}" if fault else ""
+        message = f"unmounted volumes=[{name}], unattached volumes=[], failed to process volumes=[{name}]"
+        return f"Unable to attach or mount volumes: {message}: {fault}" if fault else ""
     projected = volume.get("projected")
     sources = (volume,) if projected is None else projected.get("sources") or ()
     faults = [each for source in sources if (each := _about_source(pod, name, source, lookup))]

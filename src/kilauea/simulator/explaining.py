@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kilauea.api.unserved import left_to
 from kilauea.engine.explain.group import RULES, Blocker, Change, Explanation, explain
@@ -13,53 +14,62 @@ from kilauea.engine.explain.queues import with_queues
 from kilauea.engine.explain.replay import replay
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
+from kilauea.engine.state import ClusterState
+from kilauea.simulator.scenario import NotCreated, Scenario, Unserved
 from kilauea.simulator.what_if import WhatIf
-
-if TYPE_CHECKING:
-    from kilauea.simulator.scenario import NotCreated, Result, Scenario
 
 PLACING = frozenset({"enqueue", "allocate", "backfill"})
 """Actions that evict no pods."""
 
 
-def explain_group(result: Result, key: str) -> Explanation:
-    """Explain a pod group (`namespace/name`).
+def explain_group(
+    scenario: Scenario, plan: Plan, state: ClusterState, key: str, elsewhere: Unserved | None = None
+) -> Explanation:
+    """Explain a pod group.
 
     A service is not in a queue, so the explanation has only its own reasons.
+
+    Args:
+        scenario: the scenario at the cycle of the plan.
+        plan: the plan of that cycle.
+        state: the state of the cluster in that cycle.
+        key: the group (`namespace/name`).
+        elsewhere: its pods, if they wait for a scheduler that is not simulated.
     """
-    explanation = explain(result.plan, result.state, key)
-    scenario = _without_failed(result)
-    service = key in result.state.jobs and result.state.jobs[key].service
+    explanation = explain(plan, state, key)
+    scenario = _without_failed(scenario, plan)
+    service = key in state.jobs and state.jobs[key].service
     if explanation.verdict in ("waits", "starts in part") and not service:
-        explanation = _with_turn(explanation, result, scenario)
-        explanation = _with_queues(explanation, result, scenario)
-    if key in result.elsewhere:
-        return _unserved(explanation, result)
-    missing = result.not_created.get(key)
+        explanation = _with_turn(explanation, scenario, plan, state)
+        explanation = _with_queues(explanation, scenario, plan, state)
+    if elsewhere is not None:
+        return _unserved(explanation, elsewhere, state)
+    missing = scenario.not_created.get(key)
     if missing is not None:
         return without_pods(explanation, missing)
     if explanation.verdict in ("waits", "starts in part") and not explanation.nominated and not service:
         trial = functools.partial(scenario.decide, brief=True)
         evicting = not PLACING.issuperset(scenario.conf.actions)
-        what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)
+        what_if = WhatIf(scenario.objects, state, trial, key, plan, evicting=evicting)
         explanation = dataclasses.replace(explanation, change=what_if.smallest(explanation))
     return explanation
 
 
-def _without_failed(result: Result) -> Scenario:
+def _without_failed(scenario: Scenario, plan: Plan) -> Scenario:
     """Return the scenario without plugins and actions that failed: they would fail again, and slowly, in each trial."""
-    conf = result.scenario.conf
-    for finding in result.plan.findings:
+    conf = scenario.conf
+    for finding in plan.findings:
         kind, _, name = finding.where.partition(" ")
         if finding.error and kind in ("plugin", "action"):
             conf = conf.without(**{kind: name})
-    return dataclasses.replace(result.scenario, conf=conf)
+    return dataclasses.replace(scenario, conf=conf)
 
 
-def _unserved(explanation: Explanation, result: Result) -> Explanation:
+def _unserved(explanation: Explanation, elsewhere: Unserved, state: ClusterState) -> Explanation:
     """Explain a group whose pods name another scheduler."""
-    scheduler, count = result.elsewhere[explanation.group]
-    code, message = "NoScheduler", left_to(scheduler, result.state.scheduler_names)
+    scheduler, count = elsewhere
+    code, message = "NoScheduler", left_to(scheduler, state.scheduler_names)
     blocker = Blocker(code, RULES[code], "", "", "", 0, 0, message, count)
     change = Change("scheduler", scheduler, "", 1)
     return dataclasses.replace(explanation, verdict="waits", blockers=(blocker,), change=change)
@@ -76,46 +86,44 @@ def without_pods(explanation: Explanation, missing: NotCreated) -> Explanation:
     )
 
 
-def _with_turn(explanation: Explanation, result: Result, scenario: Scenario) -> Explanation:
+def _with_turn(explanation: Explanation, scenario: Scenario, plan: Plan, state: ClusterState) -> Explanation:
     """Add the groups ahead of it; nothing if a plugin fails."""
-    job = result.state.jobs[explanation.group]
-    plugins = scenario.extensions.plugins
+    job = state.jobs[explanation.group]
     try:
-        with (
-            scenario.extensions.watched() as dog,
-            replay(
-                result.state,
-                scenario.conf,
-                scenario.now,
-                scenario.seed,
-                Plan(),
-                plugins=plugins,
-                watchdog=dog,
-                outside=scenario.extensions.outside,
-            ) as session,
-        ):
-            return dataclasses.replace(explanation, ahead=ahead(session, result.plan, job))
+        with _session(scenario, state, Plan()) as session:  # the order is that of the cycle's beginning
+            return dataclasses.replace(explanation, ahead=ahead(session, plan, job))
     except PluginFault:
         return explanation
 
 
-def _with_queues(explanation: Explanation, result: Result, scenario: Scenario) -> Explanation:
+def _with_queues(explanation: Explanation, scenario: Scenario, plan: Plan, state: ClusterState) -> Explanation:
     """Add queues and evictions; nothing if a plugin fails."""
-    plugins = scenario.extensions.plugins
     try:
-        with (
-            scenario.extensions.watched() as dog,
-            replay(
-                result.state,
-                scenario.conf,
-                scenario.now,
-                scenario.seed,
-                result.plan,
-                plugins=plugins,
-                watchdog=dog,
-                outside=scenario.extensions.outside,
-            ) as session,
-        ):
-            return with_queues(explanation, result.plan, session)
+        with _session(scenario, state, plan) as session:
+            return with_queues(explanation, plan, session)
     except PluginFault:
         return explanation
+
+
+@contextmanager
+def _session(scenario: Scenario, state: ClusterState, plan: Plan) -> Iterator[Session]:
+    """The session after the decisions of a plan.
+
+    Raises:
+        PluginFault: a plugin fails.
+    """
+    extensions = scenario.extensions
+    with (
+        extensions.watched() as watchdog,
+        replay(
+            state,
+            scenario.conf,
+            scenario.now,
+            scenario.seed,
+            plan,
+            plugins=extensions.plugins,
+            watchdog=watchdog,
+            outside=extensions.outside,
+        ) as session,
+    ):
+        yield session

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from kilauea.api.core import Affinity, Node, NodeSpec, NodeStatus, Pod, ResourceQuota, Taint, Toleration
+from kilauea.api.core import (
+    Node,
+    NodeAffinity,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodAffinity,
+    ResourceQuota,
+    Taint,
+    Toleration,
+)
 from kilauea.api.meta import ObjectMeta, ResourceMap
 from kilauea.api.quantity import format_amount, resource_amounts
 from kilauea.api.scheduling import NetworkTopology, PodGroup
@@ -93,29 +103,26 @@ def without_selector(pod: Pod, keys: Collection[str]) -> Pod:
 
 def without_node_affinity(pod: Pod) -> Pod:
     """The pod without required node affinity."""
-    affinity = pod.spec.affinity
-    if affinity is None or affinity.node_affinity is None:
-        return pod
-    wanted: Affinity = replace(affinity, node_affinity=replace(affinity.node_affinity, required=None))
-    return replace(pod, spec=replace(pod.spec, affinity=wanted))
+    return _without_required(pod, "node_affinity")
 
 
 def without_pod_affinity(pod: Pod) -> Pod:
     """The pod without required affinity to other pods."""
-    affinity = pod.spec.affinity
-    if affinity is None or affinity.pod_affinity is None:
-        return pod
-    wanted: Affinity = replace(affinity, pod_affinity=replace(affinity.pod_affinity, required=None))
-    return replace(pod, spec=replace(pod.spec, affinity=wanted))
+    return _without_required(pod, "pod_affinity")
 
 
 def without_anti_affinity(pod: Pod) -> Pod:
     """The pod without required anti-affinity to other pods."""
+    return _without_required(pod, "pod_anti_affinity")
+
+
+def _without_required(pod: Pod, kind: Literal["node_affinity", "pod_affinity", "pod_anti_affinity"]) -> Pod:
     affinity = pod.spec.affinity
-    if affinity is None or affinity.pod_anti_affinity is None:
+    rules: NodeAffinity | PodAffinity | None = getattr(affinity, kind, None)
+    if affinity is None or rules is None:
         return pod
-    wanted: Affinity = replace(affinity, pod_anti_affinity=replace(affinity.pod_anti_affinity, required=None))
-    return replace(pod, spec=replace(pod.spec, affinity=wanted))
+    wanted = {kind: replace(rules, required=None)}
+    return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, **wanted)))
 
 
 def without_spread(pod: Pod) -> Pod:

@@ -1,16 +1,11 @@
-"""A cluster, a scheduler and a time, with the plan of one or several cycles and its explanation.
-
-    scenario = Scenario(objects, conf, now)
-    result = scenario.plan(cycles=10)
-    result.explain("namespace/group")
+"""A cluster, a scheduler and a time: `kilauea.simulator.planning` plans and explains it.
 
 `kilauea plan`, `explain` and `queues` are scenarios over files or over a snapshot of a live cluster.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,15 +15,13 @@ from kilauea.api.meta import Object
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed, Measured
-from kilauea.engine.explain.group import Change, Explanation
+from kilauea.engine.explain.group import Change
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.model.kubernetes_groups import named_group
 from kilauea.engine.model.loads import NodeLoad
 from kilauea.engine.model.shards import Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.simulator.cluster import SimulatedCluster
-from kilauea.simulator.explaining import explain_group
 from kilauea.simulator.extensions import BUILT_IN, Extensions
 
 ENDED = ("Succeeded", "Failed")
@@ -54,19 +47,6 @@ class Unserved(NamedTuple):
 
     scheduler: str
     pods: int
-
-
-@dataclass(frozen=True)
-class Step:
-    """One of several cycles.
-
-    Attributes:
-        plan: binds, nominations and evictions; reasons are kept of the last cycle only.
-        quiet: True if nothing changed and no pod is terminating, so that the next cycle finds the same cluster.
-    """
-
-    plan: Plan
-    quiet: bool
 
 
 @dataclass(frozen=True)
@@ -131,96 +111,6 @@ class Scenario:
                 backoff=backoff,
                 outside=extensions.outside,
             )
-
-    def plan(self, cycles: int = 1, timer: Callable[[], float] = lambda: 0.0, *, until_rest: bool = False) -> Result:
-        """Return the plan of the last of some cycles, a second apart; `SimulatedCluster` carries out the others.
-
-        Args:
-            cycles: number of cycles.
-            timer: a monotonic clock in seconds, to measure the last cycle.
-            until_rest: stop after the first cycle that changes nothing while no pod is terminating.
-        """
-        state = self.state()
-        simulated = SimulatedCluster(self.objects, self.now)
-        backoff = NO_BACKOFF
-        steps: list[Step] = []
-        while True:
-            now, objects, started = simulated.now, simulated.objects, timer()
-            plan = self.decide(state, now=now, backoff=backoff.at(now - self.now))
-            seconds = timer() - started
-            backoff = plan.backoff or backoff
-            events = simulated.carry_out(plan)
-            decided = Plan(plan.binds, plan.nominations, plan.evictions)
-            steps.append(Step(decided, quiet=not events and simulated.settled))
-            if len(steps) == cycles or (until_rest and steps[-1].quiet):
-                last = dataclasses.replace(self, objects=objects, now=now)
-                return Result(last, plan, state, seconds, tuple(steps), unserved(objects, state.scheduler_names))
-            for event in events:
-                state.apply(event)
-
-
-@dataclass(frozen=True)
-class Result:
-    """The plan of a scenario.
-
-    Attributes:
-        scenario: the scenario at its last cycle, with the objects and the time of that cycle.
-        plan: the plan of that cycle.
-        state: the state of the cluster in that cycle.
-        cycle_seconds: duration of that cycle.
-        steps: all cycles, the last included.
-        elsewhere: pods of schedulers that are not simulated, by pod group, or by pod without a group.
-    """
-
-    scenario: Scenario
-    plan: Plan
-    state: ClusterState
-    cycle_seconds: float = 0.0
-    steps: tuple[Step, ...] = ()
-    elsewhere: Mapping[str, Unserved] = field(default_factory=dict)
-
-    @property
-    def objects(self) -> Sequence[Object]:
-        """The objects of the state."""
-        return self.scenario.objects
-
-    @property
-    def submitted(self) -> tuple[str, ...]:
-        """Pod groups that files add to a live cluster."""
-        return self.scenario.submitted
-
-    @property
-    def not_created(self) -> Mapping[str, NotCreated]:
-        """Pods that are not created, by pod group."""
-        return self.scenario.not_created
-
-    @property
-    def now(self) -> int:
-        """The time of the plan."""
-        return self.scenario.now
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Objects that the state rejected, with the reason."""
-        problems = self.state.problems.values()
-        return tuple(f"{problem.kind} {problem.key}: {problem.message}; left out" for problem in problems)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings about objects, about the configuration, and about plugins and actions that failed in the cycle."""
-        findings = dict.fromkeys(map(str, (*self.scenario.conf.findings, *self.plan.findings)))
-        return (*self.scenario.extensions.warnings, *self.scenario.warnings, *self.problems, *findings)
-
-    @property
-    def at_rest_after(self) -> int | None:
-        """The last cycle that changed something, counted from 1; None if the cluster has not come to rest."""
-        if not self.steps or not self.steps[-1].quiet:
-            return None
-        return max((number for number, step in enumerate(self.steps, 1) if not step.quiet), default=0)
-
-    def explain(self, key: str) -> Explanation:
-        """Explain why a pod group (`namespace/name`) waits, with the smallest change that would start it."""
-        return explain_group(self, key)
 
 
 def build_state(

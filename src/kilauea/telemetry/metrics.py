@@ -33,8 +33,8 @@ class SchedulerMetrics:
         for figure in ("allocated", "request", "deserved", "capacity", "real_capacity", "inqueue"):
             for suffix, labels in (("milli_cpu", ()), ("memory_bytes", ()), ("scalar_resources", ("resource",))):
                 name = f"queue_{figure}_{suffix}"
-                words = f"{figure.replace('_', ' ')} of a queue: {suffix.replace('_', ' ')}"
-                self._queue_figures[name] = self._series(name, words, "queue_name", *labels)
+                message = f"{figure.replace('_', ' ')} of a queue: {suffix.replace('_', ' ')}"
+                self._queue_figures[name] = self._series(name, message, "queue_name", *labels)
         self._queue_share = self._series("queue_share", "Share of a queue", "queue_name")
         self._queue_weight = self._series("queue_weight", "Weight of a queue", "queue_name")
         self._queue_overused = self._series("queue_overused", "1 if a queue has more than it deserves", "queue_name")

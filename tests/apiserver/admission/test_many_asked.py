@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from kilauea.apiserver.admission import Attributes
-from kilauea.apiserver.dynamic import admission, policies, remote, versions, webhooks
+from kilauea.apiserver.admission import attributes
+from kilauea.apiserver.admission.attributes import Attributes
+from kilauea.apiserver.dynamic import admission, policies, remote, webhooks
 from kilauea.apiserver.dynamic.remote import CallError, Target
 from kilauea.apiserver.dynamic.reviews import LARGEST_PART, read_verdict
 from kilauea.apiserver.large_writes import LargeWrites
@@ -111,7 +112,7 @@ def test_an_object_is_read_once_for_all_conditions(
 ) -> None:
     condition = {"name": "none", "expression": "object.metadata.name == 'other'"}
     register(api, 60, mutating=mutating, matchConditions=[condition])
-    reads = counted(monkeypatch, versions, "decode")
+    reads = counted(monkeypatch, attributes, "decode")
     api.create_map("a")
     assert reads[0] <= 2
 
@@ -197,10 +198,10 @@ def test_a_write_that_a_webhook_makes_large_goes_on_beside_the_loop(
 
 def test_a_patch_of_more_than_a_request_may_have_is_refused(api: Api, hooks: Hooks) -> None:
     register(api, 1, mutating=True)
-    hooks.response = patch_of({"op": "add", "path": "/data", "value": {"a": "x" * versions.LARGEST}})
+    hooks.response = patch_of({"op": "add", "path": "/data", "value": {"a": "x" * attributes.LARGEST}})
     answer = api.ask("POST", MAPS, {"metadata": {"name": "a"}})
     assert answer.code == 500
-    assert f"the patch is larger than {versions.LARGEST} bytes" in answer.body["message"]
+    assert f"the patch is larger than {attributes.LARGEST} bytes" in answer.body["message"]
 
 
 def answered(**response: Any) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.apiserver.dynamic.literals import plain_literals
+from kilauea.apiserver.schema.policy_literals import plain_literals
 from support.api_core import MAPS, PODS, Api, causes
 from support.definitions import TREES, serve, trees
 from support.policies import HOOKS, MAPS_ONLY, change, check

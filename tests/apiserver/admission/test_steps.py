@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes
+from kilauea.apiserver.admission import AdmissionStep
 from kilauea.apiserver.admission.amounts import Amount, parse
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.admission.view import LONGEST, Metadata, reader
 from kilauea.apiserver.request import make_request

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kilauea.apiserver.aggregator import availability, openapi
-from kilauea.apiserver.aggregator.availability import Availability
+from kilauea.apiserver import decoding
+from kilauea.apiserver.aggregator import openapi
 from kilauea.apiserver.aggregator.services import RemoteService
-from kilauea.apiserver.dynamic import decoding, remote
+from kilauea.apiserver.api_services import availability
+from kilauea.apiserver.api_services.availability import Availability
+from kilauea.apiserver.dynamic import remote
 from kilauea.apiserver.dynamic.remote import SERVICE_NAME
 from kilauea.apiserver.storage import Store
 from support.aggregated_server import (

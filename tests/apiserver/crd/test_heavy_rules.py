@@ -18,7 +18,8 @@ from kilauea.apiserver.crd.rules import (
     rules_of,
 )
 from kilauea.apiserver.deferred import KNOWN, Deferred
-from kilauea.apiserver.heavy import AtOnce, Task, TooHeavy, TooManyWaiting
+from kilauea.apiserver.heavy import Task, TooHeavy, TooManyWaiting
+from kilauea.apiserver.heavy_tasks import AtOnce
 from kilauea.apiserver.schema.accepting import applied
 from support.api_core import Api
 from support.definitions import DEFINITIONS, TREE, TREES, serve, trees

@@ -9,7 +9,7 @@ import pytest
 
 from kilauea.apiserver.crd.rule_checks import check_rules
 from kilauea.apiserver.crd.rules import RuleNode, apply_rules, rules_of
-from kilauea.apiserver.crd.values import escaped
+from kilauea.apiserver.schema.rule_values import escaped
 from kilauea.apiserver.status import LET_PASS
 
 

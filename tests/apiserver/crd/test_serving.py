@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kilauea.api.crds import KINDS
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.crd.bundled import SELF, install_bundled
+from kilauea.apiserver.custom_resources.bundled import SELF, install_bundled
 from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.builtin import builtin_types

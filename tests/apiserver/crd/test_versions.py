@@ -9,9 +9,8 @@ import pytest
 from aiohttp import web
 
 from kilauea.apiserver.crd.version_order import version_order
-from kilauea.apiserver.large_writes import LargeWrites
+from kilauea.apiserver.large_writes import LARGE, LargeWrites
 from kilauea.apiserver.rest import versions
-from kilauea.apiserver.rest.call import LARGE
 from support.api_core import Api
 from support.definitions import serve
 from support.webhook_server import WebhookServer, api_with_webhooks

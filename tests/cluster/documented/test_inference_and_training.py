@@ -17,8 +17,8 @@ from cluster.up_process import GROUPS, PODS, apply, kubectl, phases, queue, runn
 from engine.documented.test_card_quota_samples import H200, MIG, SLICE
 from engine.documented.test_card_quota_samples import SERVICE as SLICES
 from engine.documented.test_card_quota_samples import TRAINING as WHOLE_CARDS
-from engine.test_capacity_card_reclaim import CARD, CONF, QUEUES, SERVICE, TRAINING
-from support.card_objects import labelled
+from engine.test_capacity_card_reclaim import CARD, QUEUES, SERVICE, TRAINING
+from support.card_objects import CARDS_RECLAIMED, labelled
 
 Obj = dict[str, Any]
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
@@ -54,7 +54,7 @@ def training(policy: str, **more: Any) -> Obj:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One node of eight cards, the sample's configuration, queues and levels of priority."""
     folder = tmp_path_factory.mktemp("cards")
-    (folder / "scheduler.conf").write_text(yaml.safe_dump(CONF))
+    (folder / "scheduler.conf").write_text(yaml.safe_dump(CARDS_RECLAIMED))
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all([node("n1", CARD, 24576), *QUEUES, *LEVELS]))
     options = ("--nodes", "0", "--scheduler-conf", str(folder / "scheduler.conf"), "-f", str(folder / "cluster.yaml"))
     with running_up(folder / "data", *options) as running:

@@ -30,7 +30,7 @@ from support.builders import (
     plugin,
     priority_class,
 )
-from support.card_objects import annotated, card_node, card_pod, card_queue, labelled
+from support.card_objects import CARDS_RECLAIMED, annotated, card_node, card_pod, card_queue, labelled
 
 CARD, H200, MIG = "NVIDIA-GeForce-RTX-4090", "NVIDIA-H200", "NVIDIA-H200/mig-1g.18gb-mixed"
 SLICE = "nvidia.com/mig-1g.18gb"
@@ -54,28 +54,6 @@ metadata:
     volcano.sh/card.request: '{"NVIDIA-H200":2}'
 """)
 
-CONF: Data = yaml.safe_load("""
-actions: "enqueue, allocate, backfill, reclaim"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enableReclaimable: false
-  - name: conformance
-    enableReclaimable: false
-- plugins:
-  - name: predicates
-  - name: capacity-card
-    arguments:
-      overCommitFactor: 2
-      cardUnlimitedCpuMemory: true
-      podOwnerReferenceToServiceType:
-        ReplicaSet: inference
-        Deployment: inference
-        Job: training
-  - name: nodeorder
-""")
-
 ONLINE = card_queue("online", {CARD: 8}, priority=80000, reclaimable=False)
 OFFLINE = card_queue("offline", {CARD: 8}, priority=20000)
 
@@ -93,14 +71,14 @@ def evicted(plan: Plan) -> list[str]:
 
 
 def test_the_sample_of_a_configuration_has_no_findings() -> None:
-    assert plan_of(card_node("n", CARD), ONLINE, OFFLINE, conf=CONF).findings == ()
+    assert plan_of(card_node("n", CARD), ONLINE, OFFLINE, conf=CARDS_RECLAIMED).findings == ()
 
 
 def test_the_example_of_the_repository_uses_the_sample_of_a_configuration() -> None:
     path = Path(__file__).resolve().parents[3] / "examples" / "queues" / "cards.conf"
     ours = yaml.safe_load(path.read_text())
     assert [[e["name"] for e in tier["plugins"]] for tier in ours["tiers"]] == [
-        [e["name"] for e in tier["plugins"]] for tier in CONF["tiers"]
+        [e["name"] for e in tier["plugins"]] for tier in CARDS_RECLAIMED["tiers"]
     ]
 
 
@@ -109,7 +87,7 @@ def test_what_a_sample_requests_is_counted_before_it_has_pods(sample: Data, card
     """A quota of 2 admits two requests of 2, as the factor is 2; the third one is told so."""
     nodes = node("n", 64, "512Gi", gpu=4, labels=labelled(H200, count=5), resources={SLICE: 7})
     groups = [group_of(sample, name) for name in ("first", "second", "third")]
-    plan = plan_of(nodes, card_queue("q", {card: 2}), groups, conf=CONF)
+    plan = plan_of(nodes, card_queue("q", {card: 2}), groups, conf=CARDS_RECLAIMED)
     assert phases(plan) == {"first": "Inqueue", "second": "Inqueue", "third": "Pending"}
     why = plan.groups["ns/third"].refusal
     assert why is not None
@@ -155,7 +133,7 @@ RULES = [
 def test_who_takes_from_whom(running: list[Objects], claiming: list[Objects], expected: list[str]) -> None:
     """`web` and `online` do not lend; `lends` and `offline` do. All have quota for eight cards, and so has the node."""
     more = [card_queue("web", {CARD: 8}, reclaimable=False), card_queue("lends", {CARD: 8})]
-    plan = plan_of(card_node("n", CARD), CLASSES, ONLINE, OFFLINE, more, running, claiming, conf=CONF)
+    plan = plan_of(card_node("n", CARD), CLASSES, ONLINE, OFFLINE, more, running, claiming, conf=CARDS_RECLAIMED)
     assert evicted(plan) == expected
     assert bool(nominations(plan)) is bool(expected)
 
@@ -165,7 +143,7 @@ def test_each_project_and_each_business_line_has_a_quota_of_its_own() -> None:
     quotas = {"tenant-chat": 2, "tenant-search": 4, "line-vision": 2}
     queues = [card_queue(name, {CARD: quota}) for name, quota in quotas.items()]
     jobs = [services(*[1] * (quota + 1), queue=name, on=None, name=f"{name}-") for name, quota in quotas.items()]
-    plan = plan_of(card_node("n", CARD, gpu=16), CLASSES, queues, jobs, conf=CONF)
+    plan = plan_of(card_node("n", CARD, gpu=16), CLASSES, queues, jobs, conf=CARDS_RECLAIMED)
     assert {name: plan.queues[name].allocated[CARD] for name in quotas} == {n: 1000 * q for n, q in quotas.items()}
     assert set(codes(plan).values()) == {"InsufficientScalarQuota"}
 
@@ -194,7 +172,7 @@ def test_jobs_of_four_levels_of_priority_lose_from_the_lowest_up(asked: int, spa
         for name in LEVELS
     ]
     claiming = services(asked, on=None, name="new")
-    plan = plan_of(card_node("n", CARD), classes, ONLINE, OFFLINE, running, claiming, conf=CONF)
+    plan = plan_of(card_node("n", CARD), classes, ONLINE, OFFLINE, running, claiming, conf=CARDS_RECLAIMED)
     assert evicted(plan) == sorted(f"{name}-p" for name in list(LEVELS)[: 4 - spared])
 
 
@@ -234,5 +212,5 @@ def test_a_workload_that_may_not_be_preempted_is_not(
 )
 def test_who_may_not_claim_is_told_why(queue: Object, asked: Data, code: str) -> None:
     claiming = [group("new", "online"), card_pod("new-p", "new", asked.get("card", CARD), 4, owner="ReplicaSet")]
-    plan = plan_of(card_node("n", CARD), CLASSES, queue, OFFLINE, trainings(4, 4), claiming, conf=CONF)
+    plan = plan_of(card_node("n", CARD), CLASSES, queue, OFFLINE, trainings(4, 4), claiming, conf=CARDS_RECLAIMED)
     assert (evicted(plan), pending(plan)["new-p"].code, binds(plan)) == ([], code, {})

@@ -18,7 +18,7 @@ from kilauea.api.ports import Key
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.custom_resources.bundled import install_bundled
 from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.resources.builtin import builtin_types

@@ -11,7 +11,7 @@ import yaml
 
 from kilauea.engine.cycle import default_conf
 from kilauea.runtime.inputs.objects import Cluster, read_cluster
-from kilauea.simulator.scenario import Result
+from kilauea.simulator.planning import Result, plan_cycles
 
 NODE = {
     "apiVersion": "v1",
@@ -45,7 +45,7 @@ def read(folder: Path, *objects: dict[str, Any]) -> Cluster:
 
 
 def planned(cluster: Cluster) -> Result:
-    return cluster.scenario(default_conf(), NOW).plan()
+    return plan_cycles(cluster.scenario(default_conf(), NOW))
 
 
 def test_a_job_in_a_file_starts_with_all_its_pods_as_one_gang(tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ class _Parser:
                 found = _TOKEN.match(self._text, at)
                 kind = "" if found is None else found.lastgroup or ""
             if found is None:
-                words = f"Syntax error: token recognition error at: '{self._text[at]}'"
-                raise error_at(self._text, at, words)
+                message = f"Syntax error: token recognition error at: '{self._text[at]}'"
+                raise error_at(self._text, at, message)
             if kind != "space":
                 tokens.append((kind, found[0], at))
             at = found.end()

@@ -6,90 +6,20 @@ webhooks wait (`kilauea.apiserver.dynamic`): they are asked after `mutate` and b
 on other objects since `mutate` look again (`recheck`).
 
 A step that keeps account of what is written, or that writes something else in consequence, is told when the write
-begins and when it has come out (`begin`, `Effect`); `write_admitted` sees to it that both always happen.
+begins and when it has come out (`begin`, `Effect`); `rest/writing.py` sees to it that both always happen.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
+from typing import Protocol
 
 from kilauea.apiserver import status
-from kilauea.apiserver.request import User
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Stored
-
-if TYPE_CHECKING:
-    from kilauea.apiserver.backend import Backend
-    from kilauea.apiserver.dynamic.versions import Subject
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
-
-
-class Work(Protocol):
-    """The work of a write, which is done beside the event loop if the write is large."""
-
-    async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call a function that looks at nothing but the object of the write."""
-        ...
-
-    def grow(self, size: int) -> None:
-        """Go on as a large write if this many bytes change the object, and such a write has as many."""
-
-    def rest(self) -> None:
-        """Let other large writes go on, as this one waits."""
-
-
-@dataclass(slots=True)
-class Attributes:
-    """The write to admit.
-
-    Attributes:
-        backend: to read other objects.
-        operation: what is done; an eviction or a binding is a CREATE of that subresource.
-        resource: the kind of the object.
-        subresource: empty for the object itself.
-        namespace: empty for objects of the cluster.
-        name: empty while it is still to be generated.
-        obj: the object as it will be; None for deletions. Steps may change it in `mutate`.
-        old: the object as it is; None for creations.
-        user: who asks.
-        dry_run: whether nothing will be written.
-        warnings: texts for the caller; steps may add to them.
-        waited: whether webhooks were asked, so that other objects may have changed since `mutate`.
-        verb: that of the request, such as `patch`, as roles name it.
-        work: where work on large objects is done; None to do it in the event loop.
-        subject: what webhooks and policies are asked about, once there are any.
-        examined: what a step has found in `examine`; None for a write that is not large.
-    """
-
-    backend: Backend
-    operation: Operation
-    resource: ResourceType
-    subresource: str
-    namespace: str
-    name: str
-    obj: dict[str, Any] | None
-    old: dict[str, Any] | None
-    user: User
-    dry_run: bool = False
-    warnings: list[str] = field(default_factory=list)
-    waited: bool = False
-    verb: str = ""
-    work: Work | None = None
-    subject: Subject | None = None
-    examined: Any = None
-
-    def object_name(self) -> str:
-        """The name of the object, also where it was generated; the beginning of it while it is still to be."""
-        metadata = (self.obj or self.old or {}).get("metadata") or {}
-        return str(self.name or metadata.get("name") or metadata.get("generateName") or "Unknown")
 
 
 class Effect(Protocol):
@@ -166,7 +96,7 @@ class Admission:
                 if effect is not None:
                     effects.append(effect)
         except BaseException:
-            _cancel(effects)
+            cancel_all(effects)
             raise
         return effects
 
@@ -189,47 +119,7 @@ def forbidden(attributes: Attributes, why: str) -> ApiFault:
     return status.forbidden(resource.plural, resource.group, attributes.object_name(), why)
 
 
-async def write_admitted(
-    attributes: Attributes,
-    key: str,
-    expected: int,
-    encode: Callable[[int], bytes] | None,
-    decoded: dict[str, Any] | None = None,
-) -> Stored:
-    """`Store.write` with what follows from it in admission."""
-    effects = attributes.backend.admission.begin(attributes)
-    if not effects:
-        return await attributes.backend.store.write(key, expected, encode, decoded)
-    # A caller that goes away takes neither the write with it nor what follows from it.
-    writing = asyncio.ensure_future(_write(attributes.backend, effects, key, expected, encode, decoded))
-    writing.add_done_callback(_retrieve)
-    return await asyncio.shield(writing)
-
-
-async def _write(
-    backend: Backend,
-    effects: Sequence[Effect],
-    key: str,
-    expected: int,
-    encode: Callable[[int], bytes] | None,
-    decoded: dict[str, Any] | None,
-) -> Stored:
-    try:
-        stored = await backend.store.write(key, expected, encode, decoded)
-    except BaseException:
-        _cancel(effects)
-        raise
-    for effect in effects:
-        await effect.settle(stored)
-    return stored
-
-
-def _retrieve(writing: asyncio.Future[Stored]) -> None:
-    """Look at the error of a write whose caller may have gone: asyncio logs errors that are never looked at."""
-    if not writing.cancelled():
-        writing.exception()
-
-
-def _cancel(effects: Sequence[Effect]) -> None:
+def cancel_all(effects: Iterable[Effect]) -> None:
+    """Tell that a write failed."""
     for effect in effects:
         effect.cancel()

@@ -10,12 +10,14 @@ from __future__ import annotations
 from kilauea.apiserver.admission import Admission, AdmissionStep
 from kilauea.apiserver.admission.claim_status import ClaimStatusRights
 from kilauea.apiserver.admission.device_access import DeviceAdminAccess
+from kilauea.apiserver.admission.escalation import Escalation
 from kilauea.apiserver.admission.ingress_classes import DefaultIngressClass
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
 from kilauea.apiserver.admission.limits import LimitRanger
 from kilauea.apiserver.admission.pod_groups import PodGroupWorkloads
 from kilauea.apiserver.admission.pod_security import PodSecurity
 from kilauea.apiserver.admission.priority import Priority
+from kilauea.apiserver.admission.queue_commands import QueueCommands
 from kilauea.apiserver.admission.quota.step import ResourceQuotas
 from kilauea.apiserver.admission.runtime_classes import RuntimeClasses
 from kilauea.apiserver.admission.service_accounts import ServiceAccounts
@@ -27,9 +29,6 @@ from kilauea.apiserver.admission.storage_defaults import (
     StorageObjectInUseProtection,
 )
 from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
-from kilauea.apiserver.dynamic.admission import ConfigurationStep
-from kilauea.apiserver.rbac.escalation import Escalation
-from kilauea.apiserver.rbac.queue_commands import QueueCommands
 
 
 def admission_steps(*more: AdmissionStep) -> Admission:
@@ -54,7 +53,6 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             QueueCommands(),
             DeviceAdminAccess(),
             ClaimStatusRights(),
-            ConfigurationStep(),
             *more,
             ResourceQuotas(),
         )

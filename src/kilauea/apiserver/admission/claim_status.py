@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import AdmissionStep, Attributes
+from kilauea.apiserver.admission import AdmissionStep
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.fields import forbidden_field
 from kilauea.apiserver.rbac.authorizer import Action
 from kilauea.apiserver.status import Cause

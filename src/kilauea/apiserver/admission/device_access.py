@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import AdmissionStep, Attributes
+from kilauea.apiserver.admission import AdmissionStep
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.view import Record, reader
 from kilauea.apiserver.fields import forbidden_field
 
@@ -42,9 +43,9 @@ class DeviceAdminAccess(AdmissionStep):
         stored = attributes.backend.store.get(f"/core/namespaces/{attributes.namespace}")
         labels = (_read(stored.value).metadata.labels if stored is not None else None) or {}
         if labels.get(ADMIN_ACCESS) != "true":
-            words = f"admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing namespace"
+            message = f"admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing namespace"
             raise status.invalid(
-                resource.kind, resource.group, attributes.object_name(), [forbidden_field(where, words)]
+                resource.kind, resource.group, attributes.object_name(), [forbidden_field(where, message)]
             )
 
 

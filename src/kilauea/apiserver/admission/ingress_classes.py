@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes
+from kilauea.apiserver.admission import AdmissionStep
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.view import Metadata, Record, default_of, reader
 
 _CLASSES = "/networking.k8s.io/ingressclasses/"

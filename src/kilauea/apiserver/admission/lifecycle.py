@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.view import Record, reader
 from kilauea.apiserver.status import cause_dict
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
 from kilauea.apiserver.admission.amounts import ONE, ZERO, Amount, Amounts, parse, parse_all
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.pod_resources import container_amounts, pod_amounts
 from kilauea.apiserver.admission.view import Derived, Metadata, Record, reader
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
+from kilauea.apiserver.admission.attributes import Attributes
 
 PROTECTION = "scheduling.k8s.io/podgroup-protection"
 _ROOT = "/scheduling.k8s.io/workloads/"

@@ -14,7 +14,8 @@ import msgspec
 
 from kilauea.api.remembered import remembered
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.pod_standards import Finding, findings
 from kilauea.apiserver.admission.view import LONGEST, REMEMBERED, Record
 from kilauea.apiserver.fields import invalid_value
@@ -214,8 +215,8 @@ def _warnings_of_pods(attributes: Attributes, standard: Standard) -> list[str]:
             names.setdefault(broken, []).append(pod["metadata"]["name"])
     found = []
     if len(pods) > MOST_CHECKED:
-        words = f"only checked against the first {MOST_CHECKED} of {len(pods)} existing pods"
-        found.append(f"new PodSecurity enforce level {words}")
+        message = f"only checked against the first {MOST_CHECKED} of {len(pods)} existing pods"
+        found.append(f"new PodSecurity enforce level {message}")
     if names:
         found.append(f'existing pods in namespace "{name}" violate the new PodSecurity enforce level "{standard}"')
     return [*found, *sorted(f"{min(pods)}{_others(len(pods) - 1)}: {why}" for why, pods in names.items())]

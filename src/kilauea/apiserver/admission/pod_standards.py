@@ -133,8 +133,8 @@ def _capabilities_baseline(pod: Pod) -> Finding | None:
     if not names:
         return None
     bad = sorted({each for _, context in pod.contexts() for each in _added(context)} - _CAPABILITIES)
-    words = f"{_the('container', names)} must not include {_quoted(bad)} in securityContext.capabilities.add"
-    return Finding("non-default capabilities", words)
+    message = f"{_the('container', names)} must not include {_quoted(bad)} in securityContext.capabilities.add"
+    return Finding("non-default capabilities", message)
 
 
 def _host_namespaces(pod: Pod) -> Finding | None:
@@ -180,15 +180,15 @@ def _hosts(container: Raw) -> Iterator[str]:
 
 def _privileged(pod: Pod) -> Finding | None:
     names = pod.named(lambda context: context.get("privileged"))
-    words = f"{_the('container', names)} must not set securityContext.privileged=true"
-    return Finding("privileged", words) if names else None
+    message = f"{_the('container', names)} must not set securityContext.privileged=true"
+    return Finding("privileged", message) if names else None
 
 
 def _proc_mount(pod: Pod) -> Finding | None:
     names = pod.named(lambda context: (context.get("procMount") or "Default") != "Default")
     bad = sorted({str(context["procMount"]) for _, context in pod.contexts() if context.get("procMount")} - {"Default"})
-    words = f"{_the('container', names)} must not set securityContext.procMount to {_quoted(bad)}"
-    return Finding("procMount", words) if names else None
+    message = f"{_the('container', names)} must not set securityContext.procMount to {_quoted(bad)}"
+    return Finding("procMount", message) if names else None
 
 
 def _proc_mount_baseline(pod: Pod) -> Finding | None:
@@ -254,8 +254,8 @@ def _host_process(pod: Pod) -> Finding | None:
 
 def _escalation(pod: Pod) -> Finding | None:
     names = [] if pod.is_windows else pod.named(lambda context: context.get("allowPrivilegeEscalation") is not False)
-    words = f"{_the('container', names)} must set securityContext.allowPrivilegeEscalation=false"
-    return Finding("allowPrivilegeEscalation != false", words) if names else None
+    message = f"{_the('container', names)} must set securityContext.allowPrivilegeEscalation=false"
+    return Finding("allowPrivilegeEscalation != false", message) if names else None
 
 
 def _capabilities_restricted(pod: Pod) -> Finding | None:
@@ -280,8 +280,8 @@ def _restricted_volumes(pod: Pod) -> Finding | None:
     kinds = sorted({kind for each in bad for kind in set(each) - {"name"}})
     verb = "uses" if len(bad) == 1 else "use"
     names = [str(each["name"]) for each in bad]
-    words = f"{_the('volume', names)} {verb} {_plural('restricted volume type', len(kinds))} {_quoted(kinds)}"
-    return Finding("restricted volume types", words)
+    message = f"{_the('volume', names)} {verb} {_plural('restricted volume type', len(kinds))} {_quoted(kinds)}"
+    return Finding("restricted volume types", message)
 
 
 def _non_root(pod: Pod) -> Finding | None:
@@ -310,8 +310,8 @@ def _seccomp_restricted(pod: Pod) -> Finding | None:
     if found is not None:
         return found
     silent = pod.named(lambda context: not _seccomp(context)) if not _seccomp(pod.context) else []
-    words = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
-    return Finding("seccompProfile", f"pod or {_the('container', silent)} {words}") if silent else None
+    message = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
+    return Finding("seccompProfile", f"pod or {_the('container', silent)} {message}") if silent else None
 
 
 _ALWAYS: tuple[Rule, ...] = (_app_armor, _host_namespaces, _host_ports, _probe_hosts, _privileged, _selinux)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.view import Derived, Metadata, Record, reader
 
 _GROUP = "scheduling.k8s.io"

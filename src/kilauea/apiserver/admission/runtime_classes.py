@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
 from kilauea.apiserver.admission.amounts import parse_all
+from kilauea.apiserver.admission.attributes import Attributes
 
 _ROOT = "/node.k8s.io/runtimeclasses/"
 _DIFFERS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect, forbidden
+from kilauea.apiserver.admission import AdmissionStep, Effect, forbidden
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.view import Metadata, Record, reader
-from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.server_state import ServerState
 from kilauea.apiserver.storage import Conflict, Stored
 
 DEFAULT = "default"
@@ -80,7 +81,7 @@ class ServiceAccounts(AdmissionStep):
 class _NewAccount:
     """The default account of a namespace, made after a write."""
 
-    def __init__(self, backend: Backend, namespace: str) -> None:
+    def __init__(self, backend: ServerState, namespace: str) -> None:
         self._backend = backend
         self._namespace = namespace
 
@@ -128,7 +129,7 @@ def _check_mirror(attributes: Attributes, spec: dict[str, Any]) -> None:
                 raise forbidden(attributes, "a mirror pod may not use ServiceAccountToken volume projections")
 
 
-def _mount_token(backend: Backend, spec: dict[str, Any]) -> None:
+def _mount_token(backend: ServerState, spec: dict[str, Any]) -> None:
     """Mount the token in all containers that have nothing at its path."""
     volumes: list[dict[str, Any]] = spec.get("volumes") or []
     present = next((each["name"] for each in volumes if each.get("name", "").startswith(TOKEN_VOLUME)), None)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import AdmissionStep, Attributes
+from kilauea.apiserver.admission import AdmissionStep
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.storage import Store
 

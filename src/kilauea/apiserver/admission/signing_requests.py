@@ -8,7 +8,8 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.rbac.authorizer import Action
 from kilauea.apiserver.request import GROUP_MASTERS
 

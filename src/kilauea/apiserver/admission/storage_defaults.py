@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission import AdmissionStep, forbidden
 from kilauea.apiserver.admission.amounts import ZERO, parse
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.view import Metadata, Record, default_of, reader
 
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes
+from kilauea.apiserver.admission import AdmissionStep
+from kilauea.apiserver.admission.attributes import Attributes
 
 SECONDS = 300
 _KEYS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes
+from kilauea.apiserver.admission import AdmissionStep
+from kilauea.apiserver.admission.attributes import Attributes
 
 Raw = Mapping[str, Any]
 _TOKENS = "kubernetes.io/service-account-token"

@@ -1,7 +1,6 @@
-"""CustomResourceDefinitions: validating them, serving the kinds that they define, and removing these again.
+"""CustomResourceDefinitions: what may be in them, and the rules that they set for objects.
 
-`definition_strategy` has the rules of the definitions themselves (`structural` those of their schemas), `controller`
-keeps the served kinds in step with them, `custom` is what the server does with objects of such a kind: validation,
-CEL rules (`rules`, in the language of `kilauea.api.cel`), tables (`columns`, `jsonpath`). `bundled` installs the
-Volcano kinds.
+`definition_strategy` has the rules of the definitions themselves (`structural` those of their schemas), `rules` are the
+CEL rules of objects (in the language of `kilauea.api.cel`), `columns` and `jsonpath` their tables. What the server does
+with the kinds is in `kilauea.apiserver.custom_resources`.
 """

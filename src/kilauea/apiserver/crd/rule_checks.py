@@ -116,8 +116,8 @@ class _Values:
             if rule.get(key):
                 yield from self._expression(rule, key, f"{path}.{key}")
         if rule.get("optionalOldSelf") is not None and not OLD.search(text):
-            words = "may not be set if oldSelf is not used in rule"
-            yield invalid_value(f"{path}.optionalOldSelf", rule["optionalOldSelf"], words)
+            message = "may not be set if oldSelf is not used in rule"
+            yield invalid_value(f"{path}.optionalOldSelf", rule["optionalOldSelf"], message)
 
     def _expression(self, rule: Raw, key: str, path: str) -> Iterator[Cause]:
         """One expression of a rule: its types, its result and its cost."""

@@ -38,9 +38,9 @@ class RuleCosts:
         if self._total <= COST_OF_DEFINITION:
             return
         worst = sorted(self._expensive, key=lambda each: -each[0])[:_NAMED]
-        words = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+        message = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
         for _, path in worst:
-            yield forbidden_field(path, words)
+            yield forbidden_field(path, message)
         name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
         yield forbidden_field(self._path, exceeded(name, self._total, COST_OF_DEFINITION))
 

@@ -14,8 +14,8 @@ import msgspec
 from kilauea.api.cel import NONE, CelCostError, CelError, Optional, compiled
 from kilauea.api.cel.program import COST_OF_CALL, Program
 from kilauea.apiserver.crd.rule_checks import OLD
-from kilauea.apiserver.crd.values import as_cel
 from kilauea.apiserver.deferred import decoded_causes, deferred, encoded_causes, has_answers
+from kilauea.apiserver.schema.rule_values import as_cel
 from kilauea.apiserver.schema.validation import type_name
 from kilauea.apiserver.status import LET_PASS, Cause
 
@@ -274,16 +274,16 @@ def _evaluate(rule: ValidationRule, seen: Any, old: Any, value: Any, path: str, 
     try:
         holds = budget.run(rule.program, variables)
     except CelCostError as error:
-        words = "no further validation rules will be run due to call cost exceeds limit for rule"
-        yield failed(f"{prefix}'{error}': {words}: {said}")
+        message = "no further validation rules will be run due to call cost exceeds limit for rule"
+        yield failed(f"{prefix}'{error}': {message}: {said}")
         raise _OutOfBudget from error
     except _OutOfBudget:
         yield _out_of_budget(path, value)
         raise
     except CelError as error:
         if str(error).startswith("no such overload"):
-            words = "call arguments did not match a supported operator, function or macro signature for rule"
-            yield failed(f"{prefix}'{error}': {words}: {said}")
+            message = "call arguments did not match a supported operator, function or macro signature for rule"
+            yield failed(f"{prefix}'{error}': {message}: {said}")
         else:
             yield failed(f"{prefix}{error} evaluating rule: {said}")
         return
@@ -292,8 +292,8 @@ def _evaluate(rule: ValidationRule, seen: Any, old: Any, value: Any, path: str, 
 
 
 def _out_of_budget(path: str, value: Any) -> Cause:
-    words = "validation failed due to running out of cost budget, no further validation rules will be run"
-    return Cause(path or "<nil>", "FieldValueInvalid", f'Invalid value: "{type_name(value)}": {words}')
+    message = "validation failed due to running out of cost budget, no further validation rules will be run"
+    return Cause(path or "<nil>", "FieldValueInvalid", f'Invalid value: "{type_name(value)}": {message}')
 
 
 def _cause(rule: ValidationRule, variables: Raw, value: Any, path: str, budget: Budget) -> Cause:

@@ -51,8 +51,8 @@ def _root(raw: Raw, path: str) -> Iterator[Cause]:
     metadata = raw.get("properties", {}).get("metadata", {})
     others = metadata.get("properties", {}).keys() - {"name", "generateName"}
     if others or metadata.keys() - {"type", "properties", "description"}:
-        words = "must not specify anything other than name and generateName, but metadata is implicitly specified"
-        yield forbidden_field(f"{path}.properties[metadata]", words)
+        message = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        yield forbidden_field(f"{path}.properties[metadata]", message)
     if raw.get("nullable"):
         yield forbidden_field(f"{path}.nullable", "nullable cannot be true at the root")
     if raw.get("additionalProperties") is not None:
@@ -72,8 +72,8 @@ def _node(raw: Raw, path: str) -> Iterator[Cause]:
     yield from _list_and_map(raw, path)
     yield from _values(raw, path)
     if raw.get("uniqueItems"):
-        words = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield forbidden_field(f"{path}.uniqueItems", words)
+        message = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield forbidden_field(f"{path}.uniqueItems", message)
     if "additionalProperties" in raw and raw.get("properties"):
         yield forbidden_field(
             f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"
@@ -136,11 +136,11 @@ def _list_and_map(raw: Raw, path: str) -> Iterator[Cause]:
 def _set_items(items: Raw, path: str) -> Iterator[Cause]:
     """Check that items of a set are compared as a whole."""
     inner = items.get("x-kubernetes-list-type")
-    words = "must be atomic as item of a list with x-kubernetes-list-type=set"
+    message = "must be atomic as item of a list with x-kubernetes-list-type=set"
     if items.get("type") == "array" and inner not in (None, "atomic"):
-        yield invalid_value(f"{path}.x-kubernetes-list-type", inner, words)
+        yield invalid_value(f"{path}.x-kubernetes-list-type", inner, message)
     elif items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
-        yield invalid_value(f"{path}.x-kubernetes-map-type", inner, words)
+        yield invalid_value(f"{path}.x-kubernetes-map-type", inner, message)
 
 
 def _map_keys(items: Raw, keys: list[str], path: str) -> Iterator[Cause]:
@@ -148,18 +148,18 @@ def _map_keys(items: Raw, keys: list[str], path: str) -> Iterator[Cause]:
         where = f"{path}.x-kubernetes-list-map-keys"
         yield required(where, "must not be empty if x-kubernetes-list-type is map")
     if items.get("type") != "object":
-        words = "must be object if parent array's x-kubernetes-list-type is map"
-        yield invalid_value(f"{path}.items.type", items.get("type", ""), words)
+        message = "must be object if parent array's x-kubernetes-list-type is map"
+        yield invalid_value(f"{path}.items.type", items.get("type", ""), message)
     for number, key in enumerate(keys):
         field = items.get("properties", {}).get(key)
         if field is None:
-            words = "entries must all be names of item properties"
-            yield invalid_value(f"{path}.x-kubernetes-list-map-keys[{number}]", key, words)
+            message = "entries must all be names of item properties"
+            yield invalid_value(f"{path}.x-kubernetes-list-map-keys[{number}]", key, message)
         elif key not in items.get("required", ()) and field.get("default") is None:
-            words = (
+            message = (
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
             )
-            yield required(f"{path}.items.properties[{key}].default", words)
+            yield required(f"{path}.items.properties[{key}].default", message)
 
 
 def _values(raw: Raw, path: str) -> Iterator[Cause]:
@@ -169,19 +169,19 @@ def _values(raw: Raw, path: str) -> Iterator[Cause]:
         try:
             pattern_of(pattern)
         except ValueError as error:
-            words = f"must be a valid regular expression, but isn't: {error}"
-            yield invalid_value(f"{path}.pattern", pattern, words)
+            message = f"must be a valid regular expression, but isn't: {error}"
+            yield invalid_value(f"{path}.pattern", pattern, message)
 
 
 def _embedded(raw: Raw, path: str) -> Iterator[Cause]:
     if raw.get("type") != "object":
-        words = "must be object if x-kubernetes-embedded-resource is true"
-        yield invalid_value(f"{path}.type", raw.get("type", ""), words)
+        message = "must be object if x-kubernetes-embedded-resource is true"
+        yield invalid_value(f"{path}.type", raw.get("type", ""), message)
     if not raw.get("properties") and not raw.get("x-kubernetes-preserve-unknown-fields"):
-        words = (
+        message = (
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
         )
-        yield required(f"{path}.properties", words)
+        yield required(f"{path}.properties", message)
 
 
 # --- anyOf, oneOf, allOf and not, which may only narrow what is described outside of them

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
-from kilauea.apiserver.dynamic.decoding import decode
+from kilauea.apiserver.admission import Effect
+from kilauea.apiserver.admission.attributes import Attributes, asking_about
+from kilauea.apiserver.decoding import decode
 from kilauea.apiserver.dynamic.matching import EXEMPT, GROUP, is_exempt
 from kilauea.apiserver.dynamic.mutations import change_by_policies
 from kilauea.apiserver.dynamic.policies import Policy, check_by_policies, policies_of
 from kilauea.apiserver.dynamic.policy_status import update_policy_status
 from kilauea.apiserver.dynamic.remote import Remote
-from kilauea.apiserver.dynamic.versions import asking_about
 from kilauea.apiserver.dynamic.webhooks import Dispatcher, Settle, Webhook, webhooks_of
 from kilauea.apiserver.storage import Store, Stored
 
@@ -75,6 +75,12 @@ class DynamicAdmission:
             await check_by_policies(self._checking, attributes)
             await self._dispatcher.validate(list(self._validating), attributes)
 
+    def begin(self, attributes: Attributes) -> Effect | None:
+        """Return the consequence of a write that is sent next: a configuration is read again once it is stored."""
+        if attributes.resource.group != GROUP or attributes.resource.plural not in EXEMPT or attributes.dry_run:
+            return None
+        return ConfigurationChange(self, attributes)
+
     def _read(self) -> None:
         """Read the configurations."""
         self._mutating = webhooks_of(self._all("mutatingwebhookconfigurations"), mutating=True)
@@ -116,15 +122,3 @@ class ConfigurationChange:
         attributes = self._attributes
         if attributes.resource.plural == "validatingadmissionpolicies" and attributes.operation != "DELETE":
             await update_policy_status(attributes.backend, stored)
-
-
-class ConfigurationStep(AdmissionStep):
-    """Tells the server's admission that a configuration changes."""
-
-    name = "DynamicAdmission"
-    kinds = frozenset((GROUP, plural) for plural in EXEMPT)
-
-    def begin(self, attributes: Attributes) -> Effect | None:
-        """Return the consequence of a write of a configuration."""
-        dynamic = attributes.backend.dynamic
-        return None if dynamic is None or attributes.dry_run else ConfigurationChange(dynamic, attributes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kilauea.api.cel.authorization import Decision, Place, Question, authorizer_values
-from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.rbac.authorizer import Action
 from kilauea.apiserver.rbac.impersonation import account_groups
 from kilauea.apiserver.request import User

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.admission.attributes import Attributes, subject_of
 from kilauea.apiserver.dynamic.authorizing import authorizer_variables
 from kilauea.apiserver.dynamic.evaluation import COST_OF_CONDITIONS, ConditionError, Evaluation, OutOfBudget
 from kilauea.apiserver.dynamic.matching import namespace_of
 from kilauea.apiserver.dynamic.reviews import request_of
-from kilauea.apiserver.dynamic.versions import subject_of
 from kilauea.apiserver.resources.types import ResourceType
 
 Raw = Mapping[str, Any]

@@ -15,7 +15,7 @@ import msgspec
 from kilauea.api.cel import CelCostError, CelError, compiled
 from kilauea.api.cel.authorization import Decision, Place, Question, authorizer_values, place_of
 from kilauea.api.cel.program import COST_OF_CALL
-from kilauea.apiserver.too_heavy import TooHeavy, TooManyWaiting
+from kilauea.apiserver.heavy import TooHeavy, TooManyWaiting
 
 if TYPE_CHECKING:
     from kilauea.apiserver.heavy import Heavy

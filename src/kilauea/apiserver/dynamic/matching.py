@@ -10,9 +10,8 @@ import msgspec
 
 from kilauea.api.meta import LabelSelector
 from kilauea.api.selectors import Selector, matches, selector_of
-from kilauea.apiserver.admission import Attributes
-from kilauea.apiserver.dynamic.decoding import decode
-from kilauea.apiserver.dynamic.versions import subject_of
+from kilauea.apiserver.admission.attributes import Attributes, subject_of
+from kilauea.apiserver.decoding import decode
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.resources.types import ResourceType
 

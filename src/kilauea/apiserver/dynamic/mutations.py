@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.admission.attributes import Attributes, Subject, in_version, subject_of
 from kilauea.apiserver.dynamic.conditions import Inputs, conditions_hold
 from kilauea.apiserver.dynamic.evaluation import ConditionError
-from kilauea.apiserver.dynamic.literals import plain_literals
 from kilauea.apiserver.dynamic.policies import (
     Application,
     Denial,
@@ -20,10 +19,10 @@ from kilauea.apiserver.dynamic.policies import (
     refusal,
     same,
 )
-from kilauea.apiserver.dynamic.versions import Subject, in_version, subject_of
 from kilauea.apiserver.dynamic.webhooks import Settle, replace
 from kilauea.apiserver.patch import FailedTest, json_patch, merge_configuration
 from kilauea.apiserver.schema.nodes import Schema
+from kilauea.apiserver.schema.policy_literals import plain_literals
 from kilauea.apiserver.status import ApiFault
 
 Raw = Mapping[str, Any]

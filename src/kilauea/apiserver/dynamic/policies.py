@@ -11,12 +11,11 @@ import msgspec
 
 from kilauea.api.selectors import matches
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.admission.attributes import BYTES_OF_COST, Attributes, subject_of
+from kilauea.apiserver.decoding import decode
 from kilauea.apiserver.dynamic.conditions import Inputs, conditions_hold
-from kilauea.apiserver.dynamic.decoding import decode
 from kilauea.apiserver.dynamic.evaluation import COST_OF_POLICY, ConditionError, OutOfBudget
 from kilauea.apiserver.dynamic.matching import Selectors, find_match, parse_selector
-from kilauea.apiserver.dynamic.versions import BYTES_OF_COST, subject_of
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.status import ApiFault
 
@@ -147,26 +146,26 @@ async def params_of(policy: Policy, binding: Binding, attributes: Attributes) ->
     resource = attributes.backend.registry.of_kind(kind.get("apiVersion", ""), kind.get("kind", ""))
     if resource is None:
         group, _, version = kind.get("apiVersion", "").rpartition("/")
-        words = f"failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind.get('kind', '')}'"
-        raise NoSuchKind(f"failed to configure policy: {words}")
+        message = f"failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind.get('kind', '')}'"
+        raise NoSuchKind(f"failed to configure policy: {message}")
     if not reference:
         yield None
         return
     namespace = reference.get("namespace") or ""
     if namespace and not resource.namespaced:
-        words = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
-        raise LookupError(f"failed to configure binding: {words}")
+        message = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+        raise LookupError(f"failed to configure binding: {message}")
     namespace = namespace or attributes.namespace
     if resource.namespaced and not namespace:
-        words = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-        raise LookupError(f"failed to configure binding: {words}")
+        message = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+        raise LookupError(f"failed to configure binding: {message}")
     has_some = False
     async for each in _stored_params(attributes, resource, reference, namespace):
         has_some = True
         yield each
     if not has_some and reference.get("parameterNotFoundAction") == "Deny":
-        words = "no params found for policy binding with `Deny` parameterNotFoundAction"
-        raise LookupError(f"failed to configure binding: {words}")
+        message = "no params found for policy binding with `Deny` parameterNotFoundAction"
+        raise LookupError(f"failed to configure binding: {message}")
 
 
 class _Labels(msgspec.Struct):

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kilauea.apiserver.dynamic.decoding import decode
+from kilauea.apiserver.decoding import decode
 from kilauea.apiserver.dynamic.matching import GROUP
 from kilauea.apiserver.dynamic.type_checks import LIGHT, check_types, question_about
+from kilauea.apiserver.heavy import TooHeavy
 from kilauea.apiserver.patch.managed import track_update
 from kilauea.apiserver.schema.builtin import builtin_schema
 from kilauea.apiserver.storage import Conflict, Stored
-from kilauea.apiserver.too_heavy import TooHeavy
 
 if TYPE_CHECKING:
-    from kilauea.apiserver.backend import Backend
+    from kilauea.apiserver.server_state import ServerState
 
 log = logging.getLogger(__name__)
 KIND = "ValidatingAdmissionPolicy"
 _MANAGER = "validatingadmissionpolicy-status"
 
 
-async def update_policy_status(backend: Backend, stored: Stored) -> None:
+async def update_policy_status(backend: ServerState, stored: Stored) -> None:
     """Write the status of a policy that was stored, unless it is of this generation already.
 
     A policy that changes meanwhile is left to whatever follows from that change.

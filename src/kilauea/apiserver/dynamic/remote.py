@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kilauea.api.container_streams import PodConnections
-from kilauea.apiserver.dynamic.decoding import decode
+from kilauea.apiserver.decoding import decode
 from kilauea.apiserver.storage import Store, Stored
 
 Raw = Mapping[str, Any]

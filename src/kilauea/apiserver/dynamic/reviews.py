@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.admission.attributes import LARGEST, Attributes
 from kilauea.apiserver.dynamic.remote import CallError
-from kilauea.apiserver.dynamic.versions import LARGEST
+from kilauea.apiserver.parsing import MOST_CONTAINERS, has_too_many
 from kilauea.apiserver.resources.types import ResourceType
-from kilauea.apiserver.rest.parsing import MOST_CONTAINERS, has_too_many
 from kilauea.apiserver.status import ApiFault
 
 Raw = Mapping[str, Any]

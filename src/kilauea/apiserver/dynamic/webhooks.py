@@ -11,13 +11,12 @@ from itertools import starmap
 from typing import Any
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.admission.attributes import Attributes, in_version, subject_of
 from kilauea.apiserver.dynamic.conditions import Inputs, conditions_hold
 from kilauea.apiserver.dynamic.evaluation import ConditionError
 from kilauea.apiserver.dynamic.matching import Selectors, find_match
 from kilauea.apiserver.dynamic.remote import CallError, Remote, target_of
 from kilauea.apiserver.dynamic.reviews import Verdict, denial, encode_review, read_verdict, request_of, review_version
-from kilauea.apiserver.dynamic.versions import in_version, subject_of
 from kilauea.apiserver.patch import json_patch
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.status import ApiFault
@@ -153,11 +152,11 @@ class Dispatcher:
         try:
             verdict = await self._call(hook, attributes, resource)
         except CallError as error:
-            words = f'failed calling webhook "{hook.name}": {error}'
+            message = f'failed calling webhook "{hook.name}": {error}'
             if hook.fails_open:
-                log.warning("%s; its failure policy lets the request pass", words)
+                log.warning("%s; its failure policy lets the request pass", message)
                 return None
-            raise status.internal(words) from error
+            raise status.internal(message) from error
         attributes.warnings += verdict.warnings
         for key, text in verdict.audit.items():
             log.debug("audit annotation %s/%s of webhook %s: %s", hook.name, key, hook.configuration, text)

@@ -10,8 +10,8 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from kilauea.apiserver.flow_control.seats import Flow, Seats
 from kilauea.apiserver.request import RequestInfo, User
+from kilauea.apiserver.seats import Flow, Seats
 from kilauea.apiserver.storage import Store
 
 SERVER_SEATS = 600
@@ -191,6 +191,7 @@ class FlowControl:
         return iter(sorted(self._seats.items()))
 
     def _bring_up_to_date(self) -> None:
+        # Asked for every request: two revisions tell whether anything has to be read again.
         newest = (self._store.newest(_SCHEMAS), self._store.newest(_LEVELS))
         if newest == self._read:
             return
@@ -214,6 +215,7 @@ class FlowControl:
         seats = {}
         for name, level in levels.items():
             if level.spec.limited is not None:
+                # The seats of a level outlast its changes: requests hold some of them, and others wait for one.
                 seats[name] = self._seats.get(name) or Seats()
                 most = ceil(SERVER_SEATS * level.spec.shares / shares) if shares else 0
                 seats[name].allow(most, level.spec.limited.room)

@@ -6,14 +6,14 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from kilauea.apiserver.resources.autoscaling import FirstAutoscalers
-from kilauea.apiserver.resources.device_versions import BETA_DEVICES, BETAS, STABLE
-from kilauea.apiserver.resources.renaming import EVENTS
+from kilauea.apiserver.resources.strategies import OLDER, STRATEGIES
 from kilauea.apiserver.resources.types import ResourceType, StoredForm, Subresource
 from kilauea.apiserver.schema import builtin_resources
+from kilauea.apiserver.stored_forms.autoscaling import FirstAutoscalers
+from kilauea.apiserver.stored_forms.devices import BETA_DEVICES, BETAS, STABLE
+from kilauea.apiserver.stored_forms.renaming import EVENTS
 from kilauea.apiserver.strategies.base import Strategy
 from kilauea.apiserver.strategies.endpoints import Endpoints, EndpointSlices
-from kilauea.apiserver.strategies.table import OLDER, STRATEGIES
 
 SERVED_SUBRESOURCES = frozenset(
     (

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kilauea.apiserver.patch import FieldSet, fields_of_part
-from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.schema import DecodeError, read_builtin
 from kilauea.apiserver.strategies.alike import Masked, Remembered, masked, unmasked
 
+Object = dict[str, Any]
 _FIELDS = frozenset(("apiVersion", "kind", "metadata", "spec"))
 _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 
@@ -37,13 +38,13 @@ class Like(NamedTuple):
 _SPECIFICATIONS: Remembered[Known] = Remembered()
 
 
-def read_alike(call: Call, obj: Object) -> Like | None:
+def read_alike(resource: ResourceType, obj: Object) -> Like | None:
     """Read a new object, in place, if its specification is known; returns the specification, None if it is never known.
 
     Where nothing is known of it, or an error is found elsewhere in the object, the object is as it was.
     """
     spec = obj.get("spec")
-    if not call.resource.strategy.are_alike or spec.__class__ is not dict or not obj.keys() <= _FIELDS:
+    if not resource.strategy.are_alike or spec.__class__ is not dict or not obj.keys() <= _FIELDS:
         return None
     form = masked(spec)
     known = None if form is None else _SPECIFICATIONS.get(form.text)
@@ -52,7 +53,7 @@ def read_alike(call: Call, obj: Object) -> Like | None:
     rest = {key: value for key, value in obj.items() if key != "spec"}
     before = _encode(rest)
     try:
-        if read_builtin(call.resource.schema, rest):
+        if read_builtin(resource.schema, rest):
             raise DecodeError
     except DecodeError:  # there is something to be said of all of the object
         obj.update(_decode(before))
@@ -63,13 +64,13 @@ def read_alike(call: Call, obj: Object) -> Like | None:
     return Like(form, known)
 
 
-def remember(call: Call, obj: Object, like: Like) -> Like | None:
+def remember(resource: ResourceType, obj: Object, like: Like) -> Like | None:
     """Remember what became of the specification of an object that was read and has its defaults."""
     completed = masked(obj["spec"])
     if completed is None or len(completed.values) != len(like.form.values):
         return None
     try:
-        owned = fields_of_part(call.resource.schema, "spec", obj["spec"])
+        owned = fields_of_part(resource.schema, "spec", obj["spec"])
     except ValueError:  # items of a list cannot be told apart
         return None
     known = Known(completed.text, owned)

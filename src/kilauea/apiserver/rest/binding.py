@@ -88,9 +88,9 @@ async def bind(call: Call) -> ApiResponse:
         for label, wanted, key in (("UID", uid, "uid"), ("ResourceVersion", revision, "resourceVersion")):
             held = pod["metadata"][key]
             if wanted and wanted != held:
-                words = f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {held}"
+                message = f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {held}"
                 where = f"Key: /registry/pods/{pod['metadata']['namespace']}/{name}, ResourceVersion: 0"
-                raise pods.conflict(f"StorageError: invalid object, Code: 4, {where}, AdditionalErrorMsg: {words}")
+                raise pods.conflict(f"StorageError: invalid object, Code: 4, {where}, AdditionalErrorMsg: {message}")
         return _bound(pods, pod, target["name"], annotations)
 
     await change_pod(pods, change)

@@ -16,12 +16,12 @@ from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.go_json import go_json
+from kilauea.apiserver.parsing import MOST_REPEATED, may_repeat_keys, read_yaml
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML, ApiRequest
 from kilauea.apiserver.resources.message_names import message_name
 from kilauea.apiserver.rest.alike import read_alike
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.parsing import MOST_REPEATED, may_repeat_keys, read_yaml
 from kilauea.apiserver.schema import (
     DecodeError,
     Schema,
@@ -67,8 +67,8 @@ def read_document(call: Call, expected: str, api_version: str = "v1") -> Object:
         return {}
     if not isinstance(document, dict):
         kind = GO_KINDS.get(type(document), "number")
-        words = f"json: cannot unmarshal {kind} into Go value of type {_TYPE_META}"
-        raise _unrecognised(expected, call.request.body, f"{_NO_KIND}: {words}")
+        message = f"json: cannot unmarshal {kind} into Go value of type {_TYPE_META}"
+        raise _unrecognised(expected, call.request.body, f"{_NO_KIND}: {message}")
     why = kind_problem(document)
     if why:
         raise _unrecognised(expected, call.request.body, why)
@@ -144,8 +144,8 @@ def parse(call: Call, form: str, expected: str) -> Any:
     try:
         return msgspec.json.decode(body) if form == JSON else read_yaml(body)[0]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        words = f"{_NO_KIND}: {json_syntax_error(body, str(error))}"
-        raise _unrecognised(expected, body, words) from error
+        message = f"{_NO_KIND}: {json_syntax_error(body, str(error))}"
+        raise _unrecognised(expected, body, message) from error
     except YamlError as error:
         raise _unrecognised(expected, body, yaml_syntax_error(body, str(error))) from error
 
@@ -179,7 +179,7 @@ def read_object(call: Call, *, new: bool = False) -> Object:
     if call.resource.is_custom:
         _check_custom_kind(call, obj)
     check_kind(obj, call.resource.api_version, call.resource.kind)
-    call.like = read_alike(call, obj) if new else None
+    call.like = read_alike(call.resource, obj) if new else None
     if call.like is None or call.like.known is None:
         strip(call, obj, twice=twice)
     elif twice:
@@ -200,8 +200,8 @@ def _check_custom_kind(call: Call, obj: Object) -> None:
         why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string"
         raise _misread(resource.kind, "", why)
     if version != resource.api_version:
-        words = f"does not match the expected API version ({resource.api_version})"
-        raise status.bad_request(f"the API version in the data ({version}) {words}")
+        message = f"does not match the expected API version ({resource.api_version})"
+        raise status.bad_request(f"the API version in the data ({version}) {message}")
     if kind != resource.kind:
         metadata = obj.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else ""

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import Attributes, Operation
+from kilauea.apiserver.admission.attributes import Attributes, Operation
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.fields import invalid_value, not_supported
+from kilauea.apiserver.large_writes import LARGE, Turn
+from kilauea.apiserver.negotiation import View
 from kilauea.apiserver.request import ANONYMOUS, ApiRequest, RequestInfo, User
 from kilauea.apiserver.resources.types import ResourceType, Subresource
+from kilauea.apiserver.rest.alike import Like
 from kilauea.apiserver.status import ApiFault, Cause
 
-if TYPE_CHECKING:
-    from kilauea.apiserver.large_writes import Turn
-    from kilauea.apiserver.negotiation import View
-    from kilauea.apiserver.rest.alike import Like
-
 Object = dict[str, Any]
-LARGE = 16 * 1024
-"""Bytes of a body and of the object that it changes from which a write waits for its turn; it takes some 5 ms."""
 P = ParamSpec("P")
 T = TypeVar("T")
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
@@ -41,7 +37,7 @@ class Call:
     subresource: Subresource | None = None
     warnings: list[str] = field(default_factory=list)
     view: View | None = None
-    """The form of the answer, once it is known (`negotiation.view_of`)."""
+    """The form of the answer, once it is known (`answers.view_of`)."""
     like: Like | None = None
     """The specification of a new object that may be like others (`rest.alike`)."""
     turn: Turn | None = None
@@ -110,8 +106,8 @@ class Call:
                 raise self.bad_options([Cause("fieldManager", "FieldValueTooLong", _TOO_LONG)])
             for at, character in enumerate(asked):
                 if not character.isprintable():
-                    words = f"invalid character U+{ord(character):04X} (at position {at})"
-                    raise self.bad_options([invalid_value("fieldManager", asked, words)])
+                    message = f"invalid character U+{ord(character):04X} (at position {at})"
+                    raise self.bad_options([invalid_value("fieldManager", asked, message)])
             return asked
         return self.request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse, TextStream
 from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.computed_schemas import COMPONENT_STATUS
 from kilauea.apiserver.rest.listing import Found, list_response

@@ -28,10 +28,3 @@ def container_of(pod: Object, asked: str) -> str:
     if len(own) == 1:
         return str(own[0])
     raise status.bad_request(f"a container name must be specified for pod {name}, choose one of: [{' '.join(names)}]")
-
-
-def container_named(pod: Object, name: str) -> Object:
-    """Return a container of a pod, by a name that it has."""
-    every = (each for field in _FIELDS for each in pod["spec"].get(field) or [])
-    found: Object = next(each for each in every if each["name"] == name)
-    return found

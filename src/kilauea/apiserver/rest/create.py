@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import Attributes, write_admitted
-from kilauea.apiserver.negotiation import object_response
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.alike import remember
+from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
@@ -28,6 +28,7 @@ from kilauea.apiserver.rest.objects import (
     settle_namespace,
 )
 from kilauea.apiserver.rest.versions import served_value, stored_form
+from kilauea.apiserver.rest.writing import write_admitted
 from kilauea.apiserver.schema import forget_empty
 from kilauea.apiserver.storage import Conflict
 
@@ -89,7 +90,7 @@ async def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
 def _complete(call: Call, obj: Object, track: bool) -> None:
     complete(call, obj)
     if call.like is not None and call.like.known is None:
-        call.like = remember(call, obj, call.like)
+        call.like = remember(call.resource, obj, call.like)
     if track:
         note_manager(call, None, obj)
     forget_empty(call.resource.schema, obj)
@@ -135,7 +136,7 @@ async def _store(call: Call, obj: Object, attributes: Attributes, revision: Any)
     try:
         form = in_stored_form(call, await stored_form(call, obj))
         stored = await write_admitted(
-            attributes, key, 0, partial(encode, form, deepens=call.turn is None or form is not obj), form
+            call, attributes, key, 0, partial(encode, form, deepens=call.turn is None or form is not obj), form
         )
     except Conflict:
         return None

@@ -9,9 +9,9 @@ import msgspec
 
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import Attributes, write_admitted
-from kilauea.apiserver.negotiation import object_response
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.request import ApiResponse, TextStream
+from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions, read_delete_options
 from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
@@ -20,6 +20,7 @@ from kilauea.apiserver.rest.listing import TURN, Found, asked_selection, find, l
 from kilauea.apiserver.rest.objects import decode, encode
 from kilauea.apiserver.rest.update import TRIES, write_change
 from kilauea.apiserver.rest.versions import served_value
+from kilauea.apiserver.rest.writing import write_admitted
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Conflict, Missing, Stored
 
@@ -130,7 +131,7 @@ async def _delete_once(
         return current.value, goes
     if goes:
         try:
-            gone = await write_admitted(attributes, current.key, current.revision, None)
+            gone = await write_admitted(call, attributes, current.key, current.revision, None)
         except (Conflict, Missing):
             return None
         return (encode(obj, gone.revision) if call.resource.strategy.is_graceful else current.value), True

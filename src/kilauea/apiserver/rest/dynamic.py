@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.objects import complete, invalid, kept_metadata, settle_namespace

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.objects import decode

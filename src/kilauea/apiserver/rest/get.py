@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import revision_of, wait_for_revision
 from kilauea.apiserver.rest.versions import served_value

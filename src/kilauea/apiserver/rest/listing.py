@@ -14,17 +14,9 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.negotiation import (
-    PARTIAL,
-    PARTIAL_LIST,
-    TABLE,
-    View,
-    check_form,
-    encode_long_table,
-    partial_object,
-    view_of,
-)
+from kilauea.apiserver.negotiation import PARTIAL, PARTIAL_LIST, TABLE, View, check_form, partial_object
 from kilauea.apiserver.request import YAML, ApiResponse, Listing, TextStream
+from kilauea.apiserver.rest.answers import encode_long_table, view_of
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options, wait_for_revision
 from kilauea.apiserver.rest.versions import served_items

@@ -13,7 +13,7 @@ from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.go_json import go_json
-from kilauea.apiserver.negotiation import object_response
+from kilauea.apiserver.parsing import may_repeat_keys, parse_json, read_yaml
 from kilauea.apiserver.patch import (
     check_applied,
     full_kind,
@@ -25,11 +25,11 @@ from kilauea.apiserver.patch import (
     subject_of,
 )
 from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.body import GO_KINDS, check_kind, kind_problem, media_type, strip
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
-from kilauea.apiserver.rest.parsing import may_repeat_keys, parse_json, read_yaml
 from kilauea.apiserver.rest.renewal import renew
 from kilauea.apiserver.rest.update import change_object, check_body_name
 from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
@@ -263,8 +263,8 @@ async def _apply(call: Call) -> ApiResponse:
     if is_new:
         obj = await call.aside(_applied, call, None, applied)
         if metadata.get("uid"):
-            words = f"the provided object specified uid {metadata['uid']}, and no existing object was found"
-            raise call.conflict(f"uid mismatch: {words}")
+            message = f"the provided object specified uid {metadata['uid']}, and no existing object was found"
+            raise call.conflict(f"uid mismatch: {message}")
         check_body_name(call, obj)
         return object_response(call, await create_object(call, obj, track=False), 201)
     return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
@@ -285,8 +285,8 @@ def tell_repeated(call: Call, repeated: list[str]) -> None:
         call.warnings += repeated
     elif mode == "Strict" and repeated:
         lines = "\n  ".join(repeated)
-        words = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors"
-        raise status.bad_request(f"{words}:\n  {lines}")
+        message = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors"
+        raise status.bad_request(f"{message}:\n  {lines}")
 
 
 def parse_applied(call: Call) -> tuple[Object, list[str]]:
@@ -331,8 +331,8 @@ def _applied(call: Call, live: Object | None, applied: Object) -> Object:
         if resource.is_custom or not why:
             raise
         target = f"unable to convert unstructured object to {full_kind(applied)}"
-        words = f"failed to convert new object ({subject_of(applied)}) to proper version: {target}: {why}"
-        raise status.ApiFault(500, "", words) from fault
+        message = f"failed to convert new object ({subject_of(applied)}) to proper version: {target}: {why}"
+        raise status.ApiFault(500, "", message) from fault
     return obj
 
 

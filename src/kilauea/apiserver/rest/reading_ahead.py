@@ -10,10 +10,10 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.heavy import Heavy
 from kilauea.apiserver.large_writes import LargeWrites
+from kilauea.apiserver.parsing import MOST_CONTAINERS, Parsed, is_json_in_yaml, is_plain_json
 from kilauea.apiserver.protobuf import PROTOBUF
 from kilauea.apiserver.request import ApiRequest
 from kilauea.apiserver.rest.body import media_type
-from kilauea.apiserver.rest.parsing import MOST_CONTAINERS, Parsed, is_json_in_yaml, is_plain_json
 
 LIGHT = 8 * 1024
 """Bytes of a body up to which it is read at once, in whatever form; a dense YAML text of this size takes 50 ms."""
@@ -53,5 +53,5 @@ async def _read(request: ApiRequest, heavy: Heavy, task: Literal["parse json", "
         raise status.too_large(LARGEST_VALUE)
     request.parsed = msgspec.json.decode(found, type=Parsed)
     if request.parsed.has_too_many:
-        words = f"the body has more than {MOST_CONTAINERS} lists and objects: send fewer at a time"
-        raise status.ApiFault(413, "RequestEntityTooLarge", words)
+        message = f"the body has more than {MOST_CONTAINERS} lists and objects: send fewer at a time"
+        raise status.ApiFault(413, "RequestEntityTooLarge", message)

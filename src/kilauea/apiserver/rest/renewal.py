@@ -10,13 +10,13 @@ from functools import partial
 
 import msgspec
 
-from kilauea.apiserver.admission import write_admitted
-from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.patch.fieldset import has
 from kilauea.apiserver.patch.managed import UPDATE, Manager, manager_of
 from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.objects import decode, encode
+from kilauea.apiserver.rest.writing import write_admitted
 from kilauea.apiserver.schema.scalars import micro_time
 from kilauea.apiserver.storage import Conflict, Missing
 
@@ -54,7 +54,7 @@ async def renew(call: Call) -> ApiResponse | None:
     try:
         make = partial(encode, lease, deepens=False)
         attributes = call.attributes("UPDATE", lease, old)
-        stored = await write_admitted(attributes, current.key, current.revision, make, lease)
+        stored = await write_admitted(call, attributes, current.key, current.revision, make, lease)
     except (Conflict, Missing):
         return None
     return object_response(call, stored.value)

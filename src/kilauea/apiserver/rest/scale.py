@@ -12,7 +12,7 @@ import msgspec
 from kilauea.api.ages import age
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import check_not_negative, invalid_value
-from kilauea.apiserver.negotiation import PARTIAL, TABLE, check_form, encode_table, partial_object, view_of
+from kilauea.apiserver.negotiation import PARTIAL, TABLE, check_form, partial_object
 from kilauea.apiserver.patch import (
     check_applied,
     entries_of_parent,
@@ -25,7 +25,7 @@ from kilauea.apiserver.patch import (
     track_update,
 )
 from kilauea.apiserver.request import ApiResponse
-from kilauea.apiserver.resources.paths import set_at, value_at
+from kilauea.apiserver.rest.answers import encode_table, view_of
 from kilauea.apiserver.rest.body import check_kind, read_document, tell, typed
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
@@ -43,6 +43,7 @@ from kilauea.apiserver.rest.update import change_object, check_body_name
 from kilauea.apiserver.rest.versions import served_value
 from kilauea.apiserver.schema import Schema, builtin_schema, unknown_field
 from kilauea.apiserver.status import ApiFault
+from kilauea.apiserver.stored_forms.paths import set_at, value_at
 from kilauea.apiserver.tables.columns import AGE, Column, selector_text, simple
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"

@@ -154,8 +154,8 @@ def check_upgrade(call: Call, supported: tuple[str, ...]) -> str:
     protocol = next((each for each in asked if each in supported), None)
     if protocol is None:
         known = " ".join(each for each in supported if each)
-        words = f"requested protocol(s) are not supported: [{' '.join(asked)}]; supports [{known}]"
-        raise ApiFault(403, "Forbidden", f"unable to upgrade: {words}")
+        message = f"requested protocol(s) are not supported: [{' '.join(asked)}]; supports [{known}]"
+        raise ApiFault(403, "Forbidden", f"unable to upgrade: {message}")
     return protocol
 
 

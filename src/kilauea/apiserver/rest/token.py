@@ -55,11 +55,11 @@ async def create_token(call: Call) -> ApiResponse:
 def _check_names(account: Object, given: Object) -> None:
     """Refuse a request that names another account than its path."""
     if given.get("namespace") not in (None, "", account["namespace"]):
-        words = "the namespace of the provided object does not match the namespace sent on the request"
-        raise status.bad_request(words)
+        message = "the namespace of the provided object does not match the namespace sent on the request"
+        raise status.bad_request(message)
     if given.get("name") not in (None, "", account["name"]):
-        words = "must match the service account name if specified"
-        raise status.invalid(_KIND, _GROUP, account["name"], [invalid_value("metadata.name", given["name"], words)])
+        message = "must match the service account name if specified"
+        raise status.invalid(_KIND, _GROUP, account["name"], [invalid_value("metadata.name", given["name"], message)])
 
 
 def _check(seconds: Any, audiences: Any) -> list[Cause]:

@@ -12,10 +12,9 @@ from functools import partial
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import write_admitted
 from kilauea.apiserver.fields import invalid_value
-from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.create import create_object
@@ -37,6 +36,7 @@ from kilauea.apiserver.rest.objects import (
     settle_namespace,
 )
 from kilauea.apiserver.rest.versions import served_value, stored_form
+from kilauea.apiserver.rest.writing import write_admitted
 from kilauea.apiserver.schema import forget_empty
 from kilauea.apiserver.status import LET_PASS
 from kilauea.apiserver.storage import Conflict, Missing, Stored
@@ -137,11 +137,13 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
     form = in_stored_form(call, await stored_form(call, obj))
     try:
         if goes:
-            stored = await write_admitted(call.attributes("DELETE", None, old), current.key, current.revision, None)
+            stored = await write_admitted(
+                call, call.attributes("DELETE", None, old), current.key, current.revision, None
+            )
         else:
             attributes = call.attributes("UPDATE", obj, old)
             make = partial(encode, form, deepens=call.turn is None or form is not obj)
-            stored = await write_admitted(attributes, current.key, current.revision, make, form)
+            stored = await write_admitted(call, attributes, current.key, current.revision, make, form)
     except (Conflict, Missing):
         return None
     return encoder(call, obj)(stored.revision) if goes else await served_value(call, stored.value)

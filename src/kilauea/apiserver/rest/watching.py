@@ -14,10 +14,12 @@ from time import thread_time
 import msgspec
 
 from kilauea.apiserver import status
-from kilauea.apiserver.heavy import TooManyWaiting, write_protobuf
-from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_table, header_of, partial_object, view_of
+from kilauea.apiserver.heavy import TooManyWaiting
+from kilauea.apiserver.heavy_tasks import write_protobuf
+from kilauea.apiserver.negotiation import PARTIAL, TABLE, header_of, partial_object
 from kilauea.apiserver.protobuf import PROTOBUF, watch_event
 from kilauea.apiserver.request import Frame, WatchStream
+from kilauea.apiserver.rest.answers import encode_table, view_of
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import ListOptions, read_options, wait_for_revision
 from kilauea.apiserver.rest.listing import CHUNK, TURN, find

@@ -20,8 +20,8 @@ from kilauea.api.cel.typing import (
     map_of,
     object_of,
 )
-from kilauea.apiserver.crd.values import escaped
 from kilauea.apiserver.schema.nodes import Schema
+from kilauea.apiserver.schema.rule_values import escaped
 
 Raw = Mapping[str, Any]
 LARGEST_REQUEST = 3 * 1024 * 1024

@@ -174,8 +174,8 @@ def _check_string(raw: Raw, value: str, path: str) -> Iterator[Cause]:
     form = raw.get("format")
     if form and not matches_format(form, value):
         shown = _json(value)
-        words = f"Invalid value: {shown}: {path} in body must be of type {form}: {shown}"
-        yield Cause(path, "FieldValueTypeInvalid", words)
+        message = f"Invalid value: {shown}: {path} in body must be of type {form}: {shown}"
+        yield Cause(path, "FieldValueTypeInvalid", message)
 
 
 def _check_number(raw: Raw, value: int | float, path: str) -> Iterator[Cause]:
@@ -194,8 +194,8 @@ def _check_number(raw: Raw, value: int | float, path: str) -> Iterator[Cause]:
             path, value, f"should be less than {'' if raw.get('exclusiveMaximum') else 'or equal to '}{most}"
         )
     if least is not None and (value < least or (value == least and raw.get("exclusiveMinimum"))):
-        words = "" if raw.get("exclusiveMinimum") else "or equal to "
-        yield _invalid(path, value, f"should be greater than {words}{least}")
+        message = "" if raw.get("exclusiveMinimum") else "or equal to "
+        yield _invalid(path, value, f"should be greater than {message}{least}")
 
 
 def _bound(value: int | float, limit: int | float | None) -> int | float | None:

@@ -321,6 +321,7 @@ class Store:
         for each in pending:
             self._objects.apply(each.event)
             key = each.event.now.key
+            # A later write of the key may be on its way, which the next one is checked against.
             if self._ahead[key] is each:
                 del self._ahead[key]
         self._history.add(events)
@@ -349,6 +350,7 @@ class Store:
         self._in_flight.clear()
         self._ahead.clear()
         self._unsent.clear()
+        # The writer drops the rows of this epoch that are still in its queue: they were checked against lost ones.
         self._epoch += 1
         self._assigned = self.revision
         self._handed = 0
@@ -383,6 +385,7 @@ def _load(log: RevisionLog, objects: Objects, history: History) -> None:
     for found in log.rows():
         before = objects.get(found.key)
         if found.revision <= log.compacted:
+            # Compaction has left the newest version of each key: that is an object, and no event of the history.
             stored = Stored(found.key, found.value or b"", found.revision, found.created)
             objects.apply(Event("added", stored, None))
             history.ring(found.key).ageing.add(stored)

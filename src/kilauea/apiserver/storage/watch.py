@@ -91,6 +91,7 @@ class Watcher:
 
     def wake(self, revision: int) -> None:
         """Go on: this is the first event for this watcher since it has waited."""
+        # All before this event was of no interest, so the search through the history begins here.
         self._seen = max(self._seen, revision - 1)
         waiting, self._waiting = self._waiting, None
         if waiting is not None and not waiting.done():
@@ -131,6 +132,7 @@ class Watcher:
             await waiting
         finally:
             if self._waiting is not None:  # cancelled: nothing came for this watcher so far
+                # It would have been woken by anything for it up to now, so that need not be searched again.
                 self._seen = self.revision
                 self._waiting = None
                 self._watchers.leave(self)

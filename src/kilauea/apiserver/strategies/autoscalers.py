@@ -15,10 +15,10 @@ from kilauea.apiserver.fields import (
     not_supported,
     required,
 )
-from kilauea.apiserver.resources.autoscaling import FirstAutoscalers
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.stored_forms.autoscaling import FirstAutoscalers
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
-from kilauea.apiserver.strategies.pod_resources import check_container_resource
+from kilauea.apiserver.strategies.pods.resources import check_container_resource
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 
 _SOURCES = {

@@ -38,8 +38,8 @@ def _check_rest(path: str, condition: Mapping[str, Any]) -> Iterator[Cause]:
     if condition.get("status") not in STATES:
         yield not_supported(f"{path}.status", condition.get("status") or "", STATES)
     if (condition.get("observedGeneration") or 0) < 0:
-        words = "must be greater than or equal to zero"
-        yield invalid_value(f"{path}.observedGeneration", condition["observedGeneration"], words)
+        message = "must be greater than or equal to zero"
+        yield invalid_value(f"{path}.observedGeneration", condition["observedGeneration"], message)
     if not condition.get("lastTransitionTime"):
         yield required(f"{path}.lastTransitionTime")
     if not reason:

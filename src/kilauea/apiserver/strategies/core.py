@@ -79,12 +79,12 @@ class Namespaces(Strategy):
         phase, is_going = (obj.get("status") or {}).get("phase", ""), bool(obj["metadata"].get("deletionTimestamp"))
         if phase == ("Terminating" if is_going else "Active"):
             return []
-        words = (
+        message = (
             "'Terminating' if `deletionTimestamp` is not empty"
             if is_going
             else "'Active' if `deletionTimestamp` is empty"
         )
-        return [invalid_value("status.Phase", phase, f"may only be {words}")]
+        return [invalid_value("status.Phase", phase, f"may only be {message}")]
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         super().prepare_update(obj, old)

@@ -15,7 +15,7 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.endpoints import IMMUTABLE, parse_address
-from kilauea.apiserver.strategies.pod_handlers import port_name_problems
+from kilauea.apiserver.strategies.pods.handlers import port_name_problems
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")

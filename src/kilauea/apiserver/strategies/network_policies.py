@@ -18,7 +18,7 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.addresses import cidr_problems, parse_cidr
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
-from kilauea.apiserver.strategies.pod_handlers import port_name_problems
+from kilauea.apiserver.strategies.pods.handlers import port_name_problems
 
 _PROTOCOLS, _TYPES = ("TCP", "UDP", "SCTP"), ("Ingress", "Egress")
 

@@ -10,9 +10,9 @@ from kilauea.api.cel.syntax import is_identifier
 from kilauea.api.cel.typing import DYN, Type
 from kilauea.api.names import qualified_name_problems, service_name_problems, subdomain_problems
 from kilauea.apiserver.deferred import causes_of
-from kilauea.apiserver.dynamic.literals import plain_literals
 from kilauea.apiserver.fields import check_name, check_word, duplicate, invalid_value, not_supported, required
 from kilauea.apiserver.schema.admission_types import variables_of, with_composed
+from kilauea.apiserver.schema.policy_literals import plain_literals
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.admission_rules import OPERATIONS, check_match_resources
 from kilauea.apiserver.strategies.base import METADATA, Object, Strategy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kilauea.apiserver.fields import check_not_negative, invalid_value, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, ScalePaths, Strategy, spec_of
-from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
-from kilauea.apiserver.strategies.pods import check_template
+from kilauea.apiserver.strategies.pods.strategy import check_template
+from kilauea.apiserver.strategies.pods.warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.workload_statuses import REPLICATION_CONTROLLERS, check_counts
 from kilauea.apiserver.strategies.workloads import check_deadline
 

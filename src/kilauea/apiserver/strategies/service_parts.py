@@ -21,7 +21,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, cidr_problems
 from kilauea.apiserver.strategies.base import Object
 from kilauea.apiserver.strategies.endpoints import check_endpoint_address, parse_address
-from kilauea.apiserver.strategies.pod_handlers import port_name_problems
+from kilauea.apiserver.strategies.pods.handlers import port_name_problems
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 WITH_NODE_PORTS = ("LoadBalancer", "NodePort")

@@ -23,6 +23,19 @@ VOLUME_KINDS = (
     "azureDisk", "scaleIO", "local", "storageos", "csi",
 )  # fmt: skip
 """Fields of a volume that name what is behind it, in the order in which they are checked."""
+OLD_VOLUMES = {
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
+    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    "flocker": "deprecated in v1.22, non-functional in v1.25+",
+    "storageos": "deprecated in v1.22, non-functional in v1.25+",
+    "quobyte": "deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
+    "cephfs": "deprecated in v1.28, non-functional in v1.31+",
+    "rbd": "deprecated in v1.28, non-functional in v1.31+",
+}
+"""Kinds of volumes that are deprecated, with the reason."""
+_NAMES = {"storageos": "storageOS"}
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "gcePersistentDisk": ("pdName",),
     "awsElasticBlockStore": ("volumeID",),
@@ -227,3 +240,8 @@ _MORE: Mapping[str, Callable[[Object, str], Iterator[Cause]]] = {
     "csi": _driver,
 }
 """By kind of storage: the checks beside those of missing fields."""
+
+
+def volume_source_warnings(path: str, source: Object) -> list[str]:
+    """The warnings for the kind of a volume."""
+    return [f"{path}.{_NAMES.get(name, name)}: {OLD_VOLUMES[name]}" for name in source if name in OLD_VOLUMES]

@@ -19,9 +19,8 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.placement import check_node_selector
-from kilauea.apiserver.strategies.pod_warnings import volume_source_warnings
 from kilauea.apiserver.strategies.quantities import amount
-from kilauea.apiserver.strategies.volume_sources import VOLUME_KINDS, check_source
+from kilauea.apiserver.strategies.volume_sources import VOLUME_KINDS, check_source, volume_source_warnings
 
 _ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM, _MODES = ("Delete", "Recycle", "Retain"), ("Block", "Filesystem")
@@ -132,8 +131,8 @@ def check_inline_volume(path: str, spec: Object) -> Iterator[Cause]:
     if spec.get("storageClassName"):
         yield forbidden_field(f"{path}.storageClassName", _NOT_INLINE)
     if (spec.get("volumeMode") or "Filesystem") != "Filesystem":
-        words = "may not specify volumeMode other than Filesystem in the context of inline volumes"
-        yield forbidden_field(f"{path}.volumeMode", words)
+        message = "may not specify volumeMode other than Filesystem in the context of inline volumes"
+        yield forbidden_field(f"{path}.volumeMode", message)
 
 
 def _check_volume_source(spec: Object) -> Iterator[Cause]:

@@ -26,9 +26,9 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
-from kilauea.apiserver.strategies.pod_spec import RESTART_POLICIES
-from kilauea.apiserver.strategies.pod_warnings import name_warnings, template_warnings
-from kilauea.apiserver.strategies.pods import check_template
+from kilauea.apiserver.strategies.pods.spec import RESTART_POLICIES
+from kilauea.apiserver.strategies.pods.strategy import check_template
+from kilauea.apiserver.strategies.pods.warnings import name_warnings, template_warnings
 from kilauea.apiserver.strategies.rollouts import check_daemon_update, check_deployment_strategy, check_stateful_set
 from kilauea.apiserver.strategies.volumes import check_claim
 from kilauea.apiserver.strategies.workload_statuses import (

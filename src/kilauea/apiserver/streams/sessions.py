@@ -73,8 +73,8 @@ class Sessions:
             raise
 
     def _too_many(self, whose: str, limit: int) -> ApiFault:
-        words = f"{whose} {limit} connections to {self._what}, which is the limit; end some of them first"
-        return status.too_many_requests(words, (), RETRY_SECONDS)
+        message = f"{whose} {limit} connections to {self._what}, which is the limit; end some of them first"
+        return status.too_many_requests(message, (), RETRY_SECONDS)
 
 
 def _whose(user: User) -> str:

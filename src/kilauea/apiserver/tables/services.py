@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kilauea.api.ages import age, human_duration
-from kilauea.apiserver.resources.autoscaling import FirstAutoscalers
+from kilauea.apiserver.stored_forms.autoscaling import FirstAutoscalers
 from kilauea.apiserver.tables.columns import NONE, Object, part, selector_text
 
 UNSET = "<unset>"

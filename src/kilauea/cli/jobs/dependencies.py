@@ -56,8 +56,8 @@ async def wait_for(api: Api, namespace: str, dependencies: Sequence[Dependency])
         phase = phase_of(await api.get(VC_JOBS, key))
         if _is_met(dependency, phase):
             continue
-        words = f"waits here for job {key.name} ({dependency.kind}), then submits; a job flow waits in the cluster"
-        click.echo(words, err=True)
+        message = f"waits here for job {key.name} ({dependency.kind}), then submits; a job flow waits in the cluster"
+        click.echo(message, err=True)
         async with aclosing(states_of(api, VC_JOBS, key, _lost)) as states:
             async for job in states:
                 if job is None:

@@ -31,7 +31,7 @@ def progress(on_terminal: bool) -> Callable[[str, int, int, int, int], None]:
             return
         last = now
         which = f"{printable(name)}, seed {seed}" if seed else printable(name)
-        words = f"{which}: {ended:,} of {count:,} jobs have ended after {duration(at / SECOND)}"
-        click.echo(f"\r\x1b[K{words}" if on_terminal else words, nl=not on_terminal, err=True)
+        message = f"{which}: {ended:,} of {count:,} jobs have ended after {duration(at / SECOND)}"
+        click.echo(f"\r\x1b[K{message}" if on_terminal else message, nl=not on_terminal, err=True)
 
     return note

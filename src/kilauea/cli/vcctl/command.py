@@ -191,7 +191,7 @@ def with_version(program: Program) -> Program:
 
     def show(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
         if asked and not ctx.resilient_parsing:
-            from kilauea import __version__
+            from kilauea.version import __version__
 
             click.echo(f"{program.name} {__version__}")
             ctx.exit()

@@ -81,6 +81,6 @@ def job_of_file(path: str) -> dict[str, Any]:
         or job.get("apiVersion", VC_JOBS.api_version) != VC_JOBS.api_version
     ):
         needed = f"a {VC_JOBS.kind} of {VC_JOBS.api_version} is needed"
-        words = f"{path} has a {job.get('kind')} of {job.get('apiVersion')}: {needed}"
-        raise CommandError(f"failed to unmarshal file, err:  {words}")
+        message = f"{path} has a {job.get('kind')} of {job.get('apiVersion')}: {needed}"
+        raise CommandError(f"failed to unmarshal file, err:  {message}")
     return {**job, "apiVersion": VC_JOBS.api_version, "kind": VC_JOBS.kind}

@@ -10,6 +10,7 @@ from kilauea.api.kinds import CRON_JOBS, JOBS
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.cronjobs.slots import job_name, slots
+from kilauea.controllers.cronjobs.template import job_of
 from kilauea.controllers.jobs.ending import ended
 from kilauea.controllers.objects import (
     NOTHING,
@@ -20,7 +21,6 @@ from kilauea.controllers.objects import (
     object_reference,
     own_key,
     owned_by,
-    owner_reference,
     spec_of,
     status_of,
     status_patch,
@@ -129,22 +129,8 @@ def _due(
         for job in active:
             operations.append(_deletion(job))
             operations.append(Record(cron, "Normal", "SuccessfulDelete", f"Deleted job {name_of(job)}"))
-    job = _job(cron, job_name(cron, schedule, due), due)
+    job = job_of(cron, CRON_JOBS, JOBS, job_name(cron, schedule, due), due, SCHEDULED)
     name = job["metadata"]["name"]
     status["lastScheduleTime"] = format_time(due)
     operations.append(Create(JOBS, job, about=cron))
     return [*operations, Record(cron, "Normal", "SuccessfulCreate", f"Created job {name}")]
-
-
-def _job(cron: Obj, name: str, due: int) -> dict[str, Any]:
-    template = spec_of(cron)["jobTemplate"]
-    given = template.get("metadata") or {}
-    metadata: dict[str, Any] = {
-        "name": name,
-        "namespace": cron["metadata"]["namespace"],
-        "annotations": {**(given.get("annotations") or {}), SCHEDULED: format_time(due)},
-        "ownerReferences": [owner_reference(CRON_JOBS, cron)],
-    }
-    if given.get("labels"):
-        metadata["labels"] = given["labels"]
-    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": template["spec"]}

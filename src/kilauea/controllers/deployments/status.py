@@ -52,8 +52,8 @@ def availability(deployment: Obj, status: dict[str, Any]) -> ConditionState:
     """The condition Available."""
     if (status["availableReplicas"] or 0) >= wanted_replicas(deployment) - margins(deployment)[1]:
         return ConditionState("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
-    words = "Deployment does not have minimum availability."
-    return ConditionState("Available", "False", "MinimumReplicasUnavailable", words)
+    message = "Deployment does not have minimum availability."
+    return ConditionState("Available", "False", "MinimumReplicasUnavailable", message)
 
 
 def _deadline(deployment: Obj) -> int | None:

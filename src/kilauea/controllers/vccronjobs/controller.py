@@ -10,6 +10,7 @@ from kilauea.api.kinds import VC_CRON_JOBS, VC_JOBS
 from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Record, View
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.cronjobs.slots import Slots, job_name, slots
+from kilauea.controllers.cronjobs.template import job_of
 from kilauea.controllers.objects import (
     NOTHING,
     ItsController,
@@ -17,7 +18,6 @@ from kilauea.controllers.objects import (
     name_of,
     own_key,
     owned_by,
-    owner_reference,
     spec_of,
     status_patch,
     uid_of,
@@ -84,7 +84,7 @@ def _due(
         message = "too many missed start times: set startingDeadlineSeconds, or check the clocks of the cluster"
         operations.append(Record(cron, "Warning", "TooManyMissedTimes", message))
     name, active = job_name(cron, schedule, found.latest), running(jobs)
-    job = _job(cron, name, found.latest)
+    job = job_of(cron, VC_CRON_JOBS, VC_JOBS, name, found.latest, SCHEDULED)
     there = view.get(VC_JOBS, Key(cron["metadata"]["namespace"], name))
     if there is not None:
         if any(uid_of(there) == uid_of(each) for each in jobs):  # made, and then the status was not written
@@ -104,18 +104,3 @@ def _due(
     status["lastScheduleTime"] = format_time(found.latest)
     message = f"Created job {name} for CronJob {cron['metadata']['namespace']}/{name_of(cron)}"
     return [*operations, Create(VC_JOBS, job, about=cron), Record(cron, "Normal", "SuccessfulCreate", message)]
-
-
-def _job(cron: Obj, name: str, due: int) -> dict[str, Any]:
-    """The job of a time."""
-    template = spec_of(cron)["jobTemplate"]
-    given = template.get("metadata") or {}
-    metadata: dict[str, Any] = {
-        "name": name,
-        "namespace": cron["metadata"]["namespace"],
-        "annotations": {**(given.get("annotations") or {}), SCHEDULED: format_time(due)},
-        "ownerReferences": [owner_reference(VC_CRON_JOBS, cron)],
-    }
-    if given.get("labels"):
-        metadata["labels"] = given["labels"]
-    return {"apiVersion": VC_JOBS.api_version, "kind": VC_JOBS.kind, "metadata": metadata, "spec": template["spec"]}

@@ -102,8 +102,8 @@ def _execute_command(work: Work, members: Members, group: Obj | None, command: O
         return _refuse(work, command, f"{action} needs a target, and a command names none: use RestartJob, or a policy")
     if action not in COMMANDED_ACTIONS:
         return _refuse(work, command, f'invalid action "{action}" for a job: use one of {", ".join(COMMANDED_ACTIONS)}')
-    words = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
-    acknowledgement: tuple[Operation, ...] = (Record(work.obj, "Normal", "CommandIssued", words), _done(command))
+    message = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
+    acknowledgement: tuple[Operation, ...] = (Record(work.obj, "Normal", "CommandIssued", message), _done(command))
     return _act(work, members, group, decide_command(work, action), acknowledgement, view, now)
 
 

@@ -217,8 +217,8 @@ class Sync:
         if last["type"] != "Scheduled":
             named = f"{self._work.key.namespace}:{self._work.name}"
             state = "unschedulable" if last["type"] == NO_SCHEDULER else last["type"].lower()
-            words = f"PodGroup {named} {state}, reason: {last.get('message') or ''}"
-            self.records.append(Record(self._work.obj, "Warning", "PodGroupPending", words))
+            message = f"PodGroup {named} {state}, reason: {last.get('message') or ''}"
+            self.records.append(Record(self._work.obj, "Warning", "PodGroupPending", message))
 
     # --- the pods
 

@@ -100,16 +100,16 @@ class ClaimController:
         if not class_of(claim):
             return _classless(view, claim)
         if storage_class is None:
-            words = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
-            return _told(claim, "Warning", "ProvisioningFailed", words, RETRY_SECONDS)
+            message = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
+            return _told(claim, "Warning", "ProvisioningFailed", message, RETRY_SECONDS)
         provisioner = str(storage_class.get("provisioner", ""))
         if provisioner == NO_PROVISIONER:
             return _told(claim, "Normal", "FailedBinding", "no persistent volumes available for this claim")
         if self._provisioners is None or provisioner in self._provisioners:
             segment = segment_of(view.list(CSI_CAPACITIES), claim, node)
             return Outcome(provisioned(claim, storage_class, segment))
-        words = f"Waiting for a volume to be created by the external provisioner '{provisioner}'"
-        return Outcome([*announced(claim, provisioner), Record(claim, "Normal", "ExternalProvisioning", words)])
+        message = f"Waiting for a volume to be created by the external provisioner '{provisioner}'"
+        return Outcome([*announced(claim, provisioner), Record(claim, "Normal", "ExternalProvisioning", message)])
 
 
 def _classless(view: View, claim: Obj) -> Outcome:
@@ -118,8 +118,8 @@ def _classless(view: View, claim: Obj) -> Outcome:
     default = default_class(view) if names_none else ""
     if default:
         return Outcome([Patch(CLAIMS, key_of(claim), {"spec": {"storageClassName": default}})])
-    words = "no persistent volumes available for this claim and no storage class is set"
-    return _told(claim, "Normal", "FailedBinding", words, RETRY_SECONDS if names_none else None)
+    message = "no persistent volumes available for this claim and no storage class is set"
+    return _told(claim, "Normal", "FailedBinding", message, RETRY_SECONDS if names_none else None)
 
 
 def _told(claim: Obj, type: Any, reason: str, words: str, again: float | None = None) -> Outcome:

@@ -57,8 +57,8 @@ class Bundle:
 
 InOrder = Callable[[Iterable[Bundle], Queue], list[Bundle]]
 """Bundles of one kind in the order in which they go for a queue."""
-LetGo = Callable[[GangPreemptor, Sequence[Task]], list[Task]]
-"""Tasks that the plugins let go for a gang."""
+PluginsAllow = Callable[[GangPreemptor, Sequence[Task]], list[Task]]
+"""Tasks that the plugins permit to evict for a gang."""
 
 
 class Bundles:
@@ -69,7 +69,7 @@ class Bundles:
         pool: who might be evicted.
         eligible: (T,) tasks of the pool that may be thought of.
         action: name of the action that evicts.
-        let_go, in_order: what its policy says.
+        plugins_allow, in_order: what its policy says.
         queue: the queue of the job.
         job: the job that wants room.
         tasks: what of it waits.
@@ -82,7 +82,7 @@ class Bundles:
         pool: VictimPool,
         eligible: NDArray[np.bool_],
         action: str,
-        plugins_allow: LetGo,
+        plugins_allow: PluginsAllow,
         in_order: InOrder,
         queue: Queue,
         job: Job,

@@ -165,6 +165,7 @@ class NodeSearch:
             refused += [task for task, _ in plan.nominations()]
             plan.restart(())
             self._keeping |= keeping
+            # Other victims come into question now, so what was in vain need not be.
             self._in_vain.clear()
         plan.undo()
         plan.tell_out_of_turn(refused)
@@ -198,6 +199,7 @@ class NodeSearch:
         if choice is not None:
             return plan.nominate(task, choice.row)
         kind = (session.shape_of(task), task.priority, task.role)
+        # A task like this found no room, and the plan has not grown since.
         if self._in_vain.get(kind) == plan.checkpoint():
             return False
         option = self._best_option(task, over)
@@ -289,6 +291,7 @@ class NodeSearch:
             if not prospect.may_beat(best):
                 continue
             option = self._work_out(attempt, prospect, best)
+            # Once there is an option, none here only means that this node does not beat it.
             if best is None:
                 attempt.in_vain[prospect.row] = option is None
             if option is not None and (best is None or option.rank < best.rank):
@@ -316,6 +319,7 @@ class NodeSearch:
         fresh = wanted & pool.fresh
         if fresh.any():
             unstarted = pool.room(fresh, len(nodes))
+            # To take back what has not started evicts no pod, so it counts as free.
             free, room = free + unstarted, room - unstarted
         fits = (free + room >= need).all(axis=0) & some
         rows = np.flatnonzero(fits & session.evaluation(attempt.task).hopeful())
@@ -331,11 +335,13 @@ class NodeSearch:
             at_least[whole] = np.maximum(pods, pool.smallest_gang(at_minimum, len(nodes))[rows])[whole]
         turns = pool.earliest(wanted, attempt.turns, len(nodes))[rows]
         first = np.lexsort((rows, turns, pods, at_least, attempt.in_vain[rows]))[:NODES_TRIED]
+        # The few that are worked out begin with the cheapest: a good option rules out those that cannot beat it.
         first = first[np.lexsort((rows[first], turns[first], pods[first]))]
         lacking = self._lacking()
         return [
             Prospect(
                 int(rows[i]),
+                # Where the node has room, and the queue may not have more, one pod has to go all the same.
                 max(int(at_least[i]), 0 if fresh.any() else 1),
                 free[:, rows[i]],
                 largest[:, i],
@@ -363,6 +369,7 @@ class NodeSearch:
         want = attempt.want = Want(task, task.spec.requests, self._short(attempt, prospect.row))
         candidates = in_victim_order(session, pool.on_node(prospect.row, attempt.wanted), self._queue)
         if pool.fresh.any():
+            # Those that have not started go first; a stable sort keeps the order of victims otherwise.
             candidates.sort(key=lambda task: not pool.fresh[pool.index[task.key]])
         plugins_allow = {victim.key for victim in self._policy.plugins_allow(want, candidates)}
         best = self._several(attempt, [c for c in candidates if c.key in plugins_allow], prospect.row)

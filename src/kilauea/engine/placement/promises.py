@@ -55,6 +55,7 @@ def _hold(session: Session, job: Job, tasks: Sequence[Task]) -> None:
         if not choice.now and _is_overdue(session, task.nominated):
             overdue = True
             continue
+        # Never committed: the room is held until the session closes, and what is left then is nominated again.
         statement.take(task, row, now=False)
         promised.append((task, row))
     if overdue and not session.job_pipelined(job):
@@ -167,6 +168,7 @@ def start_where_free(
         for mate in sorted((t for t in job.tasks.values() if t.status == status.ALLOCATED), key=lambda t: t.order):
             session.ledger.bind(mate)
         return started
+    # The promises were given up outside the statement, so undoing it does not bring them back.
     statement.roll_back()
     for task, row in promised:
         session.ledger.place(task, row, status.PIPELINED)

@@ -446,8 +446,8 @@ class Capacity(Plugin):
             counted = [name for name in names(requests) if name in names(deserved)]
             if counted and not over_in_any(left[at.name], deserved, requests):
                 what = " or ".join(name for name in counted if name != PODS)
-                words = f"{at.name} above its queue holds no more {what} than it deserves"
-                return SpareReason("AncestorWithinDeserved", words)
+                message = f"{at.name} above its queue holds no more {what} than it deserves"
+                return SpareReason("AncestorWithinDeserved", message)
         return None
 
     def _why(self, reclaimer: Task, task: Task) -> SpareReason:

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kilauea import __version__
 from kilauea.kubelet.container_runtime import ContainerError
+from kilauea.version import __version__
 
 PROGRAM = Path(__file__).parent / "supervisor" / "__main__.py"
 SOCKET, ERRORS = "supervisor.sock", "supervisor.log"

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from kilauea import __version__
 from kilauea.api.container_streams import Process
 from kilauea.kubelet.container_runtime import (
     LOG_FILES,
@@ -27,6 +26,7 @@ from kilauea.kubelet.container_runtime import (
 )
 from kilauea.kubelet.processes.connection import LONGEST, Connection, connect, connect_or_start, last_error
 from kilauea.kubelet.processes.streams import open_attach, open_exec
+from kilauea.version import __version__
 
 log = logging.getLogger(__name__)
 

@@ -40,8 +40,8 @@ def claimed_path(name: str, pod: Obj, lookup: Lookup, hidden: Path | None = None
     namespace = pod["metadata"].get("namespace", "")
     claim = lookup(CLAIMS, Key(namespace, name))
     if claim is None:
-        words = f'failed to fetch PVC from API server: persistentvolumeclaims "{name}" not found'
-        raise VolumeError(f"error processing PVC {namespace}/{name}: {words}")
+        message = f'failed to fetch PVC from API server: persistentvolumeclaims "{name}" not found'
+        raise VolumeError(f"error processing PVC {namespace}/{name}: {message}")
     bound = (claim.get("spec") or {}).get("volumeName")
     if not bound or (claim.get("status") or {}).get("phase") != "Bound":
         raise VolumeError(f"error processing PVC {namespace}/{name}: PVC is not bound")

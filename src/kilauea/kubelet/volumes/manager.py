@@ -102,8 +102,8 @@ class Volumes:
             except (VolumeError, ConfigError) as error:
                 raise VolumeError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}') from error
             except OSError as error:
-                words = f"{error.filename}: {error.strerror}"
-                raise VolumeError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {words}') from error
+                message = f"{error.filename}: {error.strerror}"
+                raise VolumeError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {message}') from error
         return found
 
     async def _prepare(self, pod: Obj, volume: Obj, facts: PodFacts) -> Prepared:
@@ -255,8 +255,8 @@ def _image_mount(mount: Obj, part: str, image: str) -> Mount:
         ConfigError: it is of a part of the image.
     """
     if part:
-        words = "podman mounts only entire images, so subPath cannot be used: remove it, or map the image to a folder"
-        raise ConfigError(f'volume "{mount["name"]}": {words}')
+        message = "podman mounts only entire images, so subPath cannot be used: remove it, or map the image to a folder"
+        raise ConfigError(f'volume "{mount["name"]}": {message}')
     return Mount(mount["mountPath"], read_only=True, image=image)
 
 

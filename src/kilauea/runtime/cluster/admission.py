@@ -17,7 +17,8 @@ import msgspec
 from kilauea.admission.registry import HOOKS, mutations
 from kilauea.admission.review import Denied, Hook, Review, Settings
 from kilauea.api.kinds import QUEUES, VC_JOBS
-from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
+from kilauea.apiserver.admission import AdmissionStep, Effect
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.apiserver.status import ApiFault

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from kilauea.apiserver.aggregator.authentication import publish_authentication
-from kilauea.apiserver.aggregator.availability import Availability
-from kilauea.apiserver.aggregator.registration import Registration
 from kilauea.apiserver.aggregator.services import Aggregator
+from kilauea.apiserver.api_services.authentication import publish_authentication
+from kilauea.apiserver.api_services.availability import Availability
+from kilauea.apiserver.api_services.registration import Registration
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.http.aggregated_servers import AggregatedServers
 from kilauea.apiserver.http.credentials import Credentials

@@ -18,10 +18,10 @@ from kilauea.api.times import SECOND
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.authentication import Authenticator
-from kilauea.apiserver.backend import SERVICE_RANGE, Backend
+from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.custom_resources.bundled import install_bundled
 from kilauea.apiserver.dynamic.admission import DynamicAdmission
 from kilauea.apiserver.event_expiry import expire_events
 from kilauea.apiserver.http.credentials import ADMIN, Credentials, CredentialsError, load_credentials
@@ -33,6 +33,7 @@ from kilauea.apiserver.own_address import HTTPS, publish_address
 from kilauea.apiserver.request import GROUP_MASTERS, User
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.server_state import SERVICE_RANGE
 from kilauea.apiserver.storage import Durability, StorageError, Store
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.addresses import advertised_address, local_address, may_listen
@@ -174,8 +175,8 @@ async def _listen(options: ServerOptions, api: ApiServer, transport: Transport, 
     try:
         write_kubeconfig(options.kubeconfig, address, credentials)
     except OSError as error:
-        words = "choose another file with --kubeconfig"
-        raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {words}") from error
+        message = "choose another file with --kubeconfig"
+        raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {message}") from error
     return address
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from kilauea.api.ports import ApiError, Clock, Controller, Record
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.crd.controllers import definition_controllers
-from kilauea.apiserver.crd.serving import ServedDefinitions
+from kilauea.apiserver.custom_resources.controllers import definition_controllers
+from kilauea.apiserver.custom_resources.serving import ServedDefinitions
 from kilauea.apiserver.flow_control.configuration import FlowConfiguration
 from kilauea.client.view import Cache
 from kilauea.controllers.namespaces import Discovered

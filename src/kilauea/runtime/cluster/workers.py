@@ -16,7 +16,8 @@ from contextlib import suppress
 from struct import Struct
 from typing import BinaryIO
 
-from kilauea.apiserver.heavy import TASKS, Task, TooHeavy, TooManyWaiting
+from kilauea.apiserver.heavy import Task, TooHeavy, TooManyWaiting
+from kilauea.apiserver.heavy_tasks import TASKS
 from kilauea.apiserver.turns import CALLER, TooManyOfUser, Turns
 
 MOST_WORKERS = 2

@@ -29,8 +29,9 @@ from kilauea.api.kinds import POD_GROUPS, PODS, VC_JOBS
 from kilauea.api.ports import Api, Clock, Resource, Seen, Text
 from kilauea.api.times import SECOND
 from kilauea.client.reflector import Reflector
+from kilauea.history.changes import Changes, Evicted
 from kilauea.history.errors import HistoryError
-from kilauea.history.recording import Changes, Evicted, Kept, Recording
+from kilauea.history.recording import Kept, Recording
 from kilauea.history.records import JobRecord, PodRecord, Record
 from kilauea.history.store import Bounds, History
 from kilauea.history.views import read_group, read_job, read_pod

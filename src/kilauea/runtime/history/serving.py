@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from kilauea.api.ports import Resource
-from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
+from kilauea.apiserver.admission import AdmissionStep, Effect
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.history import answers
 from kilauea.history.errors import HistoryError
 from kilauea.history.store import History

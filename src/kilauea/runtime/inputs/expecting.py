@@ -19,7 +19,7 @@ from kilauea.history.records import JobRecord, PodRecord
 from kilauea.history.store import History
 from kilauea.runtime.inputs.run_times import PodRunTimes
 from kilauea.simulator.expected_start import ExpectedStart, expected_start
-from kilauea.simulator.scenario import Result
+from kilauea.simulator.planning import Result
 
 JOB_HISTORIES = Resource(GROUP, VERSION, JOBS, "JobHistory")
 MOST_JOBS = 1000

@@ -21,7 +21,7 @@ from kilauea.runtime.inputs.objects import read_cluster
 from kilauea.runtime.inputs.snapshot import Snapshot, take_snapshot
 from kilauea.simulator.expected_start import ExpectedStart
 from kilauea.simulator.extensions import BUILT_IN
-from kilauea.simulator.scenario import Result
+from kilauea.simulator.planning import Result, plan_cycles
 
 
 class Explainer:
@@ -42,7 +42,7 @@ class Explainer:
         extensions = load_extensions((), installed=True) if text else BUILT_IN
         conf = conf_in(conf_file(NAME, text.encode()), extensions) if text else default_conf()
         self.cluster = read_cluster((), live=found, now=now)
-        self.result: Result = self.cluster.scenario(conf, now, extensions=extensions).plan()
+        self.result: Result = plan_cycles(self.cluster.scenario(conf, now, extensions=extensions))
 
     def group(self, key: str) -> Explanation:
         """The explanation of a pod group (`namespace/name`)."""

@@ -162,25 +162,13 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         written.update(f"{namespace}/{name}" for _, namespace, name in planned)
         if decoded.manifests:
             cluster.warnings.extend(_unknown_fields(decoded.manifests))
-        for obj in decoded.objects:
-            errors = check(obj)
-            if errors:
-                cluster.leave_out(1, *(f"{source}: {error}; left out" for error in errors))
-            else:
-                known[_label(obj)] = obj
-                times[_label(obj)] += 1
+        for obj in _valid(cluster, source, decoded.objects):
+            known[_label(obj)] = obj
+            times[_label(obj)] += 1
     for (kind, name), count in times.items():
         if count > 1:
             cluster.warnings.append(f"{kind} {name}: defined {count} times; the last definition is used")
-    skipped.pop("Namespace", None)  # objects name their namespace, whether it exists or not
-    skipped.pop("scheduling.k8s.io/Workload", None)  # groups repeat what their template says
-    strange = unknown(+skipped)
-    cluster.leave_out(len(strange), *(f"kind {kind} is unknown: correct kind and apiVersion" for kind in strange))
-    for kind in strange:
-        del skipped[kind]
-    if +skipped:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted((+skipped).items()))
-        cluster.warnings.append(f"ignored objects of kinds that do not affect scheduling: {kinds}")
+    _tell_skipped(cluster, skipped)
     for name in (wellknown.ROOT_QUEUE, wellknown.DEFAULT_QUEUE):
         known.setdefault(("Queue", name), built_in_queue(name))
     if workloads:
@@ -194,6 +182,29 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         cluster.submitted = _submitted(cluster.objects, running)
     cluster.newest = newest(cluster.objects)
     return cluster
+
+
+def _valid(cluster: Cluster, source: str, objects: Iterable[Object]) -> Iterator[Object]:
+    """The objects of a source that are valid; the errors of the others are told."""
+    for obj in objects:
+        errors = check(obj)
+        if errors:
+            cluster.leave_out(1, *(f"{source}: {error}; left out" for error in errors))
+        else:
+            yield obj
+
+
+def _tell_skipped(cluster: Cluster, skipped: Counter[str]) -> None:
+    """Tell of objects that were not read, by kind: errors for unknown kinds, one warning for all others."""
+    skipped.pop("Namespace", None)  # objects name their namespace, whether it exists or not
+    skipped.pop("scheduling.k8s.io/Workload", None)  # groups repeat what their template says
+    strange = unknown(+skipped)
+    cluster.leave_out(len(strange), *(f"kind {kind} is unknown: correct kind and apiVersion" for kind in strange))
+    for kind in strange:
+        del skipped[kind]
+    if +skipped:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted((+skipped).items()))
+        cluster.warnings.append(f"ignored objects of kinds that do not affect scheduling: {kinds}")
 
 
 def _submitted(objects: Iterable[Object], running: Collection[tuple[str, str]]) -> tuple[str, ...]:

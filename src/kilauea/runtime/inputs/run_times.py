@@ -14,8 +14,7 @@ from kilauea.api.times import SECOND, parse_duration
 from kilauea.api.wellknown import TASK_ROLE
 from kilauea.engine.model.kubernetes_groups import named_group
 from kilauea.history.estimates import Estimate, RunTimes
-from kilauea.history.facts import declared_time
-from kilauea.history.recording import TITLE, USER
+from kilauea.history.facts import TITLE, USER, declared_time
 from kilauea.nodes.program import JOB_RUN_TIME, program_of
 from kilauea.simulator.expected_start import Forecast
 

@@ -9,8 +9,8 @@ from typing import Any
 from kilauea.apiserver.schema.builtin import definition
 from kilauea.apiserver.schema.defaults import apply_defaults
 from kilauea.apiserver.schema.reading import DecodeError, read_builtin
-from kilauea.apiserver.strategies.pod_spec import RESTART_POLICIES
-from kilauea.apiserver.strategies.pods import check_template
+from kilauea.apiserver.strategies.pods.spec import RESTART_POLICIES
+from kilauea.apiserver.strategies.pods.strategy import check_template
 
 _TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 

@@ -27,7 +27,7 @@ from kilauea.client.backoff import pause
 from kilauea.engine.model.claims.table import BINDING_TIMEOUT, ClaimAllocation
 from kilauea.engine.model.volumes import ClaimVolume
 from kilauea.engine.plan import Bind, Eviction, Release
-from kilauea.history.recording import Evicted
+from kilauea.history.changes import Evicted
 from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler import extended_claims
 from kilauea.runtime.scheduler.assumed import Failures, Placed
@@ -343,6 +343,7 @@ class Executor:
             if given.special is not None:
                 await extended_claims.note(self._api, given, operation.pod, operation.uid, operation.containers)
             version = claim.metadata.resource_version or ""
+            # The assumption holds until the watch has reached this version: an older one would show the claim as free.
             self._feed.assumed.claims.written(given.claim, operation.pod, version)
             if not is_prepared(claim):
                 waiting[given.claim] = claim
@@ -392,6 +393,7 @@ class Executor:
                 "lastTransitionTime": now,
             },
         ]
+        # The uid has the server refuse the patch if another pod has taken the name.
         patch = {"metadata": {"uid": operation.uid}, "status": {"conditions": conditions}}
         await self._api.patch(PODS, operation.key, patch, "strategic", "status")
         await self._api.delete(PODS, operation.key, uid=operation.uid)
@@ -449,6 +451,7 @@ class Executor:
         while not await self._reread(operation):
             attempts += 1
             await self._clock.sleep(pause(attempts, self._rng, *RETRY))
+        # If the pod is gone, a frozen feed has only queued that: what is assumed is true again once it has thawed.
         await self._feed.thawed()
         if not self._is_assumed(operation):
             self._feed.assumed.failures.pop(operation.pod, None)

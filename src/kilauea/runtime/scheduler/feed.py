@@ -261,6 +261,7 @@ class Feed:
             else:
                 self._relist_at_once(kind, [bytes_of(each) for each in items])
         self.changes += 1
+        # A list does not say what has changed, so each group may have.
         self.touched.update(self.groups)
         self.touched.update(self.kubernetes_groups)
         self.wake()

@@ -29,7 +29,7 @@ from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.model.shards import NONE, Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.history.recording import Evicted
+from kilauea.history.changes import Evicted
 from kilauea.runtime.inputs.built_in import built_in_queue
 from kilauea.runtime.inputs.reading import reduced
 from kilauea.runtime.inputs.resources import (

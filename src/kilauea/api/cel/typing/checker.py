@@ -246,8 +246,8 @@ class _Checker:
         texts = [str(self._bindings.resolved(each, unbound_is_dyn=True)) for each in given]
         target = f"{texts.pop(0)}." if node.member else ""
         shown = OPERATOR_NAMES.get(name, name)
-        words = f"found no matching overload for '{shown}' applied to '{target}({', '.join(texts)})'"
-        return self._fail(node.at, words)
+        message = f"found no matching overload for '{shown}' applied to '{target}({', '.join(texts)})'"
+        return self._fail(node.at, message)
 
     def _fold(self, node: Node, scope: Scope) -> Checked:
         fold: Fold = node.value
@@ -271,8 +271,8 @@ class _Checker:
         if kind.kind == "param":
             self._bindings.fit([DYN], [kind])
         elif not is_dynamic(kind):
-            words = f"expression of type '{kind}' cannot be range of a comprehension (must be list, map, or dynamic)"
-            return (self._fail(over.node.at, words),) * count
+            message = f"expression of type '{kind}' cannot be range of a comprehension (must be list, map, or dynamic)"
+            return (self._fail(over.node.at, message),) * count
         return (DYN,) * count
 
 

@@ -12,10 +12,10 @@ import msgspec
 from kilauea.apiserver.admission.amounts import ZERO, Amount, add
 from kilauea.apiserver.admission.quota.account import Account, Change
 from kilauea.apiserver.admission.quota.usage import UNCOUNTED, usage_of
-from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.large_writes import LARGE
 from kilauea.apiserver.patch import fields, track_update
-from kilauea.apiserver.rest.call import LARGE
 from kilauea.apiserver.schema import Schema
+from kilauea.apiserver.server_state import ServerState
 from kilauea.apiserver.storage import Conflict, Missing, StorageError, Stored
 
 ROOT = "/core/resourcequotas/"
@@ -39,7 +39,7 @@ class NamespaceAccounts:
         opening: quotas that are being created.
     """
 
-    def __init__(self, backend: Backend, namespace: str) -> None:
+    def __init__(self, backend: ServerState, namespace: str) -> None:
         self._backend = backend
         self.namespace = namespace
         self.accounts: dict[str, Account] = {}

@@ -11,8 +11,9 @@ from itertools import count
 
 import msgspec
 
-from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect, forbidden
+from kilauea.apiserver.admission import AdmissionStep, Effect, forbidden
 from kilauea.apiserver.admission.amounts import Amounts, listed
+from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.admission.quota.account import Account, Change
 from kilauea.apiserver.admission.quota.accounts import ROOT, NamespaceAccounts
 from kilauea.apiserver.admission.quota.scopes import ends_by_itself
@@ -23,7 +24,7 @@ from kilauea.apiserver.admission.quota.usage import (
     UNCOUNTED,
     Kind,
 )
-from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.server_state import ServerState
 from kilauea.apiserver.storage import Stored
 
 QUOTAS: Kind = ("", "resourcequotas")
@@ -65,7 +66,7 @@ class ResourceQuotas(AdmissionStep):
         _check(books, attributes, change)
         return _Charge(everything, books, next(self._numbers), change)
 
-    def _all(self, backend: Backend) -> dict[str, NamespaceAccounts]:
+    def _all(self, backend: ServerState) -> dict[str, NamespaceAccounts]:
         """The books by namespace; at first those of all quotas that are there, whose status may be behind."""
         if self._books is None:
             self._books = {}

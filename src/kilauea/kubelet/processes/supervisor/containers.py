@@ -158,6 +158,7 @@ class Containers:
                 os.close(descriptor)
         record.pid, record.started = pid, time.time_ns() // 1000
         seen = process_tree.stat(pid)
+        # Ids of processes are used again: with its start, it can be told from a later one of the same id.
         record.ticks = seen.started if seen else 0
         self._table[spec.id] = container
         container.stdin = ours.pop("stdin", -1)
@@ -245,6 +246,7 @@ class Containers:
             return
         failure = Failure(**json.loads(told))
         if self._loop.knows(container.record.pid):
+            # Its exit is still collected, so that no zombie stays; there is nothing more to record.
             self._loop.at_exit(container.record.pid, lambda status: None)
         self._end(container, 128, 0, "StartError", failure.message)
         self._loop.after(_SWEEP, lambda: self._mode.release(container.record.id))
@@ -253,6 +255,7 @@ class Containers:
 
     def _exited(self, container: Container, status: int) -> None:
         """The first process has ended."""
+        # A command can end before the pipe was read, which tells whether it ran at all.
         if container.record.id in self._starting:
             self._started(container)
             if not container.runs:

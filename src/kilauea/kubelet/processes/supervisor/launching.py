@@ -71,6 +71,7 @@ def launch(plan: Plan, descriptors: Descriptors, cgroups: Sequence[int] = ()) ->
         cgroups: the control groups that it enters: their `cgroup.procs`, open.
     """
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    # Only our end must not block the loop; the child writes its message whole.
     os.set_blocking(writer, True)
     try:
         pid = plan.fork()
@@ -86,6 +87,7 @@ def launch(plan: Plan, descriptors: Descriptors, cgroups: Sequence[int] = ()) ->
 
 def _be_the_child(plan: Plan, descriptors: Descriptors, writer: int, cgroups: Sequence[int]) -> NoReturn:
     try:
+        # The collector writes to every object that it visits, and so would copy the pages shared with the supervisor.
         gc.disable()
         _forget_handlers()
         for descriptor in cgroups:

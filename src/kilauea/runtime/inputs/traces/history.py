@@ -51,8 +51,8 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
         kind = record.get("type")
         if kind == "job" and isinstance(record.get("uid"), str):
             if record["uid"] in jobs:
-                words = f"job {record.get('name')} is in line {jobs[record['uid']][0]}, too: this line is used"
-                findings.note(number, "of jobs that already exist", words)
+                message = f"job {record.get('name')} is in line {jobs[record['uid']][0]}, too: this line is used"
+                findings.note(number, "of jobs that already exist", message)
             jobs[record["uid"]] = number, record
         elif kind == "pod" and isinstance(record.get("job"), str):
             pods[record["job"]][str(record.get("uid", number))] = record
@@ -65,8 +65,8 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
                 findings.note(number, "with gaps", f"nothing was recorded in {gap}: jobs of that time are missing")
     for uid in sorted(pods.keys() - jobs.keys(), key=lambda uid: lines[uid]):
         name = next(iter(pods[uid].values())).get("name")
-        words = f"pod {name}: its job is not in the file: export a history that starts before the job"
-        findings.leave_out(lines[uid], "of pods without their jobs", words)
+        message = f"pod {name}: its job is not in the file: export a history that starts before the job"
+        findings.leave_out(lines[uid], "of pods without their jobs", message)
     found = []
     for uid, (number, job) in sorted(jobs.items(), key=lambda each: each[1][0]):
         try:
@@ -75,12 +75,12 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
             findings.leave_out(number, "that lack a field", f"job {job.get('name')}: field {error.args[0]} is missing")
             continue
         except (TypeError, ValueError) as error:
-            words = f"job {job.get('name')}: {error}: write the fields as kilauea history export does"
-            findings.leave_out(number, "that cannot be used", words)
+            message = f"job {job.get('name')}: {error}: write the fields as kilauea history export does"
+            findings.leave_out(number, "that cannot be used", message)
             continue
         if made is None:
-            words = "had not ended when the history was exported, so its run time is unknown"
-            findings.leave_out(number, "of jobs that did not end", f"job {job.get('name')}: {words}")
+            message = "had not ended when the history was exported, so its run time is unknown"
+            findings.leave_out(number, "of jobs that did not end", f"job {job.get('name')}: {message}")
         else:
             found.append((number, made))
     return found

@@ -143,8 +143,8 @@ def _in_order(jobs: Sequence[tuple[int, TraceJob]], findings: Findings) -> tuple
     out: list[tuple[int, TraceJob]] = []
     for line, job in jobs:
         if job.submit < latest:
-            words = f"submitted {_span(latest - job.submit)} before line {latest_line}: jobs are sorted by time"
-            findings.note(line, "submitted before the line above", words)
+            message = f"submitted {_span(latest - job.submit)} before line {latest_line}: jobs are sorted by time"
+            findings.note(line, "submitted before the line above", message)
         else:
             latest, latest_line = job.submit, line
         if job.pods > MOST_PODS:
@@ -169,8 +169,8 @@ def _tell_gaps(jobs: Sequence[tuple[int, TraceJob]], findings: Findings) -> None
     for (line, job), (after, following) in pairwise(jobs):
         pause = following.submit - job.submit
         if pause > max(DAY, GAP * usual):
-            words = f"no job is submitted for {_span(pause)} between this line and line {after}"
-            findings.note(line, "before a gap", words)
+            message = f"no job is submitted for {_span(pause)} between this line and line {after}"
+            findings.note(line, "before a gap", message)
 
 
 def _span(us: int) -> str:

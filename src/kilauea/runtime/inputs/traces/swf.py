@@ -57,8 +57,8 @@ def swf_rows(text: str, findings: Findings) -> Iterator[Row]:
         if not cells or cells[0].startswith(";"):
             continue
         if len(cells) != len(FIELDS):
-            words = f"{len(cells)} numbers, but a job of the Standard Workload Format has {len(FIELDS)}"
-            findings.leave_out(number, "with a different number of fields", words)
+            message = f"{len(cells)} numbers, but a job of the Standard Workload Format has {len(FIELDS)}"
+            findings.leave_out(number, "with a different number of fields", message)
             continue
         yield Row(number, dict(zip(FIELDS, cells, strict=True)))
 

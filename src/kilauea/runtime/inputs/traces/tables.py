@@ -226,8 +226,8 @@ def rows_of(text: str, findings: Findings) -> Iterator[Row]:
             if not cells:
                 continue
             if len(cells) != len(header):
-                words = f"{len(cells)} cells, but the header has {len(header)} columns"
-                findings.leave_out(reader.line_num, "with a different number of cells than the header", words)
+                message = f"{len(cells)} cells, but the header has {len(header)} columns"
+                findings.leave_out(reader.line_num, "with a different number of cells than the header", message)
                 continue
             yield Row(reader.line_num, dict(zip(header, cells, strict=True)))
     except csv.Error as error:

@@ -1,0 +1,116 @@
+"""Answers of stored objects in the form that a client asks for: whole, as a table for people, or only metadata."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver import status
+from kilauea.apiserver.negotiation import (
+    MEDIA,
+    PARTIAL,
+    TABLE,
+    View,
+    check_form,
+    header_of,
+    negotiate,
+    negotiate_whole,
+    partial_object,
+)
+from kilauea.apiserver.protobuf import PROTOBUF
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.storage import Stored
+from kilauea.apiserver.tables.columns import TableForm
+from kilauea.apiserver.tables.kinds import DEFAULT, forms
+from kilauea.apiserver.tables.table import table_of
+
+TURN = 200
+"""Rows of a table that are made before others have their turn."""
+TURN_BYTES = 512 * 1024
+"""Bytes of the objects of these rows."""
+_INCLUDED = ("Metadata", "Object", "None")
+
+
+def view_of(call: Call) -> View:
+    """The form in which a call wants its answer.
+
+    Raises:
+        ApiFault: it cannot be had (406).
+    """
+    if call.view is not None:
+        return call.view
+    view = negotiate(call.request.headers.get("accept", ""))
+    if view.media == PROTOBUF and call.resource.is_custom and not view.form:
+        raise status.no_such_form(MEDIA)
+    if view.form and "get" not in call.resource.verbs and call.subresource is None:
+        view = negotiate_whole(call.request.headers["accept"])
+    call.view = view
+    return view
+
+
+def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:
+    """The answer of one stored object in the form asked for; JSON that is to be YAML is changed at the very end."""
+    view, resource = view_of(call), call.resource
+    check_form(view, resource.group, resource.kind, of_list=False, is_custom=resource.is_custom)
+    value = call.resource.served(value)
+    if view.form == TABLE:
+        value = encode_table(call, [value], {"resourceVersion": header_of(value).metadata.resource_version})
+    elif view.form == PARTIAL:
+        value = partial_object(value, view.api_version)
+    return ApiResponse(code, value, view.media)
+
+
+def encode_table(
+    call: Call, values: list[bytes], metadata: dict[str, Any], *, columns: bool = True, form: TableForm | None = None
+) -> bytes:
+    """A `Table` of stored objects; watches leave the columns out after the first."""
+    table = _table(call, values, form)
+    if not columns:
+        table["columnDefinitions"] = None
+    table["metadata"] = metadata
+    return msgspec.json.encode(table)
+
+
+async def encode_long_table(call: Call, items: Sequence[Stored], metadata: dict[str, Any]) -> bytes:
+    """The same of many objects; others have their turn meanwhile."""
+    turns = _turns(items)
+    table = _table(call, next(turns), None)
+    for values in turns:
+        await asyncio.sleep(0)
+        table["rows"] += _table(call, values, None)["rows"]
+    table["metadata"] = metadata
+    return msgspec.json.encode(table)
+
+
+def _turns(items: Sequence[Stored]) -> Iterator[list[bytes]]:
+    """The values of objects, as many at a time as are read in one turn; the first time also if there are none."""
+    values: list[bytes] = []
+    size = 0
+    for stored in items:
+        values.append(stored.value)
+        size += len(values[-1])
+        if len(values) == TURN or size >= TURN_BYTES:
+            yield values
+            values, size = [], 0
+    if values or not items:
+        yield values
+
+
+def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str, Any]:
+    include = call.request.first("includeObject") or "Metadata"
+    if include not in _INCLUDED:
+        message = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise status.bad_request(f"Unable to convert to Table as requested: {message}")
+    version = view_of(call).api_version
+    objects = [partial_object(value, version) if include == "Metadata" else value for value in values]
+    resource = call.resource
+    form = form or resource.table or forms().get((resource.group, resource.plural), DEFAULT)
+    table = table_of(form, [msgspec.json.decode(value) for value in values], call.backend.now())
+    table["apiVersion"] = version
+    for row, value in zip(table["rows"], objects, strict=True):
+        row["object"] = None if include == "None" else msgspec.Raw(value)
+    return table

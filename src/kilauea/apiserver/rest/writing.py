@@ -1,0 +1,58 @@
+"""A write to the store, with what follows from it in admission."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kilauea.apiserver.admission import Effect, cancel_all
+from kilauea.apiserver.admission.attributes import Attributes
+from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.storage import Store, Stored
+
+
+async def write_admitted(
+    call: Call,
+    attributes: Attributes,
+    key: str,
+    expected: int,
+    encode: Callable[[int], bytes] | None,
+    decoded: dict[str, Any] | None = None,
+) -> Stored:
+    """`Store.write` with what follows from it in admission."""
+    backend = call.backend
+    effects = backend.admission.begin(attributes)
+    change = None if backend.dynamic is None else backend.dynamic.begin(attributes)
+    if change is not None:
+        effects.insert(0, change)
+    if not effects:
+        return await backend.store.write(key, expected, encode, decoded)
+    # A caller that goes away takes neither the write with it nor what follows from it.
+    writing = asyncio.ensure_future(_write(backend.store, effects, key, expected, encode, decoded))
+    writing.add_done_callback(_retrieve)
+    return await asyncio.shield(writing)
+
+
+async def _write(
+    store: Store,
+    effects: Sequence[Effect],
+    key: str,
+    expected: int,
+    encode: Callable[[int], bytes] | None,
+    decoded: dict[str, Any] | None,
+) -> Stored:
+    try:
+        stored = await store.write(key, expected, encode, decoded)
+    except BaseException:
+        cancel_all(effects)
+        raise
+    for effect in effects:
+        await effect.settle(stored)
+    return stored
+
+
+def _retrieve(writing: asyncio.Future[Stored]) -> None:
+    """Look at the error of a write whose caller may have gone: asyncio logs errors that are never looked at."""
+    if not writing.cancelled():
+        writing.exception()

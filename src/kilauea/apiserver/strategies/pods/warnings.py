@@ -1,0 +1,208 @@
+"""Warnings of the real server about pods that it accepts: fields without effect, and likely mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kilauea.api.names import label_problems
+from kilauea.apiserver.strategies.base import Object, spec_of
+from kilauea.apiserver.strategies.quantities import amount
+from kilauea.apiserver.strategies.volume_sources import OLD_VOLUMES, volume_source_warnings
+
+_OLD_LABELS = {
+    "beta.kubernetes.io/arch": ("v1.14", "kubernetes.io/arch"),
+    "beta.kubernetes.io/os": ("v1.14", "kubernetes.io/os"),
+    "beta.kubernetes.io/instance-type": ("v1.17", "node.kubernetes.io/instance-type"),
+    "failure-domain.beta.kubernetes.io/region": ("v1.17", "topology.kubernetes.io/region"),
+    "failure-domain.beta.kubernetes.io/zone": ("v1.17", "topology.kubernetes.io/zone"),
+}
+"""Labels of nodes that have another name: since when, and which."""
+_RARE = frozenset({"affinity", "hostAliases", "imagePullSecrets", "nodeSelector", "topologySpreadConstraints"})
+"""Fields that most pods do not have."""
+_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_CRITICAL = "scheduler.alpha.kubernetes.io/critical-pod"
+_NULL_SELECTOR = "labelSelector: a null labelSelector results in matching no pod"
+_BYTES = ("memory", "ephemeral-storage")
+
+
+_LONGEST_LABEL = 63
+_SURPRISING = "which can result in surprising behavior; a DNS label is recommended"
+
+
+def pod_warnings(pod: Object) -> list[str]:
+    """The warnings for a pod."""
+    warnings, name = template_warnings("", pod), pod["metadata"].get("name", "")
+    if "." in name or len(name) > _LONGEST_LABEL:  # all else of a label is true of each valid name
+        problems = label_problems(name)
+        told = f"metadata.name: this is used in the Pod's hostname, {_SURPRISING}: [{' '.join(problems)}]"
+        warnings.append(told)
+    return warnings
+
+
+def name_warnings(obj: Object) -> list[str]:
+    """The warnings for the name of an object that names pods after itself."""
+    problems = label_problems(obj["metadata"].get("name", ""))
+    if not problems:
+        return []
+    return [f"metadata.name: this is used in Pod names and hostnames, {_SURPRISING}: [{' '.join(problems)}]"]
+
+
+def template_warnings(path: str, template: Object) -> list[str]:
+    """The warnings for a pod template at a path, which ends with a dot where it is not empty."""
+    spec, metadata = spec_of(template), template.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    warnings = [
+        f'{path}metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
+        for key in annotations
+        if key.startswith(_APPARMOR)
+    ]
+    path = f"{path}spec."
+    if not _RARE.isdisjoint(spec):
+        warnings += _placement(path, spec)
+    if _CRITICAL in annotations:
+        message = 'non-functional in v1.16+; use the "priorityClassName" field instead'
+        warnings.append(f"{path.removesuffix('spec.')}metadata.annotations[{_CRITICAL}]: {message}")
+    warnings += _volumes(f"{path}volumes", spec.get("volumes") or ())
+    if not _RARE.isdisjoint(spec):
+        warnings += _doubles(path, spec)
+    warnings += _containers(path, spec)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        told = "must be >= 0; negative values are invalid and will be treated as 1"
+        warnings.append(f"{path}terminationGracePeriodSeconds: {told}")
+    if spec.get("affinity"):
+        warnings += _pod_affinity(f"{path}affinity", spec["affinity"])
+    return warnings
+
+
+def _placement(path: str, spec: Object) -> Iterator[str]:
+    """Old labels, and constraints that select nothing."""
+    for key in spec.get("nodeSelector") or ():
+        if key in _OLD_LABELS:
+            since, name = _OLD_LABELS[key]
+            yield f'{path}nodeSelector[{key}]: deprecated since {since}; use "{name}" instead'
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    where = f"{path}affinity.nodeAffinity"
+    hard = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for number, term in enumerate(hard.get("nodeSelectorTerms") or ()):
+        yield from _old_keys(
+            f"{where}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{number}]", term
+        )
+    for number, soft in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
+        term = soft.get("preference") or {}
+        yield from _old_keys(f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{number}].preference", term)
+    for number, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        where = f"{path}topologySpreadConstraints[{number}]"
+        if constraint.get("labelSelector") is None:
+            yield f"{where}.{_NULL_SELECTOR}"
+        yield from _old_key(f"{where}.topologyKey", constraint.get("topologyKey", ""))
+
+
+def _old_keys(path: str, term: Object) -> Iterator[str]:
+    for number, expression in enumerate(term.get("matchExpressions") or ()):
+        yield from _old_key(f"{path}.matchExpressions[{number}].key", expression.get("key", ""))
+
+
+def _old_key(path: str, key: str) -> Iterator[str]:
+    if key in _OLD_LABELS:
+        since, name = _OLD_LABELS[key]
+        yield f'{path}: {key} is deprecated since {since}; use "{name}" instead'
+
+
+def _volumes(path: str, volumes: Any) -> Iterator[str]:
+    for number, volume in enumerate(volumes):
+        if not OLD_VOLUMES.keys().isdisjoint(volume):
+            yield from volume_source_warnings(f"{path}[{number}]", volume)
+        if "projected" in volume and not any(volume["projected"].get("sources") or ()):
+            yield f'volume "{volume.get("name", "")}" (Projected) has no sources provided'
+        if volume.get("ephemeral"):
+            claim = (volume["ephemeral"].get("volumeClaimTemplate") or {}).get("spec") or {}
+            where = f"{path}[{number}].ephemeral.volumeClaimTemplate.spec.resources"
+            for part in ("limits", "requests"):
+                amounts = (claim.get("resources") or {}).get(part) or {}
+                yield from _fractions(f"{where}.{part}", amounts, ("storage",))
+
+
+def _doubles(path: str, spec: Object) -> Iterator[str]:
+    """Addresses and secrets that are there twice."""
+    seen = set()
+    for number, alias in enumerate(spec.get("hostAliases") or ()):
+        if alias.get("ip") in seen:
+            yield f'{path}hostAliases[{number}].ip: duplicate ip "{alias.get("ip")}"'
+        seen.add(alias.get("ip"))
+    secrets = [each.get("name", "") for each in spec.get("imagePullSecrets") or ()]
+    for number, name in enumerate(secrets):
+        if name in secrets[:number]:
+            yield f'{path}imagePullSecrets[{number}].name: duplicate name "{name}"'
+    for number, name in enumerate(secrets):
+        if not name:
+            yield f'{path}imagePullSecrets[{number}].name: invalid empty name ""'
+
+
+def _fractions(path: str, amounts: Object, names: tuple[str, ...]) -> Iterator[str]:
+    """Warn of fractions of a byte."""
+    for name in names:
+        text = amounts.get(name, "")
+        number = amount(text) if text.endswith("m") else None
+        if number is not None and number.denominator != 1:
+            yield f'{path}[{name}]: fractional byte value "{text}" is invalid, must be an integer'
+
+
+def _containers(path: str, spec: Object) -> Iterator[str]:
+    for field in ("initContainers", "containers"):
+        for number, container in enumerate(spec.get(field) or ()):
+            where = f"{path}{field}[{number}]"
+            resources = container.get("resources") or {}
+            for part in ("limits", "requests"):
+                amounts = resources.get(part)
+                if amounts and any(amounts.get(name, "").endswith("m") for name in _BYTES):
+                    yield from _fractions(f"{where}.resources.{part}", amounts, _BYTES)
+            environment = container.get("env") or ()
+            if len({each.get("name") for each in environment}) < len(environment):
+                yield from _hidden(f"{where}.env", environment)
+    yield from _ports(f"{path}containers", spec.get("containers") or ())
+
+
+def _hidden(path: str, environment: Any) -> Iterator[str]:
+    """Variables that are set twice, the second time not from the first."""
+    seen = set()
+    for number, variable in enumerate(environment):
+        name = variable.get("name", "")
+        if name in seen and f"$({name})" not in (variable.get("value") or ""):
+            yield f'{path}[{number}]: hides previous definition of "{name}", which may be dropped when using apply'
+        seen.add(name)
+
+
+def _ports(path: str, containers: Any) -> Iterator[str]:
+    """Ports of all containers that are the same, and names of ports that are."""
+    if sum(len(container.get("ports") or ()) for container in containers) < 2:
+        return
+    before: dict[tuple[Any, ...], list[str]] = {}
+    names: dict[str, str] = {}
+    for at, container in enumerate(containers):
+        for number, port in enumerate(container.get("ports") or ()):
+            where = f"{path}[{at}].ports[{number}]"
+            same = before.setdefault(
+                tuple([port.get(each) for each in ("containerPort", "protocol", "hostPort", "hostIP")]), []
+            )
+            for other in same:
+                yield f"{where}: duplicate port definition with {other}"
+            same.append(where)
+            name = port.get("name")
+            if name and names.setdefault(name, where) != where:
+                first = names[name]
+                message = f"services and probes that select ports by name will use {first}"
+                yield f'{where}: duplicate port name "{name}" with {first}, {message}'
+
+
+def _pod_affinity(path: str, affinity: Object) -> Iterator[str]:
+    """Terms that select no pod."""
+    for field in ("podAffinity", "podAntiAffinity"):
+        part = affinity.get(field) or {}
+        for number, term in enumerate(part.get("requiredDuringSchedulingIgnoredDuringExecution") or ()):
+            if term.get("labelSelector") is None:
+                yield f"{path}.{field}.requiredDuringSchedulingIgnoredDuringExecution[{number}].{_NULL_SELECTOR}"
+        for number, soft in enumerate(part.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
+            if (soft.get("podAffinityTerm") or {}).get("labelSelector") is None:
+                where = f"{path}.{field}.preferredDuringSchedulingIgnoredDuringExecution[{number}]"
+                yield f"{where}.podAffinityTerm.{_NULL_SELECTOR}"

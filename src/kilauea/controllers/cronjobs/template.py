@@ -1,0 +1,33 @@
+"""The job that a cron job makes for a time, from its template: the same for Kubernetes' and Volcano's cron jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.api.ports import Obj, Resource
+from kilauea.api.times import format_time
+from kilauea.controllers.objects import owner_reference, spec_of
+
+
+def job_of(cron: Obj, kind: Resource, job_kind: Resource, name: str, due: int, annotation: str) -> dict[str, Any]:
+    """Return the job of a time.
+
+    Args:
+        cron: the cron job.
+        kind: its kind.
+        job_kind: that of its jobs.
+        name: of the job.
+        due: the time, in microseconds since 1970.
+        annotation: the name under which the job has that time.
+    """
+    template = spec_of(cron)["jobTemplate"]
+    given = template.get("metadata") or {}
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": cron["metadata"]["namespace"],
+        "annotations": {**(given.get("annotations") or {}), annotation: format_time(due)},
+        "ownerReferences": [owner_reference(kind, cron)],
+    }
+    if given.get("labels"):
+        metadata["labels"] = given["labels"]
+    return {"apiVersion": job_kind.api_version, "kind": job_kind.kind, "metadata": metadata, "spec": template["spec"]}

@@ -6,6 +6,7 @@ short was damaged later.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -98,9 +99,11 @@ def open_folder(folder: Path) -> FolderLock:
 
 
 def remedy(error: Exception) -> str:
-    """The advice for a file of the data folder that cannot be opened."""
+    """Return the advice for a file of the data folder that cannot be opened or written."""
     if isinstance(error, IsADirectoryError | NotADirectoryError | FileExistsError | FileNotFoundError):
         return _MOVE_IT
+    if isinstance(error, apsw.FullError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space on the disk"
     return "the data folder must be readable and writable"
 
 

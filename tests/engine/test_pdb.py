@@ -137,12 +137,10 @@ def test_evictions_of_earlier_cycles_are_charged(
     point: str, allowed: int, desired: int, disrupted: list[str], expected: list[str]
 ) -> None:
     """A controller brings the status of a budget in line with the pods a while later, and cycles follow at once."""
-    objects = [
-        *cluster({"w1": {"app": "web"}, "w2": {"app": "web"}}),
-        pod("w0", "r", node="n1", labels={"app": "web"}, deleting=not disrupted),
-    ]
+    running = cluster({"w1": {"app": "web"}, "w2": {"app": "web"}})
+    ends = pod("w0", "r", node="n1", labels={"app": "web"}, deleting=not disrupted)
     late = budget(allowed=allowed, desired=desired, disrupted=disrupted)
-    assert inside(objects, late, do=lambda s: kept(s, ["w1", "w2"], point), conf=PDB) == expected
+    assert inside(running, ends, late, do=lambda s: kept(s, ["w1", "w2"], point), conf=PDB) == expected
 
 
 def test_a_question_alone_spends_nothing() -> None:

@@ -442,8 +442,8 @@ class Event(NamedTuple):
 def event(found: WatchedEvent) -> Event:
     """The row of an event.
 
-    One that names an object of another namespace is about one of its own: whoever may write events in one namespace
-    says nothing about others, although the API server lets them.
+    One that names an object of another namespace is about one of its own: those who write events in one namespace
+    say nothing about others, although the API server lets them.
     """
     about, own = found.involved_object, found.metadata.namespace or ""
     if about.namespace not in ("", own):

@@ -103,7 +103,7 @@ class Pdb(Plugin):
         return may
 
     def _allowances(self) -> dict[str, int]:
-        """How many evictions each budget allows from the start of the cycle on; found when it is first asked."""
+        """Return the evictions that each budget allows from the start of the cycle on."""
         if self._known is None:
             self._known = allowances(self._session.state, self._evicted.keys())
         return self._known

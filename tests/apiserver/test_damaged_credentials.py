@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,18 @@ def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> 
     (tmp_path / name).unlink()
     (tmp_path / name).mkdir()
     with pytest.raises(CredentialsError, match=rf"{name}.*Is a directory"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("name", [*KEPT, *MADE_AGAIN])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("nowhere")], ids=["pipe", "broken link"])
+def test_what_is_not_a_file_is_named_and_neither_awaited_nor_replaced(
+    tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    load(tmp_path)
+    (tmp_path / name).unlink()
+    make(tmp_path / name)
+    with pytest.raises(CredentialsError, match=rf"{name}: this is not a file: move it away"):
         load(tmp_path)
 
 

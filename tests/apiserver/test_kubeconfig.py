@@ -55,6 +55,13 @@ def test_a_file_that_is_not_a_kubeconfig_is_not_written_over(
     assert file.read_text() == text
 
 
+def test_a_pipe_is_not_waited_for(tmp_path: Path, credentials: Credentials) -> None:
+    file = tmp_path / "config"
+    os.mkfifo(file)
+    with pytest.raises(OSError, match="not a kubeconfig: it is a pipe or a device"):
+        write_kubeconfig(file, URL, credentials)
+
+
 def test_a_link_in_a_folder_of_others_is_not_followed(tmp_path: Path) -> None:
     precious, file = tmp_path / "precious", tmp_path / "config"
     precious.write_text("kept")

@@ -12,11 +12,12 @@ from kilauea.apiserver.account_tokens import AUDIENCE, AccountTokens
 from kilauea.apiserver.custom_resources.bundled import install_bundled
 from kilauea.apiserver.http.credentials import load_credentials
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
-from support.api_core import MAPS, PODS, START, Api
+from support.api_core import MAPS, PODS, START, Answer, Api
 from support.definitions import DEFINITIONS, serve
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TOKEN = "/api/v1/namespaces/default/serviceaccounts/default/token"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
@@ -90,6 +91,29 @@ def test_rules_can_name_objects_subresources_and_paths(api: Api) -> None:
     assert api.ask("GET", f"{PODS}/web/log", user=BOB).code == 204
     assert api.ask("GET", f"{PODS}/web", user=BOB).code == 403
     assert api.ask("GET", "/metrics", user=BOB).code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "path"), [("PATCH", "ConfigMap", MAPS), ("PATCH", "Lease", LEASES), ("PUT", "Lease", LEASES)]
+)
+def test_what_an_apply_or_update_creates_needs_the_right_to_create(api: Api, method: str, kind: str, path: str) -> None:
+    version = "v1" if kind == "ConfigMap" else "coordination.k8s.io/v1"
+    new = {"apiVersion": version, "kind": kind, "metadata": {"name": "new", "namespace": "default"}}
+    headers = {"content_type": "application/apply-patch+yaml"} if method == "PATCH" else {}
+
+    def send() -> Answer:
+        return api.ask(method, f"{path}/new?fieldManager=bob", new, user=BOB, **headers)
+
+    kinds = {"apiGroups": ["", "coordination.k8s.io"], "resources": ["configmaps", "leases"]}
+    role(api, "changes", {"verbs": ["get", "update", "patch"], **kinds})
+    role(api, "creates", {"verbs": ["create"], **kinds, "resourceNames": ["new"]})
+    bind(api, "changes", "User", "bob")
+    refused = send()
+    assert refused.code == 403
+    assert 'User "bob" cannot create resource "' in refused.body["message"]
+    assert api.ask("GET", f"{path}/new").code == 404
+    bind(api, "creates", "User", "bob")
+    assert send().code == 201
 
 
 def test_a_right_ends_with_its_binding(api: Api) -> None:

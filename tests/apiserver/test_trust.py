@@ -48,6 +48,14 @@ def test_a_bundle_is_its_parts(text: str, more: str) -> None:
     assert all(part for part in parts) or not text + more
 
 
+@pytest.mark.parametrize("others", [AT_A_TIME, 3 * AT_A_TIME])
+@pytest.mark.parametrize("at", [0, AT_A_TIME, len(CERTIFICATES)])
+def test_keys_between_certificates_are_skipped(others: int, at: int) -> None:
+    key = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"
+    bundle = "".join([*CERTIFICATES[:at], *others * [key], *CERTIFICATES[at:]])
+    assert subjects(asyncio.run(Trust().context(bundle))) == subjects(ssl.create_default_context(cadata=bundle))
+
+
 @pytest.mark.parametrize("begin", ["", CERTIFICATES[0]])
 def test_a_long_text_that_contains_no_certificate_is_one_part(begin: str) -> None:
     """Anyone may give a webhook a bundle of a megabyte: this would take hours if each character began a search."""

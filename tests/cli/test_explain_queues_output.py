@@ -310,8 +310,8 @@ def test_room_that_is_being_freed_needs_no_change(tmp_path: Path) -> None:
 
 def test_room_that_groups_behind_have_taken_is_that_of_its_turn(tmp_path: Path) -> None:
     """The queue has no room for the gang, so a smaller group gets it; the amounts of the queue are those after that."""
-    gangs = [group("g", "red", 2, created=0), [pod(f"g-{i}", cpu="2") for i in range(2)]]
-    behind = [group("h", "red", 1, created=1), pod("h-0", "h", cpu="3")]
+    gangs: Objects = [group("g", "red", 2, created=0), [pod(f"g-{i}", cpu="2") for i in range(2)]]
+    behind: Objects = [group("h", "red", 1, created=1), pod("h-0", "h", cpu="3")]
     objects: list[Objects] = [queue("red", capability={"cpu": "3"}), node("n0", cpu=8), gangs, behind]
     text = printed(objects, conf("capacity", actions="allocate"), "ns/g", tmp_path)
     assert "  requested 4 cpu, available 3 cpu when its turn came\n" in text

@@ -118,7 +118,8 @@ def test_paths_are_meant_from_the_folder_of_the_file_that_names_them(tmp_path: P
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "config: cannot be read"),
+        ("{", "config: is not YAML (line 2, column 1: "),
+        ("a: \x07", "): correct it, or choose another file with --kubeconfig or KUBECONFIG"),
         ("- a", "its top level must be a mapping"),
         ("", "current-context: is empty"),
         ({**document(), "current-context": "z"}, 'there is no context "z": use one of x'),

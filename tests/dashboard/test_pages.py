@@ -125,7 +125,22 @@ def test_pages_have_landmarks_headings_captions_and_unique_ids(path: str) -> Non
     assert not [attributes for _, attributes in checker.tags if "style" in attributes]
 
 
+def test_characters_that_do_not_print_are_spelled_out() -> None:
+    """A mark of direction makes what follows look like something else."""
+    picture = Picture()
+    tell(picture.queues, queue("root"))
+    tell(picture.jobs, job("train"))
+    tell(picture.groups, group("train", why="Unschedulable: a\u202egpj\x1b[31m\x9b", job="train"))
+    tell(picture.evicted, event("Evict", "b\u2066\x07", "c\u2067"))
+    pages = [html_of(cluster_of(picture), path) for path in ("/", "/evictions", job_path("Job", Key("team", "train")))]
+    for page in pages:
+        assert re.search(r"[^ -~\n\u2013\u00b7\u2026\u00d7]", page) is None
+    assert all(text in pages[1] for text in (r"b\u2066\x07", r"c\u2067"))
+    assert r"a\u202egpj\x1b[31m\x9b" in pages[2]
+
+
 def test_the_form_for_plans_keeps_what_was_pasted() -> None:
+    assert "a: \u202e\n\tb" in RENDERER.page(plan_page("a: \u202e\n\tb", None))
     html = RENDERER.page(plan_page("a: </textarea><script>x</script>", None))
     assert "a: &lt;/textarea&gt;&lt;script&gt;" in html
     checked(html)

@@ -150,6 +150,18 @@ def test_the_job_of_an_evicted_pod_that_was_never_seen_follows_from_its_name() -
     assert [each.job for each in picture.evictions.values()] == [("Job", Key("team", "a-b")), None]
 
 
+def test_an_event_says_nothing_about_objects_of_other_namespaces() -> None:
+    """The API server takes one that names another namespace if it has a time of its own."""
+    picture = Picture()
+    tell(picture.jobs, job("sweep"))
+    tell(picture.pods, pod("sweep-worker-0", on="n1", phase="Running"))
+    told = event("Evict", "Pod is evicted, because of reclaim", "sweep-worker-0")
+    told["metadata"]["namespace"] = "elsewhere"
+    tell(picture.evicted, told)
+    (eviction,) = picture.evictions.values()
+    assert (eviction.job, eviction.node, eviction.pod) == (None, "", Key("elsewhere", "sweep-worker-0"))
+
+
 def test_an_object_that_cannot_be_read_is_counted_and_the_others_are_shown() -> None:
     picture = Picture()
     broken = {"metadata": {"name": "b"}, "spec": {"weight": "many"}}

@@ -24,6 +24,7 @@ def budget(
     name: str = "b",
     *,
     namespace: str = "ns",
+    desired: int = 0,
     disrupted: Iterable[str] = (),
 ) -> Object:
     """A budget; without a number of pods that it allows it has no status."""
@@ -33,7 +34,7 @@ def budget(
         data["spec"]["selector"] = selector
     if allowed is not None:
         times = dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")
-        data["status"] = {"disruptionsAllowed": allowed, "disruptedPods": times}
+        data["status"] = {"disruptionsAllowed": allowed, "desiredHealthy": desired, "disruptedPods": times}
     return msgspec.convert(data, scheduling.PodDisruptionBudget)
 
 
@@ -118,6 +119,28 @@ def test_evictions_of_the_cycle_are_charged() -> None:
         return [*found, kept(session, ["w2"])]
 
     assert inside(cluster(TWO_WEB), budget(allowed=1), do=evict, conf=PDB) == [["w2"], ["db"], ["w2"]]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "desired", "disrupted", "expected"),
+    [
+        pytest.param(1, 2, [], [], id="the status does not count the pod that ends"),
+        pytest.param(0, 2, [], [], id="it does"),
+        pytest.param(1, 2, ["w0"], [], id="it counts a pod as evicted that still runs"),
+        pytest.param(1, 1, [], ["w1"], id="one more may go"),
+        pytest.param(2, 1, [], ["w1"], id="one more and no two"),
+        pytest.param(2, 0, [], ["w1", "w2"], id="all may go"),
+    ],
+)
+@pytest.mark.parametrize("point", ["preemptable", "victim_tasks"])
+def test_evictions_of_earlier_cycles_are_charged(
+    point: str, allowed: int, desired: int, disrupted: list[str], expected: list[str]
+) -> None:
+    """A controller brings the status of a budget in line with the pods a while later, and cycles follow at once."""
+    running = cluster({"w1": {"app": "web"}, "w2": {"app": "web"}})
+    ends = pod("w0", "r", node="n1", labels={"app": "web"}, deleting=not disrupted)
+    late = budget(allowed=allowed, desired=desired, disrupted=disrupted)
+    assert inside(running, ends, late, do=lambda s: kept(s, ["w1", "w2"], point), conf=PDB) == expected
 
 
 def test_a_question_alone_spends_nothing() -> None:

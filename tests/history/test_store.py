@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import apsw
@@ -106,6 +108,27 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
         History.open(tmp_path)
     history.close()
     History.open(tmp_path).close()
+
+
+@pytest.mark.parametrize("file", ["history.db", "history.db-wal", "history.db-shm"])
+def test_a_file_that_may_not_be_opened_is_not_called_damaged(
+    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    History.open(tmp_path).close()
+    (tmp_path / file).touch()
+    opened = os.open
+
+    def refuse(path: Path, *arguments: int) -> int:  # as the system does unless the tests run as root
+        if Path(path) == tmp_path / file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, *arguments)
+
+    with monkeypatch.context() as others:
+        others.setattr(os, "open", refuse)
+        with pytest.raises(HistoryError, match=f"{file}: Permission denied; the folder of the history must be"):
+            History.open(tmp_path)
+    History.open(tmp_path).close()
+    assert not list(tmp_path.glob("*.damaged-*"))
 
 
 @pytest.mark.parametrize("kept", [0, 10, 100, 5000])

@@ -157,6 +157,7 @@ class PodDisruptionBudgetStatus(Wire):
     """`status` of a PodDisruptionBudget."""
 
     disruptions_allowed: int | None = None
+    desired_healthy: int | None = None
     disrupted_pods: dict[str, str | None] | None = None
     """Pods whose eviction was granted but is not seen yet, with the time; they are counted already."""
 

@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
+from kilauea.api.yamltext import YamlError, load_yaml
 from kilauea.client.access import Access, AccessError, Credentials, CredentialSource, always
 from kilauea.client.certificate_files import CertificateFiles
 from kilauea.client.exec_plugin import ExecPlugin
 from kilauea.client.token_file import TokenFile
+
+_ANOTHER = "choose another file with --kubeconfig or KUBECONFIG"
 
 
 class _Entry(NamedTuple):
@@ -177,13 +178,15 @@ def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
 def _read(path: Path) -> Mapping[str, Any]:
     """A file, decoded."""
     try:
-        document = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise AccessError(f"{path}: cannot be read: {error}") from error
+        document = load_yaml(path.read_bytes())
+    except OSError as error:
+        raise AccessError(f"{path}: cannot be read ({error.strerror}): {_ANOTHER}") from error
+    except YamlError as error:
+        raise AccessError(f"{path}: is not YAML ({error}): correct it, or {_ANOTHER}") from error
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise AccessError(f"{path}: is not a kubeconfig: its top level must be a mapping")
+        raise AccessError(f"{path}: is not a kubeconfig (its top level must be a mapping): {_ANOTHER}")
     return document
 
 

@@ -39,8 +39,11 @@ from kilauea.controllers.objects import NOTHING, is_going, uid_of, without_final
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 FEW_OWNERS = 16
 """Owners up to which an object is looked at from each of them, together with what else they own."""
-MOST_ANCESTORS = 10_000
-"""Owners, and owners of these and so on, that are looked at for a circle."""
+MOST_ANCESTORS = 2000
+"""Owners, and owners of these and so on, that are looked at for a circle, at some 20 µs each.
+
+Each look at an object in a chain of owners goes up the chain, and others wait that long.
+"""
 AT_ONCE = 500
 """Dependents that are dealt with in one go, so that others have their turn: an owner may have a hundred thousand."""
 MOST_ABSENT = 4000

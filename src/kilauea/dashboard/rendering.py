@@ -1,7 +1,12 @@
-"""From models of pages to HTML. All text from objects is escaped: names with markup are shown as text."""
+"""From models of pages to HTML. All text from objects is escaped: names with markup are shown as text.
+
+Characters that do not print, such as marks of direction, are spelled out as in terminals: they could make a text look
+like another.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -9,11 +14,14 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kilauea.api.ages import human_duration
+from kilauea.api.printing import printable
 from kilauea.api.times import SECOND, format_time
 from kilauea.dashboard.amounts import short_name, shown
 from kilauea.dashboard.pages import LINKS, Page, Part, job_path, node_path
 from kilauea.dashboard.rows import Amounts
 from kilauea.engine.model.resources import PODS, order_of
+
+_LINES_AND_TABS = re.compile(r"([\n\t])")
 
 
 class Renderer:
@@ -29,6 +37,7 @@ class Renderer:
         environment = Environment(
             loader=PackageLoader("kilauea.dashboard"),
             autoescape=True,
+            finalize=_visible,
             undefined=StrictUndefined,
             trim_blocks=False,
             auto_reload=False,
@@ -73,6 +82,13 @@ def with_query(path: str, query: Mapping[str, Any], **changed: Any) -> str:
     merged = {**query, **changed}
     found = {name: value for name, value in merged.items() if value not in (None, "")}
     return f"{path}?{urlencode(found)}" if found else path
+
+
+def _visible(value: object) -> object:
+    """A value as it is shown: text without characters that do not print, but with its lines and tabs."""
+    if hasattr(value, "__html__"):
+        return value
+    return "".join(part if part in ("\n", "\t") else printable(part) for part in _LINES_AND_TABS.split(str(value)))
 
 
 def _iso(at: int) -> str:

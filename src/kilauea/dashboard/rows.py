@@ -440,8 +440,14 @@ class Event(NamedTuple):
 
 
 def event(found: WatchedEvent) -> Event:
-    """The row of an event."""
-    about = found.involved_object
+    """The row of an event.
+
+    One that names an object of another namespace is about one of its own: those who write events in one namespace
+    say nothing about others, although the API server lets them.
+    """
+    about, own = found.involved_object, found.metadata.namespace or ""
+    if about.namespace not in ("", own):
+        about = _About(about.kind, own, about.name)
     last = found.last_timestamp or found.event_time or found.first_timestamp or found.metadata.creation_timestamp
     return Event(
         _key(found.metadata),

@@ -75,14 +75,23 @@ def open_to_write(folder: Path) -> tuple[apsw.Connection, FolderLock, str]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = FolderLock(folder)
     except OSError as error:
-        where = error.filename or folder
-        raise HistoryError(f"{where}: {error.strerror}; the folder of the history must be writable") from error
+        raise _out_of_reach(folder, error) from error
     try:
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):  # SQLite takes one that may not be opened for a damaged file
+                os.close(os.open(folder / f"{NAME}{suffix}", os.O_RDWR))
         connection, damage = _opened_or_replaced(folder / NAME)
+    except OSError as error:
+        lock.close()
+        raise _out_of_reach(folder, error) from error
     except BaseException:
         lock.close()
         raise
     return connection, lock, damage
+
+
+def _out_of_reach(folder: Path, error: OSError) -> HistoryError:
+    return HistoryError(f"{error.filename or folder}: {error.strerror}; the folder of the history must be writable")
 
 
 def open_to_read(folder: Path) -> apsw.Connection:

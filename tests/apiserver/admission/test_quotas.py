@@ -16,7 +16,7 @@ from kilauea.apiserver.admission.amounts import texts
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.admission.quota import accounts, usage
 from kilauea.apiserver.admission.quota.account import Account
-from kilauea.apiserver.admission.quota.accounts import NamespaceAccounts
+from kilauea.apiserver.admission.quota.accounts import TOGETHER, NamespaceAccounts
 from kilauea.apiserver.admission.quota.usage import usage_of
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
@@ -26,6 +26,7 @@ from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
+from kilauea.apiserver.storage.log import RevisionLog
 from support.api_core import ADMIN, MAPS, PODS, START, Api
 
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
@@ -192,6 +193,25 @@ def test_a_caller_that_goes_away_does_not_take_the_account_with_it(tmp_path: Pat
         return refused["code"], found["status"]["used"]
 
     assert asyncio.run(play()) == (403, {"configmaps": "2"})
+
+
+def test_the_status_of_many_quotas_takes_few_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = 3 * TOGETHER
+
+    async def play() -> list[Any]:
+        backend = await open_backend(tmp_path)
+        server = ApiServer(backend)
+        await create_first_objects(server)
+        for each in range(number):
+            await ask(server, "POST", QUOTAS, quota(f"q{each}", configmaps="5"))
+        commits = calls_of(monkeypatch, RevisionLog, "append")
+        await ask(server, "POST", MAPS, {"metadata": {"name": "a"}})
+        assert len(commits) <= 1 + 2 * 3  # the writer may begin with the first of those that come together
+        found = [await ask(server, "GET", f"{QUOTAS}/q{each}") for each in range(number)]
+        await backend.store.close()
+        return [each["status"]["used"] for each in found]
+
+    assert asyncio.run(play()) == number * [{"configmaps": "1"}]
 
 
 def test_accounts_go_on_after_a_restart(tmp_path: Path) -> None:

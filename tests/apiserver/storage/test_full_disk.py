@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
-from kilauea.apiserver.storage import Store
+from kilauea.apiserver.storage import Store, remedy
 
 
 @pytest.mark.parametrize(("kind", "reason"), [("file-size", "disk I/O error"), ("pages", "database or disk is full")])
@@ -28,6 +31,31 @@ def test_writes_without_space_fail_and_later_ones_succeed(kind: str, reason: str
     assert [revision for revision, _, _ in told["events"]] == list(range(1, 21 + len(written)))
     assert all(value == f"{revision} " * 400 for revision, _, value in told["events"])
     assert told["objects"] == asyncio.run(objects(tmp_path))
+
+
+def test_a_write_that_is_durable_is_acknowledged_although_the_disk_does_not_take_the_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def written() -> list[int]:
+        store = await Store.open(tmp_path)
+
+        def refuse(*_: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as full:  # as file systems that never write in place can
+            full.setattr(os, "pwrite", refuse)
+            revisions = [(await store.write(f"/core/pods/default/{i}", None, b"%d".__mod__)).revision for i in (1, 2)]
+        revisions.append((await store.write("/core/pods/default/3", None, b"%d".__mod__)).revision)
+        await store.close()
+        return revisions
+
+    assert asyncio.run(written()) == [1, 2, 3]
+    assert [revision for revision, _, _ in asyncio.run(objects(tmp_path))] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, ""), OSError(errno.EDQUOT, ""), apsw.FullError("full")])
+def test_a_disk_without_space_asks_for_some(error: Exception) -> None:
+    assert remedy(error) == "free some space on the disk"
 
 
 async def objects(folder: Path) -> list[list[object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import shutil
@@ -295,6 +296,23 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "data"
     file.write_text("x")
     assert refusal(file) == f"{file}: File exists; there is something else in its place: move it away"
+
+
+@pytest.mark.parametrize("file", ["store.db", "store.db-wal"])
+def test_a_file_that_may_not_be_opened_is_not_called_damaged(
+    folder: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / file).touch()
+    opened = os.open
+
+    def refuse(path: Path, *arguments: int) -> int:  # as the system does unless the tests run as root
+        if Path(path) == folder / file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, *arguments)
+
+    monkeypatch.setattr(os, "open", refuse)
+    reason = "Permission denied; the data folder must be readable and writable"
+    assert refusal(folder) == f"{folder / file}: {reason}"
 
 
 def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:

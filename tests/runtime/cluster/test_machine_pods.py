@@ -40,7 +40,14 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["network", "processes/supervisor.lock", "processes/supervisor.log", "processes/supervisor.sock"]
+    "name",
+    [
+        "network",
+        "processes/supervisor.lock",
+        "processes/supervisor.log",
+        "processes/supervisor.sock",
+        "processes/containers/states",
+    ],
 )
 def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "kubelet" / name).mkdir(parents=True)

@@ -101,6 +101,9 @@ def load_credentials(folder: Path, host: str, now: datetime.datetime, service: s
         CredentialsError: a file cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for path in sorted(folder.iterdir()):
+        if not path.is_file() and not path.is_dir():  # reading a pipe never ends, and a broken link is not replaced
+            raise CredentialsError(f"{path}: this is not a file: move it away")
     authority = _authority(folder, "ca", now)
     front_proxy_authority = _authority(folder, "front-proxy-ca", now)
     admin = (folder / "admin.crt", folder / "admin.key")

@@ -32,6 +32,8 @@ def write_kubeconfig(path: Path, server: str, credentials: Credentials) -> None:
 
 def _existing(path: Path) -> dict[str, Any]:
     """The kubeconfig that is there; empty if there is none."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise _not_ours(path, "it is a pipe or a device")
     try:
         found = load_yaml(path.read_bytes())
     except FileNotFoundError:

@@ -16,8 +16,11 @@ AT_A_TIME = 20
 """Certificates that are read before others have their turn."""
 MOST_KEPT, LARGEST_KEPT = 256, 4 << 20
 """Contexts that are kept, and characters of their bundles in all: those in use take several times as many bytes."""
-_END = re.compile(r"-----END [^-\n]*-----\n?")
-"""Only the ends are looked for: to look for whole certificates takes the square of the length of a text without any."""
+_END = re.compile(r"-----END (?:X509 |TRUSTED )?CERTIFICATE-----\n?")
+"""Ends of what OpenSSL reads as a certificate: it skips keys and others, and a part of nothing else is an error to it.
+
+Only the ends are looked for: to look for whole certificates takes the square of the length of a text without any.
+"""
 
 
 class Trust:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kilauea.apiserver import status
 from kilauea.apiserver.admission.attributes import Attributes
+from kilauea.apiserver.rbac.authorizer import action_of
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.alike import remember
 from kilauea.apiserver.rest.answers import object_response
@@ -52,7 +53,13 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
         call: the request; a name in its path must be that of the object.
         obj: as the caller wants it.
         track: whether to note the fields as set by the caller; a server-side apply has done that.
+
+    Raises:
+        ApiFault: it cannot be, or an update or apply creates it and the caller may not create objects of the kind.
     """
+    if call.info.verb != "create":
+        action = action_of(call.request.method, call.request.path, call.info)
+        call.backend.authorizer.check(call.user, action._replace(verb="create"))
     metadata_of(obj)
     settle_namespace(call, obj)
     revision = obj["metadata"].get("resourceVersion")

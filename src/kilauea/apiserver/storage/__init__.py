@@ -4,6 +4,7 @@
 cluster; values are opaque bytes. Each write gets the next revision, one higher than the last over the whole store.
 """
 
+from kilauea.apiserver.storage.datafile import remedy
 from kilauea.apiserver.storage.errors import Conflict, Expired, Missing, StorageError, TooNew, WriteFailed
 from kilauea.apiserver.storage.history import Retention
 from kilauea.apiserver.storage.records import Durability, Event, Kind, Page, Stored
@@ -25,4 +26,5 @@ __all__ = [
     "TooNew",
     "Watcher",
     "WriteFailed",
+    "remedy",
 ]

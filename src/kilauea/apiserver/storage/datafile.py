@@ -6,10 +6,12 @@ short was damaged later.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -98,9 +100,11 @@ def open_folder(folder: Path) -> FolderLock:
 
 
 def remedy(error: Exception) -> str:
-    """The advice for a file of the data folder that cannot be opened."""
+    """Return the advice for a file of the data folder that cannot be opened or written."""
     if isinstance(error, IsADirectoryError | NotADirectoryError | FileExistsError | FileNotFoundError):
         return _MOVE_IT
+    if isinstance(error, apsw.FullError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space on the disk"
     return "the data folder must be readable and writable"
 
 
@@ -112,12 +116,15 @@ def prepare(folder: Path, *, marked: bool) -> None:
         marked: True if the folder says up to where writes were acknowledged, or that a loss is accepted.
 
     Raises:
+        OSError: a file cannot be opened for reading and writing.
         StorageError: the file is not ours, newer than this program, damaged, or a copy without its log.
     """
     path = folder / NAME
     for each in (path, *(path.with_name(path.name + suffix) for suffix in _BESIDE)):
         if os.path.lexists(each) and not each.is_file():
             raise StorageError(f"{each}: this is not a file; {_MOVE_IT}")
+        with suppress(FileNotFoundError):  # SQLite takes one that may not be opened for a damaged file
+            os.close(os.open(each, os.O_RDWR))
     if not path.exists():
         _create(path)
     _check_header(path, marked=marked)

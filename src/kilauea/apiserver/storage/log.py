@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,7 +101,8 @@ class RevisionLog:
         slots = ",".join(["(?,?,?,?,?,?)"] * len(rows))
         values = [value for row in rows for value in row]
         self._connection.execute(f"INSERT INTO log VALUES {slots}", values, can_cache=len(rows) == 1)
-        self._mark.write(rows[-1].revision)
+        with suppress(OSError):  # the rows are durable; a mark that is behind finds fewer losses until the next commit
+            self._mark.write(rows[-1].revision)
 
     def check_complete(self, newest: int) -> None:
         """Compare the newest revision found with what was acknowledged; from now on the log may be written.

@@ -33,6 +33,9 @@ class Budget:
     selector: Selector | None
     """The pods that are protected; None and the empty one select none."""
     allowed: int
+    """Pods that may go, as the status says."""
+    desired: int
+    """Healthy pods that must stay."""
     disrupted: frozenset[str]
     """Names of pods whose disruption is counted already."""
 
@@ -65,4 +68,4 @@ def budget_of(obj: scheduling.PodDisruptionBudget) -> Budget:
     status = obj.status or scheduling.PodDisruptionBudgetStatus()
     selector = selector_of(obj.spec.selector) if obj.spec else None
     allowed, disrupted = status.disruptions_allowed or 0, frozenset(status.disrupted_pods or ())
-    return Budget(obj.key, obj.namespace, selector, allowed, disrupted)
+    return Budget(obj.key, obj.namespace, selector, allowed, status.desired_healthy or 0, disrupted)

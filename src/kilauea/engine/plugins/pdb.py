@@ -19,7 +19,8 @@ Example:
 
 Difference from the original:
     Evictions of the running cycle count: a budget that allows one pod lets one go in a cycle, where the original asks
-    the same unspent budget for every preemptor. Together with the action shuffle the plugin names victims only if
+    the same unspent budget for every preemptor. Those of earlier cycles count, too, while the status of the budget does
+    not contain them yet. Together with the action shuffle the plugin names victims only if
     `enabledVictim: true` says so, because shuffle would evict as many pods as all budgets allow. The argument is new.
 """
 
@@ -31,6 +32,7 @@ from dataclasses import dataclass
 
 from kilauea.api.selectors import matches
 from kilauea.engine.conf import argument
+from kilauea.engine.eviction.budgets import allowances
 from kilauea.engine.extension import PERMIT, SpareReason
 from kilauea.engine.model import status
 from kilauea.engine.model.limits import Budget
@@ -60,6 +62,7 @@ class Pdb(Plugin):
             if budget.selector:
                 self._budgets.setdefault(budget.namespace, []).append(budget)
         self._matching: dict[int, list[Budget]] = {}
+        self._known: dict[str, int] | None = None
         self._evicted: dict[str, Task] = {}
         """Tasks that were evicted in this session, by key."""
         if self._budgets:
@@ -93,11 +96,17 @@ class Pdb(Plugin):
         """Return True if all budgets allow the eviction. Each is charged, even if another one objects."""
         if not self._session.state.classes.get(task.label_class).labels:
             return bool(self.arguments.unlabelled)
-        may = True
+        may, allowed = True, self._allowances()
         for budget in self._budgets_of(task):
             spent[budget.key] += 1
-            may = may and spent[budget.key] <= budget.allowed
+            may = may and spent[budget.key] <= allowed[budget.key]
         return may
+
+    def _allowances(self) -> dict[str, int]:
+        """Return the evictions that each budget allows from the start of the cycle on."""
+        if self._known is None:
+            self._known = allowances(self._session.state, self._evicted.keys())
+        return self._known
 
     def _budgets_of(self, task: Task) -> Iterator[Budget]:
         """Budgets that the task's eviction is charged to."""

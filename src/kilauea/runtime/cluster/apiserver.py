@@ -34,7 +34,7 @@ from kilauea.apiserver.request import GROUP_MASTERS, User
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.server_state import SERVICE_RANGE
-from kilauea.apiserver.storage import Durability, StorageError, Store
+from kilauea.apiserver.storage import Durability, StorageError, Store, remedy
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.addresses import advertised_address, local_address, may_listen
 from kilauea.runtime.cluster.aggregating import aggregating
@@ -149,9 +149,7 @@ def _credentials(options: ServerOptions, api: ApiServer) -> Credentials:
         service = str(options.service_range[1]) if options.service_range.is_loopback else ""
         credentials = load_credentials(folder, options.host, datetime.datetime.now(datetime.UTC), service)
     except OSError as error:
-        in_the_way = isinstance(error, IsADirectoryError)
-        advice = "move it away" if in_the_way else "the folder must be writable and have free space"
-        raise StartError(f"{error.filename or folder}: {error.strerror}; {advice}") from error
+        raise StartError(f"{error.filename or folder}: {error.strerror}; {remedy(error)}") from error
     except CredentialsError as error:
         raise StartError(str(error)) from error
     api.backend.sign = credentials.authority.sign

@@ -173,11 +173,14 @@ async def _refusals(client: Api) -> dict[str, str]:
         except ApiError:
             return {}
         for event in map(msgspec.json.decode, listed.items):
+            about = event["involvedObject"]
+            if about.get("namespace", "") not in ("", event["metadata"]["namespace"]):
+                continue  # who may write events in one namespace says nothing about others
             words = str(event.get("message") or "")
             for wording in wordings:
                 words = words.removeprefix(wording.words)
             time = str(event.get("lastTimestamp") or event.get("eventTime") or "")
-            said.append((time, str(event["involvedObject"].get("uid")), words))
+            said.append((time, str(about.get("uid")), words))
     return {uid: words for _, uid, words in sorted(said, key=lambda each: each[0])}
 
 

@@ -22,6 +22,8 @@ ROOT = "/core/resourcequotas/"
 MANAGER = "kube-apiserver"
 """In whose name the status is written."""
 TRIES = 100
+TOGETHER = 16
+"""Quotas whose status is written in one commit: far fewer waits for the disk, and other requests come in between."""
 AT_A_TIME = 512 * 1024
 """Bytes of objects that are counted before other requests have their turn."""
 LEAST = 1024
@@ -95,12 +97,15 @@ class NamespaceAccounts:
 
     async def show(self) -> None:
         """Write the status of all quotas that have changed; returns when it is durable."""
-        for account in list(self.accounts.values()):
-            if account.counted and account.is_stale:
-                async with account.showing:  # a caller that had to wait may find the work done
-                    await self._show(account)
+        stale = [each for each in self.accounts.values() if each.counted and each.is_stale]
+        for start in range(0, len(stale), TOGETHER):
+            await asyncio.gather(*map(self._show, stale[start : start + TOGETHER]))
 
     async def _show(self, account: Account) -> None:
+        async with account.showing:  # a caller that had to wait may find the work done
+            await self._write_status(account)
+
+    async def _write_status(self, account: Account) -> None:
         store, key = self._backend.store, f"{ROOT}{self.namespace}/{account.name}"
         for _ in range(TRIES):
             account.is_stale = False

@@ -75,7 +75,13 @@ class Records:
         """True if the last line may lack its end."""
 
     def load(self) -> list[Record]:
-        """Return all records that can be read, in the order of their ids, and write the file again with them."""
+        """Return all records that can be read, in the order of their ids, and write the file again with them.
+
+        Raises:
+            OSError: the file is there and cannot be opened, or is a folder; a new one would forget its containers.
+        """
+        with contextlib.suppress(FileNotFoundError), self._path.open("rb"):
+            pass
         old = sorted(self._folder.glob("*.json"))
         records = read_records(*old, self._path)
         self._lines = {record.id: _line(record.as_dict()) for record in records}

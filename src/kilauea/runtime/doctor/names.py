@@ -10,6 +10,7 @@ from kilauea.api.job_plugins import ARGUMENTS
 from kilauea.api.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND, parse_time
+from kilauea.api.wellknown import GROUP_NAME, QUEUE_NAME
 from kilauea.runtime.doctor.facts import Facts, name_of
 from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of, unread
 from kilauea.runtime.doctor.running import scheduler_names
@@ -80,11 +81,33 @@ def _queues(facts: Facts) -> Iterator[Finding]:
     for obj in _unfinished(facts):
         name = (obj.get("spec") or {}).get("queue") or "default"
         if name not in known and not _owned(obj):
-            near = get_close_matches(name, sorted(known), 1)
-            create = f"create the queue: `vcctl queue create --name {name}`"
-            fix = f"use queue {near[0]}, or {create}" if near else create
-            yield Finding(ERROR, name_of(obj), "spec.queue", name, f"queue {name} does not exist", fix)
+            message = f"queue {name} does not exist"
+            yield Finding(ERROR, name_of(obj), "spec.queue", name, message, _other_queue(name, known))
+    yield from _queues_of_pods(facts, known)
     yield from _parents(facts, known)
+
+
+def _queues_of_pods(facts: Facts, known: Collection[str]) -> Iterator[Finding]:
+    """Yield queues that pods name and that do not exist, once each: the pods get no pod group."""
+    without: dict[str, list[Obj]] = {}
+    for pod in facts.all(PODS):
+        annotations = pod["metadata"].get("annotations") or {}
+        name = annotations.get(QUEUE_NAME)
+        if name and name not in known and not annotations.get(GROUP_NAME) and not pod["spec"].get("nodeName"):
+            without.setdefault(name, []).append(pod)
+    for name, pods in sorted(without.items()):
+        first = min(pods, key=name_of)
+        message = (
+            f"queue {name} does not exist, so {_count(len(pods), 'pod')} {'get' if pods[1:] else 'gets'} no pod group"
+        )
+        place = f"metadata.annotations.{QUEUE_NAME}"
+        yield Finding(ERROR, name_of(first), place, name, message, _other_queue(name, known))
+
+
+def _other_queue(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, sorted(known), 1)
+    create = f"create the queue: `vcctl queue create --name {name}`"
+    return f"use queue {near[0]}, or {create}" if near else create
 
 
 def _parents(facts: Facts, known: Collection[str]) -> Iterator[Finding]:

@@ -164,7 +164,7 @@ def _of_pod(key: str, cluster: Cluster, state: ClusterState) -> str:
 
 
 def _ungrouped(what: Subject, key: str, pod: str, state: ClusterState) -> Exception:
-    """What is said of an object whose pod has no pod group: the answer, if its queue is the reason."""
+    """The error of an object whose pod has no pod group, or the answer if its queue is the reason."""
     from kilauea.engine.explain.ungrouped import why_ungrouped
 
     task = state.tasks.get(pod)

@@ -14,7 +14,7 @@ LACKING_PLUGINS = {
     "group-topology-affinity": "pod groups are not kept apart in the network",
     "reservation": _RESERVATION,
 }
-"""What is missing without each plugin, or what does its work, by name."""
+"""The effect of leaving out each plugin, or the plugin that does its work, by name."""
 
 LACKING_ACTIONS = {"elect": _RESERVATION, "reserve": _RESERVATION}
 """The same for actions."""

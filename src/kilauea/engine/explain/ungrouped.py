@@ -1,4 +1,4 @@
-"""Why a pod is in no pod group: the controller of pod groups creates none for a queue that does not take it."""
+"""The reason why a pod is in no pod group: its controller creates none for a queue that does not take the pod."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ def rings(*arguments: str, of: dict[str, Any] | None = None) -> dict[str, Any]:
     return job(of or task("a", 1), plugins={"ringsconfigmap": [*arguments]})
 
 
-def made(of: dict[str, Any]) -> dict[str, Any]:
+def made(of: dict[str, Any]) -> Mapping[str, Any]:
     """The ConfigMap that the plugin creates."""
     (operation,) = kept(of)
     assert isinstance(operation, Create)

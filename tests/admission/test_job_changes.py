@@ -109,6 +109,19 @@ def test_a_manifest_that_is_applied_again_with_other_replicas_is_refused_as_in_v
     assert "job updates may not change fields" in denial(validate, review_of(more, "UPDATE", OLD))
 
 
+@pytest.mark.parametrize(("field", "empty"), [("maxRetry", 0), ("queue", ""), ("schedulerName", "")])
+def test_a_manifest_whose_empty_values_were_completed_can_be_applied_again(field: str, empty: Any) -> None:
+    again: Data = changed(OLD, ("spec", field), empty)
+    completed_again = json_patch(copy.deepcopy(again), mutate(review_of(again, "UPDATE", OLD), VIEW, SETTINGS))
+    assert completed_again == OLD
+
+
+def test_an_empty_value_does_not_restore_another_than_the_default() -> None:
+    old: Data = changed(OLD, ("spec", "maxRetry"), 7)
+    new: Data = changed(OLD, ("spec", "maxRetry"), 0)
+    assert mutate(review_of(new, "UPDATE", old), VIEW, SETTINGS) == []
+
+
 def test_what_a_job_never_had_is_not_added_by_a_change() -> None:
     old = copy.deepcopy(OLD)
     del old["spec"]["tasks"][0]["maxRetry"], old["spec"]["queue"]

@@ -19,6 +19,7 @@ from support.kinds_of_waiting import CASES, Case
 from support.waiting_fixes import fix
 from support.waiting_objects import (
     Doc,
+    alone,
     batch_job,
     cron_job,
     elsewhere,
@@ -117,6 +118,20 @@ def phase(of: str) -> Doc:
         ("cj/web", [cron_job()], 0, 'cronjob default/web has no waiting job; its schedule is "0 3 * * *"'),
         ("cj/web", [cron_job(suspend=True)], 0, "cronjob default/web is suspended"),
         ("deploy/web", [elsewhere(web("Deployment"))], 0, 'waits for another scheduler: schedulerName is "bogus"'),
+        (
+            "pod p",
+            [alone("nope")],
+            0,
+            "pod default/p waits: queue nope of annotation scheduling.volcano.sh/queue-name does not exist, "
+            "so the pod gets no pod group; create it: `vcctl queue create -n nope`",
+        ),
+        (
+            "sts/web",
+            [queue("shut", "Closed"), alone("shut", "StatefulSet")],
+            0,
+            "statefulset default/web waits: queue shut is Closed, so the pod gets no pod group; "
+            "open it: `vcctl queue operate -n shut -a open`",
+        ),
         ("job j", [job(queue="nope")], 1, 'queue.scheduling.volcano.sh "nope" not found'),
         ("job jo", [job()], 1, "job default/jo does not exist; did you mean 'default/j'?"),
         ("job j -n team", [job()], 1, "job team/j does not exist; did you mean 'default/j'?"),

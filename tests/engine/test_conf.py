@@ -8,6 +8,7 @@ import pytest
 
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import ConfError, inspect_conf, parse_conf
+from kilauea.engine.conf.lacking import LACKING_ACTIONS, LACKING_PLUGINS
 from kilauea.engine.cycle import cycle
 from kilauea.engine.opening import open_plugins
 from kilauea.engine.plugins import PLUGINS
@@ -43,11 +44,39 @@ def test_plugins_are_found_in_any_case_and_by_their_other_names(spelling: str) -
     assert [[p.name for p in tier] for tier in found.tiers] == [[spelling.lower().replace("_", "-")]]
 
 
+def test_plugins_and_actions_of_volcano_that_there_are_not_are_left_out_with_a_warning() -> None:
+    found = parsed(conf("enqueue, elect, allocate, reserve", ["gang", "crossquota", "reservation"]))[0]
+    assert found.actions == ("enqueue", "allocate")
+    assert [[plugin.name for plugin in tier] for tier in found.tiers] == [["gang"]]
+    assert [str(each).split(" is left out: ")[0] for each in found.findings] == [
+        "actions: action elect",
+        "actions: action reserve",
+        "tiers[0].plugins[1]: plugin crossquota",
+        "tiers[0].plugins[2]: plugin reservation",
+    ]
+
+
+def test_what_is_left_out_may_come_from_a_plugins_directory() -> None:
+    plugins = {**PLUGINS, "crossquota": PLUGINS["gang"]}
+    found = inspect_conf(conf("allocate", ["crossquota"]), plugins, ACTIONS)
+    assert (found.findings, found.plugins) == ((), {"crossquota"})
+
+
+def test_what_is_left_out_is_what_there_is_not() -> None:
+    assert not LACKING_PLUGINS.keys() & PLUGINS.keys()
+    assert not LACKING_ACTIONS.keys() & ACTIONS.keys()
+
+
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
         pytest.param(
             conf("allocate", ["gang", "priorty"]), "unknown plugin 'priorty'; did you mean 'priority'", id="plugin"
+        ),
+        pytest.param(
+            conf("allocate", ["volcano-npu_v6.0.0_linux-x86_64"]),
+            "remove one built for Volcano",
+            id="a plugin of others",
         ),
         pytest.param(conf("alocate", ["gang"]), "unknown action 'alocate'; did you mean 'allocate'", id="action"),
         pytest.param(conf("allocate,", ["gang"]), "a comma too many", id="comma"),

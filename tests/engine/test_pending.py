@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kilauea.api.wellknown import QUEUE_NAME
 from kilauea.engine.cycle import cycle
 from kilauea.engine.extension import REJECT, Refusal
 from kilauea.engine.plan import Pending
@@ -47,6 +48,18 @@ def waits(*objects: Objects, conf: Data = ALL) -> Pending:
     [
         pytest.param([pod("p")], "PodGroupNotFound", "pod group ns/g does not exist", id="its group does not exist"),
         pytest.param([pod("p", "")], "NoPodGroup", "scheduling.k8s.io/group-name", id="it names no group"),
+        pytest.param(
+            [pod("p", "", annotations={QUEUE_NAME: "none"})],
+            "QueueNotFound",
+            "queue none of annotation scheduling.volcano.sh/queue-name does not exist",
+            id="its controller cannot give it a group, since the queue does not exist",
+        ),
+        pytest.param(
+            [queue("q", state="Closed"), pod("p", "", annotations={QUEUE_NAME: "q"})],
+            "QueueClosed",
+            "queue q is Closed, so the pod gets no pod group",
+            id="its controller cannot give it a group, since the queue is closed",
+        ),
         pytest.param(
             [group(queue="none"), pod("p")],
             "QueueNotFound",

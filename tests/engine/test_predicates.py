@@ -324,6 +324,7 @@ def test_the_cordon_cannot_be_switched_off() -> None:
         pytest.param({"predicate.TaintTolerationEnable": 1}, "takes true or false", id="a wrong type"),
         pytest.param({"predicate.TaintTolerationEnabled": False}, "did you mean", id="an unknown key"),
         pytest.param({"predicate.GPUSharingEnable": True}, "deviceshare.GPUSharingEnable", id="a key that has moved"),
+        pytest.param({"predicate.GPUNumberEnable": False}, "off is its default: remove it", id="one that is off"),
     ],
 )
 def test_arguments_that_are_wrong_are_warned_about_and_change_nothing(arguments: Data, fault: str) -> None:

@@ -222,6 +222,17 @@ def cron_job(**spec: Any) -> Doc:
     return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "web"}, "spec": body}
 
 
+def alone(queue: str, owner: str = "") -> Doc:
+    """A pod `p`, of a workload `web` if its kind is given, that names a queue and has no pod group yet."""
+    meta: Doc = {"name": "p", "namespace": "default", "annotations": {"scheduling.volcano.sh/queue-name": queue}}
+    if owner:
+        meta["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "u", "controller": True}
+        ]
+    spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "nginx"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
 def elsewhere(of: Doc) -> Doc:
     """The workload, with pods for a scheduler that is not served."""
     of["spec"]["template"]["spec"]["schedulerName"] = "bogus"

@@ -18,6 +18,14 @@ from kilauea.api.wellknown import parse_bool
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535, description="a port from 1 to 65535")]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=86400, description="seconds from 1 to 86400")]
+NameTemplate = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^([^{}]|\{\{ *\.(Name|Namespace|UID) *\}\})+$",
+        description="a name, in which only {{.Name}}, {{.Namespace}} and {{.UID}} are replaced",
+    ),
+]
+Texts = Annotated[dict[str, str], msgspec.Meta(description="a map from names to texts, in JSON")]
 
 
 class PluginFault(Exception):
@@ -112,6 +120,17 @@ class HcclrankArguments(Arguments, frozen=True, rename="kebab"):
     worker: str = "worker"
 
 
+class RingsConfigMapArguments(Arguments, frozen=True, rename="kebab"):
+    """Arguments of ringsconfigmap: the ConfigMap, and where it is mounted."""
+
+    configmap_name_template: NameTemplate = "rings-config-{{.Name}}"
+    volume_name: str = "ascend-910-config"
+    mount_path: str = "/user/serverid/devindex/config"
+    configmap_labels: Texts = msgspec.field(default_factory=lambda: {"ring-controller.atlas": "ascend-910b"})
+    configmap_data: Texts = msgspec.field(default_factory=lambda: {"hccl.json": '{"status":"initializing"}'})
+    configmap_annotations: Texts = {}
+
+
 ARGUMENTS: Mapping[str, type[Arguments]] = {
     "svc": SvcArguments,
     "ssh": SshArguments,
@@ -121,6 +140,7 @@ ARGUMENTS: Mapping[str, type[Arguments]] = {
     "pytorch": PytorchArguments,
     "ray": RayArguments,
     "hcclrank": HcclrankArguments,
+    "ringsconfigmap": RingsConfigMapArguments,
 }
 """Arguments of each plugin; in the order in which plugins act: hcclrank reads the rank that pytorch writes."""
 
@@ -223,28 +243,37 @@ def _value(plugin: str, field: FieldInfo, text: str | None) -> Any:
     """The value that a text stands for."""
     flag = field.encode_name
     if text is None:
-        raise PluginFault(plugin, f"argument --{flag} has no value: write --{flag}={field.default}")
+        raise PluginFault(plugin, f"argument --{flag} has no value: write --{flag}={default_text(field)}")
     if field.type is str:
         return text
     if field.type is bool:
         value: Any = parse_bool(text)
         wanted = "true or false"
     else:
-        value, wanted = _number(field, text)
+        value, wanted = _converted(field, text)
     if value is None:
-        example = "true" if field.type is bool else field.default
+        example = "true" if field.type is bool else default_text(field)
         raise PluginFault(plugin, f"argument --{flag} is {text!r}: write {wanted}, such as --{flag}={example}")
     return value
 
 
-def _number(field: FieldInfo, text: str) -> tuple[int | None, str]:
+def default_text(field: FieldInfo) -> str:
+    """The default of an argument, as a job would write it."""
+    default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    if isinstance(default, bool):
+        return str(default).lower()
+    return msgspec.json.encode(default).decode() if isinstance(default, dict) else str(default)
+
+
+def _converted(field: FieldInfo, text: str) -> tuple[Any, str]:
+    """The value of an argument whose type restricts it, or None if it does not conform; and what it takes, in words."""
     wanted = msgspec.inspect.type_info(field.type)
-    message = (
-        (wanted.extra_json_schema or {}).get("description", "a number")
-        if isinstance(wanted, msgspec.inspect.Metadata)
-        else "a number"
-    )
+    message, kind = "a number", wanted
+    if isinstance(wanted, msgspec.inspect.Metadata):
+        message, kind = (wanted.extra_json_schema or {}).get("description", message), wanted.type
     try:
+        if isinstance(kind, msgspec.inspect.DictType):
+            return msgspec.json.decode(text, type=field.type), message
         return msgspec.convert(text, field.type, strict=False), message
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, msgspec.DecodeError):
         return None, message

@@ -28,7 +28,10 @@ KLOG = {
 ALL_NODES = "all nodes are evaluated"
 TLS_PAGES = "health and metrics are served over plain HTTP, at loopback unless an option says otherwise"
 LEASES = "the lock is a Lease"
-GATES = "what Volcano's gates turn on is always on, except SchedulingGatesQueueAdmission, a gate of the webhooks"
+GATES = (
+    "what Volcano's gates turn on is always on, except SchedulingGatesQueueAdmission, a gate of the webhooks, and "
+    "QueueScopedOvercommit, which Kilauea lacks"
+)
 DUMPER = "`kubectl get -o yaml` and `kilauea plan` show what the scheduler knows"
 SCHEDULER = {
     "resync-period": "watches resume where they end, and the state is listed again when they cannot",
@@ -42,6 +45,7 @@ SCHEDULER = {
     "ignored-provisioners": "volumes are counted by the drivers of CSINodes",
     "resource-sync-timeout": "the first cycle waits until all kinds are listed",
     "feature-gates": GATES,
+    "unschedulable-job-cache-max-skip-duration": "there is no such cache: pods that are alike are evaluated once",
     "leader-elect-resource-lock": LEASES,
     **dict.fromkeys(("ca-cert-file", "tls-cert-file", "tls-private-key-file"), TLS_PAGES),
 }

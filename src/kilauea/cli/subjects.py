@@ -135,7 +135,7 @@ def _without_pods(what: Subject, key: str, cluster: Cluster, state: ClusterState
         scheduler = foreign[0].spec.scheduler_name or ""
         raise Answered(f"{what.kind} {key} waits for another scheduler: {left_to(scheduler, state.scheduler_names)}")
     if pods:
-        raise Failure(f"{what.kind} {key}: its pods are in no pod group")
+        raise _ungrouped(what, key, pods[0].key, state)
     refused = (cluster.refused_pods.get(f"{OWNERS.get(what.kind, '')} {owner}") for owner in owners)
     if message := next(filter(None, refused), ""):
         raise Answered(f"{what.kind} {key} has no pods: {message}")
@@ -159,8 +159,27 @@ def _of_pod(key: str, cluster: Cluster, state: ClusterState) -> str:
             raise Answered(f"pod {key} waits for another scheduler: {left_to(scheduler, state.scheduler_names)}")
         return _missing(Subject("pod", key), key, list(state.tasks))[0]
     if task.group not in state.jobs:
-        raise Failure(f"pod {key} names no pod group: set annotation scheduling.k8s.io/group-name")
+        raise _ungrouped(Subject("pod", key), key, key, state)
     return task.group
+
+
+def _ungrouped(what: Subject, key: str, pod: str, state: ClusterState) -> Exception:
+    """The error of an object whose pod has no pod group, or the answer if its queue is the reason."""
+    from kilauea.engine.explain.ungrouped import why_ungrouped
+
+    task = state.tasks.get(pod)
+    if task is None:
+        return Failure(f"{what.kind} {key}: its pods are in no pod group")
+    why = why_ungrouped(task, state)
+    if not why.queue:
+        return Failure(f"{what.kind} {key}: {why.message}")
+    missing = why.code == "QueueNotFound"
+    fix = (
+        f"create it: `vcctl queue create -n {why.queue}`"
+        if missing
+        else f"open it: `vcctl queue operate -n {why.queue} -a open`"
+    )
+    return Answered(f"{what.kind} {key} waits: {why.message}; {fix}")
 
 
 def _jobs_of_cron(key: str, cluster: Cluster) -> Iterator[str]:

@@ -467,6 +467,25 @@ def test_why_the_group_waits_is_told_on_the_job() -> None:
     assert world.told[-1] == "PodGroupPending: PodGroup default:m unschedulable, reason: no room"
 
 
+def test_what_the_scheduler_ignores_is_told_on_the_job_and_does_not_hide_why_it_waits() -> None:
+    world = JobWorld(job(task("a", 1)))
+    world.settle()
+    waits = {
+        "type": "Unschedulable",
+        "status": "True",
+        "message": "no room",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    ignored = {"type": "WishIgnored", "status": "True", "message": "sla", "lastTransitionTime": "2026-01-01T00:00:01Z"}
+    group = key_of(world.list(POD_GROUPS)[0])
+    world.change(POD_GROUPS, group, {"status": {"phase": "Pending", "conditions": [waits, ignored]}})
+    world.settle()
+    assert world.told[-2:] == [
+        "PluginNotConfigured: sla",
+        "PodGroupPending: PodGroup default:m unschedulable, reason: no room",
+    ]
+
+
 # --- what is there beside pods
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilauea.controllers.vcjobs.plugins import PLUGINS
 from kilauea.controllers.vcjobs.pods import new_pod
 from support.vcjob_parts import job, pod_of, task
 
@@ -164,7 +165,7 @@ def test_the_names_of_volumes_differ_between_pods_and_are_the_same_when_asked_ag
 
 
 @given(
-    plugins=st.sets(st.sampled_from(["svc", "ssh", "env", "tensorflow", "mpi", "pytorch", "ray", "hcclrank"])),
+    plugins=st.sets(st.sampled_from([*PLUGINS])),
     before=st.booleans(),
     index=st.integers(0, 3),
 )

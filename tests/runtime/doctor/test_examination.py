@@ -657,6 +657,29 @@ def test_a_scheduler_outside_the_cluster_is_known_by_its_pods(patient: Patient) 
     assert patient.status("names") == "ok"
 
 
+def test_pods_that_name_their_group_with_the_wrong_annotation_are_told_the_right_one(patient: Patient) -> None:
+    patient.add(POD_GROUPS, "default", {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "default"}})
+    annotations = {"scheduling.volcano.sh/group-name": "g", "scheduling.k8s.io/group-name": "podgroup-u"}
+    spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i"}]}
+    patient.add(PODS, "default", {"metadata": {"name": "a", "annotations": annotations}, "spec": spec})
+    found = patient.finding("names")
+    assert (found.object, found.value, found.severity) == ("Pod default/a", "g", "warning")
+    assert found.message == "1 pod is not in pod group default/g"
+    assert found.fix == "use annotation scheduling.k8s.io/group-name in the template of the pods"
+
+
+def test_a_queue_that_pods_without_a_group_name_is_named_once(patient: Patient) -> None:
+    patient.add(QUEUES, "", {"metadata": {"name": "research"}, "spec": {"weight": 1}})
+    for name in ("a", "b"):
+        annotations = {"scheduling.volcano.sh/queue-name": "nope"}
+        spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i"}]}
+        patient.add(PODS, "default", {"metadata": {"name": name, "annotations": annotations}, "spec": spec})
+    found = patient.finding("names")
+    assert (found.object, found.value) == ("Pod default/a", "nope")
+    assert found.message == "queue nope does not exist, so 2 pods get no pod group"
+    assert found.fix == "create the queue: `vcctl queue create --name nope`"
+
+
 def test_a_queue_that_does_not_exist_is_named_for_each_group(patient: Patient) -> None:
     patient.add(QUEUES, "", {"metadata": {"name": "research"}, "spec": {"weight": 1}})
     spec = {"minMember": 1, "queue": "researchers"}

@@ -28,14 +28,10 @@ def mutate(review: Review, _view: View, settings: Settings) -> JsonPatch:
     """
     spec = read(review.obj, Job).spec
     if review.old is not None:
-        return _restored(spec, review.obj or {}, review.old)
+        return _restored(spec, review.obj or {}, review.old, settings)
     patch = [] if "spec" in (review.obj or {}) else [add({}, "spec")]
-    if not spec.queue:
-        patch.append(add(DEFAULT_QUEUE, "spec", "queue"))
-    if not spec.scheduler_name:
-        patch.append(add(settings.scheduler_names[0], "spec", "schedulerName"))
-    if not spec.max_retry:
-        patch.append(add(DEFAULT_RETRIES, "spec", "maxRetry"))
+    for field, value in _missing_fields(spec, settings):
+        patch.append(add(value, "spec", field))
     for index, task in enumerate(spec.tasks or ()):
         patch += _complete_task(task, index)
     total = sum(_least(task) for task in spec.tasks or ())
@@ -44,11 +40,34 @@ def mutate(review: Review, _view: View, settings: Settings) -> JsonPatch:
     return patch + [add([], "spec", "plugins", name) for name in _missing_plugins(spec)]
 
 
-def _restored(spec: JobSpec, new: Obj, old: Obj) -> JsonPatch:
-    """Defaults that tasks were given before, for a manifest that is applied again as it was first written.
+def _missing_fields(spec: JobSpec, settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Fields of the job itself that cannot change and are missing or empty, each with its default."""
+    if not spec.queue:
+        yield "queue", DEFAULT_QUEUE
+    if not spec.scheduler_name:
+        yield "schedulerName", settings.scheduler_names[0]
+    if not spec.max_retry:
+        yield "maxRetry", DEFAULT_RETRIES
 
-    Only if nothing else has changed in them: Volcano refuses all such updates, and for the others that stays so.
+
+def _restored(spec: JobSpec, new: Obj, old: Obj, settings: Settings) -> JsonPatch:
+    """Defaults that were given before, for a manifest that is applied again as it was first written.
+
+    Fields that the manifest has with an empty value, such as `maxRetry: 0`, and what the list of its tasks has lost;
+    the latter only if nothing else has changed in them: Volcano refuses all such updates, and for the others that
+    stays so.
     """
+    had = old.get("spec") or {}
+    fields = [
+        add(value, "spec", field)
+        for field, value in _missing_fields(spec, settings)
+        if field in (new.get("spec") or {}) and had.get(field) == value
+    ]
+    return fields + _restored_tasks(spec, new, old)
+
+
+def _restored_tasks(spec: JobSpec, new: Obj, old: Obj) -> JsonPatch:
+    """Defaults of tasks that are missing in a manifest that is otherwise what the job has."""
     patch = [each for index, task in enumerate(spec.tasks or ()) for each in _complete_task(task, index)]
     tasks = copy.deepcopy(new["spec"]["tasks"]) if patch else []
     for each in patch:

@@ -79,7 +79,8 @@ FACTS: Facts = {
         "tasks": fact("The tasks of the job.", minItems=1),
         "policies": fact("Actions on events of the job, its tasks and pods."),
         "plugins": fact(
-            "Plugins of the job by name (ssh, env, svc, tensorflow, mpi, pytorch, hcclrank, ray), with arguments."
+            "Plugins of the job by name (ssh, env, svc, tensorflow, mpi, pytorch, hcclrank, ray, ringsconfigmap), with "
+            "arguments."
         ),
         "running_estimate": fact("Estimated run time, such as 1h30m."),
         "queue": fact("Queue that the job is charged to.", SUBDOMAIN, default="default"),

@@ -17,6 +17,9 @@ from kilauea.controllers.vcjobs.work import Work
 
 PODS_NOT_CREATED = "PodsNotCreated"
 """Type of the condition of a pod group, and code of the reason in `kilauea explain`."""
+WISH_IGNORED = "WishIgnored"
+"""Type of a group's condition: it asks for something of a plugin that is not configured. The group need not wait."""
+PLUGIN_NOT_CONFIGURED = "PluginNotConfigured"
 FAILED_CREATE = "FailedCreate"
 QUEUE_ERROR, PLUGIN_ERROR, CLAIM_ERROR, GROUP_ERROR = "QueueError", "PluginError", "PVCError", "PodGroupError"
 POD_REFUSED = Wording(FAILED_CREATE, "Error creating pods: ")

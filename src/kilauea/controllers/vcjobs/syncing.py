@@ -25,8 +25,10 @@ from kilauea.controllers.vcjobs.refusals import (
     FAILED_CREATE,
     GROUP_REFUSED,
     PLUGIN_ERROR,
+    PLUGIN_NOT_CONFIGURED,
     PODS_NOT_CREATED,
     QUEUE_ERROR,
+    WISH_IGNORED,
     creates,
     group_refusal,
     group_retraction,
@@ -210,7 +212,11 @@ class Sync:
 
     def _report_waiting(self, group: Obj) -> None:
         conditions = [each for each in status_of(group).get("conditions") or () if each.get("status") == "True"]
-        conditions = [each for each in conditions if each["type"] != PODS_NOT_CREATED]  # has an event of its own
+        for ignored in (each for each in conditions if each["type"] == WISH_IGNORED):
+            words = str(ignored.get("message") or "")
+            self.records.append(Record(self._work.obj, "Warning", PLUGIN_NOT_CONFIGURED, words))
+        own = (PODS_NOT_CREATED, WISH_IGNORED)  # they have events of their own
+        conditions = [each for each in conditions if each["type"] not in own]
         if not conditions:
             return
         last = max(conditions, key=lambda each: str(each.get("lastTransitionTime") or ""))

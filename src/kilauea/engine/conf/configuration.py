@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kilauea.api.wellknown import parse_bool
+from kilauea.engine.conf.lacking import LACKING_ACTIONS, LACKING_PLUGINS
 from kilauea.engine.conf.metrics import FIELDS as METRICS_KEYS
 from kilauea.engine.conf.metrics import NO_METRICS, MetricsConf, read_metrics
 from kilauea.engine.conf.moved import NEW_KEY, NEW_PLUGIN, moved_arguments
@@ -240,6 +241,8 @@ class _Reader:
             elif not name:
                 what = "there is a comma too many" if text.strip() else "no action is named, so nothing would be done"
                 self._error(path, what, "empty-action")
+            elif name in LACKING_ACTIONS:
+                self._warn(path, where_of(path), f"action {name} is left out: {LACKING_ACTIONS[name]}", "left-out")
             else:
                 self._error(path, f"unknown action {name!r}", "unknown-action", nearest_name(name, self._actions))
         return tuple(chosen)
@@ -321,9 +324,14 @@ class _Reader:
             self._error(path, "expected a map with a name")
             return None
         name = self._plugin_name(name)
+        if name not in self._plugins and name in LACKING_PLUGINS:
+            message = f"plugin {name} is left out: {LACKING_PLUGINS[name]}"
+            self._warn((*path, "name"), where, message, "left-out")
+            return None
         if name not in self._plugins:
             hint = nearest_name(name, self._plugins)
-            self._error((*path, "name"), f"unknown plugin {name!r}", "unknown-plugin", hint, where)
+            own = "" if hint else "; load your own, written in Python, with --plugins-dir; remove one built for Volcano"
+            self._error((*path, "name"), f"unknown plugin {name!r}{own}", "unknown-plugin", hint, where)
             return None
         where = f"{where} ({name})"
         flags: dict[str, bool] = {}
@@ -504,7 +512,12 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
                 values.setdefault(families[family].name, {}).update(entries)
             findings.extend(found)
         elif key in DEVICE_KEYS:
-            message = f"{key} has moved to {DEVICE_KEYS[key]}; it is passed on to plugin deviceshare: write it there"
+            done = (
+                "it is passed on to plugin deviceshare: write it there"
+                if _is_on(value)
+                else "off is its default: remove it"
+            )
+            message = f"{key} has moved to {DEVICE_KEYS[key]}; {done}"
             findings.append(Finding(where, message, False, "moved-argument", (key,), DEVICE_KEYS[key]))
         else:
             hint = nearest_name(key, fields)

@@ -69,6 +69,7 @@ WHY = {
     "wrong-type": "A value of the wrong type is ignored, and the default is used.",
     "wrong-value": "A value out of range is ignored, and the default is used.",
     "unknown-plugin": "A typo must not change the behaviour of the scheduler, so the file is not used.",
+    "left-out": "Volcano has or had it, but Kilauea does not; the rest of the file is used.",
     "unknown-action": "Without the intended action the cycle behaves differently, so the file is not used.",
     "unknown-key": "Unknown keys are ignored, so the intended setting has no effect.",
     "unknown-argument": "Unknown arguments are ignored, so the default is used.",

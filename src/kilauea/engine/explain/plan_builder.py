@@ -14,6 +14,7 @@ from kilauea.engine.evaluation import Unfit
 from kilauea.engine.explain.closest import Closest
 from kilauea.engine.explain.ignored import findings_of_ignored, ignored_wishes, is_served, sentence
 from kilauea.engine.explain.out_of_reach import OutOfReach
+from kilauea.engine.explain.ungrouped import why_ungrouped
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.claims.table import ClaimAllocation
@@ -276,8 +277,8 @@ def _homeless(session: Session) -> list[Pending]:
         if task.status != status.PENDING:
             continue
         if not task.group:
-            message = "the pod names no pod group: set annotation scheduling.k8s.io/group-name"
-            out.append(Pending(task.key, "", "NoPodGroup", message))
+            why = why_ungrouped(task, state)
+            out.append(Pending(task.key, "", why.code, why.message, why.queue))
             continue
         job = state.jobs[task.group]
         if job.service:

@@ -184,7 +184,7 @@ class Task:
 
     @property
     def queue(self) -> str:
-        """The queue that it names for a PodGroup of Kubernetes."""
+        """The queue that it names for a PodGroup of Kubernetes, or for the group that it does not have yet."""
         return self.template.queue
 
     @property
@@ -279,7 +279,7 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
         asked.qos,
         wants_numa(annotations),
         containers,
-        queue_in(annotations, pod.labels) if object_key(group) else "",
+        queue_in(annotations, pod.labels) if object_key(group) or not group else "",
         pod.spec.scheduler_name or wellknown.SCHEDULER_NAMES[0],
         _preemptable(annotations, pod.labels),
     )

@@ -65,7 +65,7 @@ SOFT = Wish("network-topology-aware", "spec.networkTopology with mode soft", "it
 
 TOPOLOGY = Wish(
     "task-topology",
-    "its annotations for task topology",
+    "its task topology",
     "its tasks are placed without regard to one another",
     wellknown.TASK_TOPOLOGY,
 )

@@ -10,6 +10,7 @@ from kilauea.api.job_plugins import ARGUMENTS
 from kilauea.api.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND, parse_time
+from kilauea.api.wellknown import GROUP_NAME, QUEUE_NAME
 from kilauea.runtime.doctor.facts import Facts, name_of
 from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of, unread
 from kilauea.runtime.doctor.running import scheduler_names
@@ -18,13 +19,15 @@ DEFAULT_SCHEDULER = "default-scheduler"
 ENDED = ("Completed", "Aborted", "Terminated", "Failed")
 """Phases of jobs whose names do not matter any more."""
 GROUP_ENDED = "Completed"
+OTHER_GROUP_NAME = "scheduling.volcano.sh/group-name"
+"""An annotation that is often mistaken for the one that puts a pod into a group."""
 SEEN_SECONDS = 15
 """Seconds after which a pod without any sign of a scheduler waits for one that does not run."""
 
 
 def check_names(facts: Facts) -> Check:
     """Check the names that pods, pod groups and jobs refer to."""
-    found = [*_schedulers(facts), *_queues(facts), *_classes(facts), *_plugins(facts), *_unread(facts)]
+    found = [*_schedulers(facts), *_queues(facts), *_groups(facts), *_classes(facts), *_plugins(facts), *_unread(facts)]
     return check_of("names", "all schedulers, queues, priority classes and job plugins exist", found)
 
 
@@ -80,11 +83,50 @@ def _queues(facts: Facts) -> Iterator[Finding]:
     for obj in _unfinished(facts):
         name = (obj.get("spec") or {}).get("queue") or "default"
         if name not in known and not _owned(obj):
-            near = get_close_matches(name, sorted(known), 1)
-            create = f"create the queue: `vcctl queue create --name {name}`"
-            fix = f"use queue {near[0]}, or {create}" if near else create
-            yield Finding(ERROR, name_of(obj), "spec.queue", name, f"queue {name} does not exist", fix)
+            message = f"queue {name} does not exist"
+            yield Finding(ERROR, name_of(obj), "spec.queue", name, message, _other_queue(name, known))
+    yield from _queues_of_pods(facts, known)
     yield from _parents(facts, known)
+
+
+def _queues_of_pods(facts: Facts, known: Collection[str]) -> Iterator[Finding]:
+    """Yield queues that pods name and that do not exist, once each: the pods get no pod group."""
+    without: dict[str, list[Obj]] = {}
+    for pod in facts.all(PODS):
+        annotations = pod["metadata"].get("annotations") or {}
+        name = annotations.get(QUEUE_NAME)
+        if name and name not in known and not annotations.get(GROUP_NAME) and not pod["spec"].get("nodeName"):
+            without.setdefault(name, []).append(pod)
+    for name, pods in sorted(without.items()):
+        first = min(pods, key=name_of)
+        message = (
+            f"queue {name} does not exist, so {_count(len(pods), 'pod')} {'get' if pods[1:] else 'gets'} no pod group"
+        )
+        place = f"metadata.annotations.{QUEUE_NAME}"
+        yield Finding(ERROR, name_of(first), place, name, message, _other_queue(name, known))
+
+
+def _groups(facts: Facts) -> Iterator[Finding]:
+    """Yield groups that pods name with an annotation that only devices read, once each: the pods are in another one."""
+    known = {name_of(each).partition(" ")[2] for each in facts.all(POD_GROUPS)}
+    elsewhere: dict[str, list[Obj]] = {}
+    for pod in facts.all(PODS):
+        annotations = pod["metadata"].get("annotations") or {}
+        name = annotations.get(OTHER_GROUP_NAME)
+        group = f"{pod['metadata']['namespace']}/{name}"
+        if name and annotations.get(GROUP_NAME) != name and group in known:
+            elsewhere.setdefault(group, []).append(pod)
+    for group, pods in sorted(elsewhere.items()):
+        first, field = min(pods, key=name_of), f"metadata.annotations.{OTHER_GROUP_NAME}"
+        message = f"{_count(len(pods), 'pod')} {'are' if pods[1:] else 'is'} not in pod group {group}"
+        fix = f"use annotation {GROUP_NAME} in the template of the pods"
+        yield Finding(WARNING, name_of(first), field, group.partition("/")[2], message, fix)
+
+
+def _other_queue(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, sorted(known), 1)
+    create = f"create the queue: `vcctl queue create --name {name}`"
+    return f"use queue {near[0]}, or {create}" if near else create
 
 
 def _parents(facts: Facts, known: Collection[str]) -> Iterator[Finding]:

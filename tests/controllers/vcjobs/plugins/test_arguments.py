@@ -122,9 +122,9 @@ def test_a_job_with_a_wrong_value_waits_and_is_told_why() -> None:
 
 
 def test_plugins_act_in_one_order_however_the_job_lists_them() -> None:
-    names = ["hcclrank", "ray", "pytorch", "mpi", "tensorflow", "env", "ssh", "svc"]
+    names = ["ringsconfigmap", "hcclrank", "ray", "pytorch", "mpi", "tensorflow", "env", "ssh", "svc"]
     found = [each.name for each in active(job(task("head"), plugins=dict.fromkeys(names, ())))]
-    assert found == ["svc", "ssh", "env", "tensorflow", "mpi", "pytorch", "ray", "hcclrank"]
+    assert found == ["svc", "ssh", "env", "tensorflow", "mpi", "pytorch", "ray", "hcclrank", "ringsconfigmap"]
 
 
 def test_each_plugin_but_hcclrank_is_listed_in_the_status() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import fields
 
-from kilauea.api.job_plugins import ARGUMENTS
+from kilauea.api.job_plugins import ARGUMENTS, default_text
 from kilauea.controllers.vcjobs.plugins import PLUGINS
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "concepts" / "vcjobs.md"
@@ -33,9 +33,7 @@ def documented(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", [name for name in PLUGINS if name not in ("env", "hcclrank")])
 def test_the_arguments_of_a_plugin_and_their_defaults_are_documented(name: str) -> None:
-    defaults = {each.encode_name: each.default for each in fields(ARGUMENTS[name])}
-    written = {flag: str(value).lower() if isinstance(value, bool) else str(value) for flag, value in defaults.items()}
-    assert documented(name) == written
+    assert documented(name) == {each.encode_name: default_text(each) for each in fields(ARGUMENTS[name])}
 
 
 @pytest.mark.parametrize("name", PLUGINS)

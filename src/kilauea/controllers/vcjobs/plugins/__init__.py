@@ -14,11 +14,12 @@ from kilauea.controllers.vcjobs.plugins.hcclrank import Hcclrank
 from kilauea.controllers.vcjobs.plugins.mpi import Mpi
 from kilauea.controllers.vcjobs.plugins.pytorch import Pytorch
 from kilauea.controllers.vcjobs.plugins.ray import Ray
+from kilauea.controllers.vcjobs.plugins.ringsconfigmap import RingsConfigMap
 from kilauea.controllers.vcjobs.plugins.ssh import Ssh
 from kilauea.controllers.vcjobs.plugins.svc import Svc
 from kilauea.controllers.vcjobs.plugins.tensorflow import Tensorflow
 
-_CLASSES = {each.name: each for each in (Svc, Ssh, Env, Tensorflow, Mpi, Pytorch, Ray, Hcclrank)}
+_CLASSES = {each.name: each for each in (Svc, Ssh, Env, Tensorflow, Mpi, Pytorch, Ray, Hcclrank, RingsConfigMap)}
 PLUGINS = {name: _CLASSES[name] for name in ARGUMENTS}
 """All there are, in the order in which they act."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -31,12 +31,16 @@ class Belonging:
         name: its name, in the namespace of the job.
         content: makes all of it but kind and metadata.
         refresh: the merge patch that brings one that exists up to date, or None if it is.
+        labels: labels that it is made with.
+        annotations: annotations that it is made with.
     """
 
     resource: Resource
     name: str
     content: Callable[[], dict[str, Any]]
     refresh: Callable[[Obj], dict[str, Any] | None] = _as_it_is
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 class JobPlugin:
@@ -129,6 +133,10 @@ class JobPlugin:
             "namespace": self.job["metadata"]["namespace"],
             "ownerReferences": [owner_reference(VC_JOBS, self.job)],
         }
+        if belonging.labels:
+            metadata["labels"] = dict(belonging.labels)
+        if belonging.annotations:
+            metadata["annotations"] = dict(belonging.annotations)
         return {
             "apiVersion": resource.api_version,
             "kind": resource.kind,

@@ -1,0 +1,20 @@
+"""Plugins and actions that Volcano has or had and Kilauea has not: a configuration that names them is used without."""
+
+from __future__ import annotations
+
+_RESERVATION = (
+    "jobs that have waited long reserve no nodes; sla admits and serves jobs that waited for their time first"
+)
+
+LACKING_PLUGINS = {
+    "crossquota": "pods without cards may use all cpu and memory of nodes with cards; see `proportional` of "
+    "resource-strategy-fit",
+    "dynamicresources": "predicates allocates devices for resource claims",
+    "fairshare": "what namespaces used in the past does not change the order of jobs",
+    "group-topology-affinity": "pod groups are not kept apart in the network",
+    "reservation": _RESERVATION,
+}
+"""The effect of leaving out each plugin, or the plugin that does its work, by name."""
+
+LACKING_ACTIONS = {"elect": _RESERVATION, "reserve": _RESERVATION}
+"""The same for actions."""

@@ -220,8 +220,8 @@ def plugins_page() -> str:
         BLANK,
         MADE,
         BLANK,
-        "Plugins are named in the tiers of the scheduler configuration; where several have a say, those of the first "
-        "tier come first. `kilauea config check` tells what is wrong with a configuration.",
+        "List plugins in the tiers of the scheduler configuration. If several plugins register at the same point, "
+        "those in the first tier decide first. `kilauea config check` reports errors in a configuration.",
         BLANK,
         *table(["plugin", "what it is for"], [[f"[{name}](#{name})", _summary(PLUGINS[name])] for name in names]),
         BLANK,
@@ -321,7 +321,7 @@ def _asked(plugin: type[Plugin]) -> list[str]:
     if not points:
         return []
     shown = ", ".join(f"`{point}`{_flags(point)}" for point in points)
-    return [f"**Has its say at** {shown}.", BLANK]
+    return [f"**Registers at** {shown}.", BLANK]
 
 
 def table(heading: list[str], rows: list[list[str]]) -> list[str]:

@@ -1,22 +1,25 @@
-"""Queues deserve explicit amounts of resources, and lend what they do not use; flat, or as a tree.
+"""Give queues explicit amounts of resources, and lend what they do not use; flat, or as a tree.
 
 What:
-    Each queue names what it deserves. It may use more, up to its `capability` and to what the guarantees of the others
-    leave, as long as no other queue claims it; a queue below what it deserves takes back from those above. With
-    `enableHierarchy: true` queues form a tree by `spec.parent`: a parent's limits bind its children, and the use of
-    children adds up in their parents. Jobs go to leaves.
+    Each queue names the amounts that it deserves. It may use more, up to its `capability` and to what the guarantees of
+    other queues leave, until another queue claims it: a queue below its deserved amounts reclaims from queues above
+    theirs. With `enableHierarchy: true`, queues form a tree by `spec.parent`. The limits of a parent apply to its
+    children, and the usage of children counts in their parents. Only leaf queues accept jobs.
 
 Why:
-    Teams are promised amounts, not weights, and idle amounts should not lie idle.
+    Teams are promised amounts, not weights, and unused amounts should not sit idle.
 
 Arguments:
-    ancestorReclaimLevel (integer, 0): how many ancestors take part in deciding who may take back from whom (tree only).
-    rootQuota (text, total): `total` gives the root queue what the cluster has; `open` leaves it unlimited, as Volcano
-    does. ancestorShares (text, live): `live` follows every placement in the shares of ancestors; `opening` keeps those
-    of the beginning of the cycle, as Volcano does.
+    ancestorReclaimLevel (integer, 0): number of ancestors that are compared when a queue reclaims from another (tree
+    only).
+    rootQuota (text, total): `total` limits the root queue to the total of the cluster; `open` leaves it unlimited, as
+    Volcano does.
+    ancestorShares (text, live): `live` updates the shares of ancestors after every placement; `opening` keeps those
+    from the start of the cycle, as Volcano does.
     capacity.DynamicResourceAllocationEnable (true or false, true): `deviceclass/<class>` in a queue's capability limits
-    the devices of a class that its pods claim. capacity.DRAConsumableCapacityEnable (false): so does
-    `<capacity>.deviceclass/<class>` the capacity that they ask of them.
+    how many devices of a class its pods can claim.
+    capacity.DRAConsumableCapacityEnable (true or false, false): `<capacity>.deviceclass/<class>` limits the capacity
+    that they request from those devices.
 
 Example:
     tiers:
@@ -25,9 +28,10 @@ Example:
         enableHierarchy: true
 
 Difference from the original:
-    A faulty queue, or a job in a queue with children, is held back by itself; in the original nothing is scheduled
-    then. The root queue has the cluster's total, and ancestors' shares are live; both as Volcano's documents say. A job
-    within its queue's promise is admitted though borrowers fill the queues above, if an action takes that back.
+    An invalid queue, or a job in a queue with children, affects only itself; Volcano then schedules nothing. The root
+    queue has the total of the cluster, and the shares of ancestors are live, both as Volcano's documentation describes.
+    A job within the deserved amounts of its queue is admitted even if borrowers fill the queues above it, provided that
+    an action reclaims from them.
 """
 
 from __future__ import annotations

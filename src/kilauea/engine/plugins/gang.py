@@ -1,21 +1,22 @@
 """All or nothing: a pod group starts when its minimum is placed, and not before.
 
 What:
-    A job is ready when `minMember` of its tasks are placed, and every role its own minimum. Until then its placements
-    are tentative and are undone together. Jobs that are not ready go first. Evictions leave a running gang its minimum.
-    A pod that requests nothing counts as placed while it waits, so its gang does not wait for it.
+    A job is ready when `minMember` of its tasks are placed, and each role has its own minimum. Until then, its
+    placements are tentative and are undone together. Jobs that are not ready go first. Evictions do not reduce a
+    running gang below its minimum. A pod that requests nothing counts as placed while it waits, so its gang does not
+    wait for it.
 
 Why:
-    Half a training job holds accelerators and computes nothing; two halves block each other forever.
+    Half of a training job holds accelerators and computes nothing; two halves block each other forever.
 
 Arguments:
     None. The flags `enableJobReady`, `enableJobPipelined`, `enableJobStarving`, `enablePreemptable`,
-    `enableReclaimable` and `enableJobOrder` switch parts off.
+    `enableReclaimable` and `enableJobOrder` enable and disable its parts.
 
-    A job below its minimum is starving. The actions preempt and gangpreempt make room only for starving jobs, and so
-    do reclaim and gangreclaim with `reclaimFor: starving`. If `enableJobStarving` is off for each plugin that knows
-    starving jobs (gang, priority, tdm), these actions do nothing. Otherwise reclaim and gangreclaim serve every pod
-    that waits, and do not ask.
+    A job below its minimum is starving. The actions preempt and gangpreempt evict pods only for starving jobs; so do
+    reclaim and gangreclaim with `reclaimFor: starving`. If `enableJobStarving` is off for each plugin that detects
+    starving jobs (gang, priority, tdm), these actions do nothing. Without `reclaimFor: starving`, reclaim and
+    gangreclaim serve every pending pod, starving or not.
 
 Example:
     tiers:
@@ -24,7 +25,7 @@ Example:
         enablePreemptable: false
 
 Difference from the original:
-    A pod that the plugin spares stays spared, whatever other plugins of the tier or later tiers name.
+    A pod that this plugin protects stays protected, even if other plugins in the same tier or in later tiers select it.
 """
 
 from __future__ import annotations

@@ -1,24 +1,24 @@
 """Keep gangs close together in the network.
 
 What:
-    A pod group with `networkTopology` is placed in the closest network domain (HyperNode) that holds it whole: with
-    mode `hard` no farther than the tier that it allows, with mode `soft` as close as there is room. Sub-groups have
-    wishes of their own. Among domains of one tier the fullest that fits is taken, and in it nodes near the gang's
-    other tasks. Other pods are packed into domains that are in use. With mode `hard`, a domain needs room for all pods
-    of the group that wait, not just for its minimum.
+    A pod group with `networkTopology` is placed in the closest network domain (HyperNode) that has room for all of it:
+    with mode `hard`, within the tier that it allows; with mode `soft`, as close together as possible. Sub-groups have
+    their own constraints. Among the domains of a tier, the fullest one that fits is used, and in it the nodes closest
+    to the gang's other tasks. Other pods are packed into domains that are in use. With mode `hard`, a domain needs room
+    for all pending pods of the group, not just for its minimum.
 
 Why:
-    Workers that exchange gradients all the time are as fast as the slowest link between them.
+    Workers that exchange gradients continuously are as fast as the slowest link between them.
 
 Arguments:
     weight (integer, 1): weight of the scores.
-    hypernode.binpack.cpu (integer, 1), hypernode.binpack.memory (integer, 1): weights of resources in how full a domain
-    is.
-    hypernode.binpack.resources (text, ""): further resources, separated by commas.
+    hypernode.binpack.cpu (integer, 1), hypernode.binpack.memory (integer, 1): weights of cpu and memory when computing
+    how full a domain is.
+    hypernode.binpack.resources (text, ""): additional resources, separated by commas.
     hypernode.binpack.resources.NAME (integer, 1): weight of one of them.
-    hypernode.binpack.normal-pod.enable (true or false, true): score nodes for pods without a wish.
-    hypernode.binpack.normal-pod.fading (number, 0.8): how much less each further tier counts for them.
-    hypernode.gradient.evict.max-hypernodes (integer, 8): domains that are considered when room has to be made.
+    hypernode.binpack.normal-pod.enable (true or false, true): score nodes for pods without `networkTopology`.
+    hypernode.binpack.normal-pod.fading (number, 0.8): factor by which each further tier counts less for them.
+    hypernode.gradient.evict.max-hypernodes (integer, 8): maximum number of domains to consider for evictions.
 
 Example:
     tiers:
@@ -28,10 +28,10 @@ Example:
           weight: 10
 
 Difference from the original:
-    Mode `hard` holds without this plugin too, and a tier that there is not keeps a gang waiting. A faulty HyperNode is
-    left out by itself, where the original stops all gangs with a wish. How much a domain has free is followed within a
-    cycle. A gang that runs in part is found again by its pods for every sub-gang. Ranks are put in order along the
-    network.
+    Mode `hard` is enforced without this plugin, too, and a tier that does not exist keeps a gang waiting. An invalid
+    HyperNode is ignored, where Volcano stops all gangs with `networkTopology`. The free capacity of a domain is updated
+    within a cycle. The domain of a gang that runs in part is found again from its pods, for every sub-group. Ranks are
+    ordered along the network.
 """
 
 from __future__ import annotations
@@ -76,9 +76,13 @@ class TopologyArguments:
     resource_weights: dict[str, int] = argument(
         "hypernode.binpack.resources.", NO_WEIGHTS, "Weight of one of them.", minimum=0
     )
-    normal_pods: bool = argument("hypernode.binpack.normal-pod.enable", True, "Score nodes for pods without a wish.")
+    normal_pods: bool = argument(
+        "hypernode.binpack.normal-pod.enable", True, "Score nodes for pods without `networkTopology`."
+    )
     fading: float = argument("hypernode.binpack.normal-pod.fading", 0.8, "How much less each tier counts.", minimum=0)
-    evict_domains: int = argument("hypernode.gradient.evict.max-hypernodes", 8, "Domains to make room in.", minimum=1)
+    evict_domains: int = argument(
+        "hypernode.gradient.evict.max-hypernodes", 8, "Domains to consider for evictions.", minimum=1
+    )
 
 
 class Counted(NamedTuple):

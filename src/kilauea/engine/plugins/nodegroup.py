@@ -1,25 +1,25 @@
 """Place pods on the node groups that their queues require, prefer or avoid.
 
 What:
-    A node is in the group that its label `volcano.sh/nodegroup-name` says. A queue names groups in
+    The group of a node is its label `volcano.sh/nodegroup-name`. A queue names groups in
     `spec.affinity.nodeGroupAffinity` (to use) and `spec.affinity.nodeGroupAntiAffinity` (to avoid), each required or
-    preferred. Its pods run in groups of its affinity, and in those that it would rather avoid; not in groups of its
-    required anti-affinity, unless they are also in the preferred one, and not in groups that it does not name. Nodes
-    score 100 for the required affinity and 50 for the preferred one; a node that the queue would rather avoid scores
-    -1. The annotation `volcano.sh/nodegroup-resource-limits` of a queue, such as `{"g1": {"cpu": "10"}}`, limits what
-    its pods use in a group; the resources that it does not name are not limited.
+    preferred. Its pods run in the groups of its affinity, and in those of its preferred anti-affinity. They do not run
+    in the groups of its required anti-affinity, unless these are also in the preferred one, and not in groups that it
+    does not name. Nodes score 100 for the required affinity, 50 for the preferred one, and -1 for the preferred
+    anti-affinity. The annotation `volcano.sh/nodegroup-resource-limits` of a queue, such as `{"g1": {"cpu": "10"}}`,
+    limits what its pods use in a group; resources that it does not name are not limited.
 
 Why:
-    Nodes that a team paid for, or that differ in hardware, serve the queues they are meant for, and no other.
+    Nodes that a team paid for, or that have special hardware, serve only the queues they are meant for.
 
 Arguments:
-    strict (true or false, true): pods of queues that name no group run on no node. If false, they run on nodes that
-      are in no group.
-    enablePreferredOrder (true or false, false): among preferred groups the first scores 50 and the others less, in
-      equal steps.
+    strict (true or false, true): pods of queues that do not name a group do not run. If false, they run on nodes
+    without a group.
+    enablePreferredOrder (true or false, false): among preferred groups, the first scores 50 and the others less, in
+    equal steps.
 
-    With `enableHierarchy: true` on the plugin, a queue without `spec.affinity` has that of the nearest queue above it
-    that has one. An empty one counts, too: it ends the search. Limits are not inherited.
+    With `enableHierarchy: true` on the plugin, a queue without `spec.affinity` inherits it from the nearest ancestor
+    that has one. An empty `spec.affinity` counts and ends the search. Limits are not inherited.
 
 Example:
     tiers:
@@ -31,8 +31,8 @@ Example:
           enablePreferredOrder: true
 
 Difference from the original:
-    A pod that only a limit keeps out may preempt pods of its queue in the group; the original gives up. An annotation
-    that cannot be read is a finding.
+    A pod that is kept out only by a limit can preempt pods of its queue in the group; Volcano gives up. An annotation
+    that cannot be read is reported as a finding.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ NOTHING_NAMED = NodeGroups()
 class NodeGroupArguments:
     """Arguments of nodegroup."""
 
-    strict: bool = argument("strict", True, "Pods of queues that name no group run on no node.")
+    strict: bool = argument("strict", True, "Pods of queues that do not name a group do not run.")
     ordered: bool = argument("enablePreferredOrder", False, "The first of the preferred groups is the best.")
 
 

@@ -1,17 +1,17 @@
 """Place pods where the kubelet assigns them exclusive processors on as few NUMA nodes as their policy demands.
 
 What:
-    For pods of class Guaranteed whose containers want whole processors. A pod with the annotation
-    `volcano.sh/numa-topology-policy` (`best-effort`, `restricted` or `single-numa-node`; a task's `topologyPolicy`
-    becomes it) goes to nodes whose topology manager has the same policy and whose CPU manager is `static`, by the
-    node's Numatopology. Where the policy of a node would not admit the pod, it does not go, with or without the
-    annotation. Of the nodes for a pod with the annotation those are better where it is spread over fewer NUMA nodes.
+    Applies to pods of class Guaranteed whose containers request whole processors. A pod with the annotation
+    `volcano.sh/numa-topology-policy` (`best-effort`, `restricted` or `single-numa-node`; set from a task's
+    `topologyPolicy`) runs only on nodes whose topology manager has the same policy and whose CPU manager is `static`,
+    according to the node's Numatopology. A pod does not run on a node whose policy would not admit it, with or without
+    the annotation. For pods with the annotation, nodes where the pod is spread over fewer NUMA nodes score higher.
 
     A pod that starts gets the annotation `volcano.sh/topology-decision` with the numbers of its processors by NUMA
-    node. They are taken on its node until the Numatopology names the pod.
+    node. These processors count as taken on its node until the Numatopology lists the pod.
 
 Why:
-    Memory of another NUMA node is slow, and the kubelet rejects a pod that its policy does not admit.
+    Memory on another NUMA node is slow, and the kubelet rejects a pod that its policy does not admit.
 
 Arguments:
     weight (integer, 1): weight of the score.
@@ -26,10 +26,10 @@ Example:
           weight: 10
 
 Difference from the original:
-    A node that admits a pod under best-effort although it lacks the processors is the worst choice; in the original it
-    is the best. Processors of a pod that the Numatopology does not name yet stay taken after a restart too, and those
-    of pods that it names are not counted twice. A Numatopology that cannot be read is left out and named. The score 0
-    of all nodes if all are equal is kept.
+    A node that admits a pod under best-effort although it lacks the processors has the lowest score; in Volcano it has
+    the highest. Processors of a pod that the Numatopology does not list yet stay taken after a restart, and those of
+    pods that it lists are not counted twice. A Numatopology that cannot be read is ignored and reported. As in Volcano,
+    all nodes score 0 if all are equal.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Queues share the cluster by their weights.
 
 What:
-    Each queue's deserved share is computed in every session: the total of the cluster is divided by weight, no
-    queue gets more than it asks for or may use (`capability`), none less than its `guarantee`, and the rest is divided
-    again. The queue with the smaller part of its deserved share goes first; one that has all of it waits.
+    Computes each queue's deserved share in every session. The total of the cluster is divided by weight; no queue gets
+    more than it requests or than its `capability`, none gets less than its `guarantee`, and the remainder is divided
+    again. The queue with the smaller fraction of its deserved share goes first; a queue that has all of it waits.
 
-    Jobs are admitted as long as they fit into what their queue may use, but start within what it deserves. A gang that
-    needs more than that waits while others ask for their parts, even if nodes are idle: two queues of equal weight
-    whose gangs need more than half of the cluster each wait for each other. The reason names both amounts, and
-    `kilauea explain` the weight that starts one of them.
+    Jobs are admitted as long as they fit into the maximum of their queue, but they start only within its deserved
+    share. A gang that needs more than that waits while other queues request their shares, even if nodes are idle: two
+    queues of equal weight whose gangs each need more than half of the cluster wait for each other. The reason names
+    both amounts, and `kilauea explain` shows the weight that starts one of them.
 
 Why:
-    There are no numbers to maintain; idle queues leave their part to the others.
+    There are no amounts to maintain; idle queues leave their shares to the others.
 
 Arguments:
     None. Flags: `enableQueueOrder`, `enabledOverused`, `enabledAllocatable`, `enableReclaimable`, `enableJobEnqueued`,
@@ -23,7 +23,7 @@ Example:
       - name: proportion
 
 Difference from the original:
-    Queues without jobs have figures too (deserved 0), where the original has none.
+    Queues without jobs also have shares (deserved 0); in Volcano they have none.
 """
 
 from __future__ import annotations

@@ -1,30 +1,34 @@
 """Prefer full or free nodes for each resource; scarce devices are reserved for pods that request them.
 
 What:
-    Three things, each by itself. The strategy scores a node by the resources that a pod asks for: with `MostAllocated`
-    a resource scores (used + asked) / allocatable, with `LeastAllocated` 1 minus that; the weighted mean, times 100,
-    times `resourceStrategyFitWeight`. A node that would overflow gets 0. Scarce resource avoidance (`sra`) scores a
-    node by the listed resources that it does not have: (1 - their part of the weights) x 100 x `sra.weight`; a node
-    that lacks a resource that the pod asks for gets 0. `proportional` keeps cpu and memory free beside idle devices: a
-    pod that asks for none of the listed resources does not run where fewer cores, or gigabytes (10^9 bytes), would be
-    left for each idle device than its rate.
+    Combines three independent functions.
+
+    The strategy scores a node by the resources that a pod requests: with `MostAllocated`, a resource scores (used +
+    requested) / allocatable; with `LeastAllocated`, 1 minus that. The score of the node is the weighted mean, times
+    100, times `resourceStrategyFitWeight`. A node where the pod does not fit gets 0.
+
+    Scarce resource avoidance (`sra`) scores a node by the listed resources that it does not have: (1 - their part of
+    the weights) x 100 x `sra.weight`. A node that lacks a resource that the pod requests gets 0.
+
+    `proportional` keeps cpu and memory free for idle devices: a pod that requests none of the listed resources does not
+    run on a node if fewer cores, or gigabytes (10^9 bytes), would be left for each idle device than its rate.
 
 Why:
-    Devices are worth packing, cpus are worth spreading. And a node whose cpus are taken by pods without devices has
-    devices that no pod can use.
+    It is worth packing devices and spreading cpus. If pods without devices take the cpus of a node, its devices cannot
+    be used.
 
 Arguments:
-    resourceStrategyFitWeight (integer, 10): weight of the strategy; 0 switches it off.
+    resourceStrategyFitWeight (integer, 10): weight of the strategy; 0 disables it.
 
     `resources`, `sra` and `proportional` are maps, as in the example. Without `resources`, cpu and memory are
-    `LeastAllocated` with weight 1. A name may end with `*` and stands for all resources that begin so; an exact name
-    comes first, then the longest. `sra` has no effect without a weight.
+    `LeastAllocated` with weight 1. A name that ends with `*` matches all resources with that prefix; an exact name
+    takes precedence, then the longest prefix. `sra` has no effect without a weight.
 
-    A pod may choose for itself: annotation `volcano.sh/resource-strategy-scoring-type` (`LeastAllocated` or
+    A pod can override the strategy: annotation `volcano.sh/resource-strategy-scoring-type` (`LeastAllocated` or
     `MostAllocated`) together with `volcano.sh/resource-strategy-weight`, a JSON object of integers by resource.
 
-    The arguments `predicate.ProportionalEnable`, `predicate.resources` and `predicate.resources.NAME.cpu` and
-    `.memory` of plugin predicates are read as `proportional`, with a warning.
+    The arguments `predicate.ProportionalEnable`, `predicate.resources` and `predicate.resources.NAME.cpu` and `.memory`
+    of the plugin predicates are read as `proportional`, with a warning.
 
 Example:
     tiers:
@@ -45,9 +49,9 @@ Example:
             resourceProportion: {nvidia.com/gpu.cpu: 4, nvidia.com/gpu.memory: 8}
 
 Difference from the original:
-    An argument of the wrong type is a warning, and its default stays; the original ends. `proportional` counts what is
-    being freed as free and what is promised as taken; a pod that it keeps out only until that is free is nominated,
-    and one that it keeps out may preempt others.
+    An argument of the wrong type causes a warning and keeps its default; Volcano exits. `proportional` counts resources
+    that are being released as free and nominated ones as taken. A pod that it rejects only until those are released is
+    nominated, and a pod that it rejects can preempt others.
 """
 
 from __future__ import annotations
@@ -93,22 +97,22 @@ NO_STRATEGIES: dict[str, Strategy] = {}
 class ScarceArguments:
     """Arguments of scarce resource avoidance."""
 
-    enable: bool = argument("enable", False, "Keep nodes with the listed resources for pods that ask for them.")
+    enable: bool = argument("enable", False, "Keep nodes with the listed resources for pods that request them.")
     resources: str = argument("resources", "", "The resources, separated by commas.")
     weight: int = argument("weight", 0, "Weight of this score; with 0 it has no effect.", minimum=0)
-    weights: dict[str, int] = argument("resourceWeight", NO_WEIGHTS, "Weight of one of the resources, else 1.")
+    weights: dict[str, int] = argument("resourceWeight", NO_WEIGHTS, "Weight of one of the resources; 1 by default.")
 
 
 @dataclass(frozen=True)
 class ProportionalArguments:
     """Arguments about what stays free beside idle devices."""
 
-    enable: bool = argument("enable", False, "Keep cpu and memory free beside idle devices.")
-    resources: str = argument("resources", "", "The devices, resources separated by commas.")
+    enable: bool = argument("enable", False, "Keep cpu and memory free for idle devices.")
+    resources: str = argument("resources", "", "The resource names of the devices, separated by commas.")
     rates: dict[str, float] = argument(
         "resourceProportion",
         NO_RATES,
-        "Cores (`RESOURCE.cpu`) or gigabytes (`RESOURCE.memory`) to keep for each idle device, else 1.",
+        "Cores (`RESOURCE.cpu`) or gigabytes (`RESOURCE.memory`) to keep free for each idle device; 1 by default.",
         values=float,
     )
 
@@ -117,10 +121,10 @@ class ProportionalArguments:
 class FitArguments:
     """Arguments of resource-strategy-fit."""
 
-    weight: int = argument("resourceStrategyFitWeight", 10, "Weight of the strategy; 0 switches it off.", minimum=0)
+    weight: int = argument("resourceStrategyFitWeight", 10, "Weight of the strategy; 0 disables it.", minimum=0)
     resources: dict[str, Strategy] = argument("resources", NO_STRATEGIES, "Strategies by resource.", values=Strategy)
     sra: ScarceArguments = argument("sra", ScarceArguments(), "Scarce resource avoidance.")
-    proportional: ProportionalArguments = argument("proportional", ProportionalArguments(), "What stays free.")
+    proportional: ProportionalArguments = argument("proportional", ProportionalArguments(), "Resources that stay free.")
 
 
 class Counted(NamedTuple):

@@ -1,26 +1,26 @@
-"""Lend nodes for some hours of the day: batch work runs there during this time, and is evicted afterwards.
+"""Lend nodes at certain hours of the day: batch jobs run there during these hours, and are evicted afterwards.
 
 What:
-    A node with label `volcano.sh/revocable-zone: ZONE` is lent in the hours that the configuration gives for the zone.
-    Only pods that say so run there (annotation `volcano.sh/revocable-zone: "*"`, or `volcano.sh/preemptable: "true"`),
-    and rather there than elsewhere. When the hours are over they are evicted, by the action shuffle, as many of each
-    job at a time as its budget allows. On nodes that are not lent, preemptable pods make room for pods that are not
-    preemptable. Jobs that are not preemptable go first.
+    A node with label `volcano.sh/revocable-zone: ZONE` is lent during the hours that are configured for the zone. Only
+    pods that opt in run there (annotation `volcano.sh/revocable-zone: "*"`, or `volcano.sh/preemptable: "true"`), and
+    they prefer these nodes. When the hours are over, the action shuffle evicts them, as many of each job at a time as
+    its budget allows. On nodes that are not lent, pods that are not preemptable can preempt preemptable ones. Jobs that
+    are not preemptable go first.
 
 Why:
-    Nodes that serve users by day stand idle by night. Batch work may use them, and has to be gone in the morning.
+    Nodes that serve users by day are idle by night. Batch jobs can use them, and must be gone in the morning.
 
 Arguments:
-    tdm.revocable-zone.ZONE (text): hours of a zone, `HH:MM-HH:MM`, both ends included.
+    tdm.revocable-zone.NAME (text): hours of a zone, `HH:MM-HH:MM`, both ends included.
     tdm.evict.period (text, 1m): a duration; the minimum time between two rounds of evictions from a job.
     tdm.utc-offset (text, Z): the offset of the hours from UTC: `+08:00`, `-05:30` or `Z`.
-    tdm.overnight (true or false, false): whether hours such as `22:00-04:00` continue after midnight. If false, they
-    end at midnight, as in Volcano.
+    tdm.overnight (true or false, false): hours such as `22:00-04:00` continue after midnight. If false, they end at
+    midnight, as in Volcano.
 
-    The budget of a job stands on its pod group: `volcano.sh/jdb-min-available`, else `volcano.sh/jdb-max-unavailable`,
-    a number or a percentage of all its pods, rounded up. Without one, or with fewer pods running than have to be
-    available, one pod goes at a time. Pods are preemptable unless they say otherwise: a pod that is to take room from
-    others says `volcano.sh/preemptable: "false"`.
+    The budget of a job is set on its pod group: `volcano.sh/jdb-min-available`, else `volcano.sh/jdb-max-unavailable`,
+    a number or a percentage of all its pods, rounded up. Without a budget, or if fewer pods run than must be available,
+    one pod is evicted at a time. Pods are preemptable by default: a pod that should preempt others needs
+    `volcano.sh/preemptable: "false"`.
 
 Example:
     tiers:
@@ -31,10 +31,10 @@ Example:
           tdm.evict.period: 5m
 
 Difference from the original:
-    Hours are in UTC or at a fixed distance from it, not in the local time of a machine. The original remembers when it
-    last evicted anything; here nothing is remembered between cycles: a job is passed over while one of its pods is
-    being removed and until its newest pod is as old as the period, so each job has its own pace. A job with pods in
-    several zones has one budget for all.
+    Hours are in UTC or at a fixed offset from it, not in the local time of a machine. Volcano remembers when it last
+    evicted anything; here, nothing is remembered between cycles. A job is skipped while one of its pods is being
+    removed and until its newest pod is as old as the period, so each job has its own pace. A job with pods in several
+    zones has one budget for all.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TdmArguments:
         "tdm.evict.period", "1m", "A duration; the minimum time between two rounds of evictions from a job."
     )
     offset: str = argument("tdm.utc-offset", "Z", "The offset of the hours from UTC.")
-    overnight: bool = argument("tdm.overnight", False, "Whether hours continue after midnight.")
+    overnight: bool = argument("tdm.overnight", False, "Hours continue after midnight.")
 
 
 class Hours(NamedTuple):

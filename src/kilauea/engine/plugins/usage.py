@@ -1,33 +1,35 @@
 """Place pods by the actual load of nodes: not on overloaded ones, and preferably on idle ones.
 
 What:
-    A node whose measured cpu or memory is above its threshold takes no more pods. The others are scored by the part of
-    their cpu and memory that is unused, as measured, and less what pods will use that were placed or started so
-    recently that the measurement does not contain them yet. That is estimated from their requests and limits.
+    A node whose measured cpu or memory is above its threshold does not accept new pods. The other nodes are scored by
+    their unused cpu and memory as measured, minus the estimated usage of pods that were placed or started so recently
+    that the measurement does not include them. The estimate is based on their requests and limits.
 
-    Loads are averages over ten minutes from the monitoring system that the section `metrics` of the configuration
-    names: Prometheus, Elasticsearch, or any source behind the cluster's custom metrics API. The scheduler reads them
-    beside its cycles. In files, NodeMetrics objects are loads, as `kubectl get --raw
-    /apis/metrics.k8s.io/v1beta1/nodes` prints them. A node whose load is not known, or older than five minutes, is not
-    judged by it: it is not refused, gets a score of 0, and the plan names it.
+    Loads are averages over ten minutes from the monitoring system in the section `metrics` of the configuration:
+    Prometheus, Elasticsearch, or any source behind the cluster's custom metrics API. The scheduler reads them in
+    parallel with its cycles. In files, NodeMetrics objects are loads, as `kubectl get --raw
+    /apis/metrics.k8s.io/v1beta1/nodes` prints them. If the load of a node is unknown or older than five minutes, the
+    node is not rejected, its score is 0, and the plan names it.
 
 Why:
-    Requests are guesses. A node that is full by its requests may be idle, and one with free room may be overloaded.
+    Requests are guesses. A node that is full by its requests can be idle, and a node with free resources can be
+    overloaded.
 
 Arguments:
     usage.weight (integer, 5): weight of the score.
-    cpu.weight (integer, 1), memory.weight (integer, 1): weights of cpu and memory in the score; with both 0 nodes get
-    no score.
-    thresholds.cpu (integer, 80), thresholds.mem (integer, 80): percent above which a node takes no more pods.
-    thresholds (map): the same as a map with `cpu` and `mem`; it wins.
-    estimator.request_ratio (number, 0.7): the part of its request that a new pod is taken to use.
-    estimator.burst_ratio (number, 0): the part of what its limit is above its request.
-    estimator.risk_threshold (number, 0.6): load of a node, from 0 to 1, from which on estimates are raised.
-    estimator.risk_factor (number, 1.2): by how much.
+    cpu.weight (integer, 1), memory.weight (integer, 1): weights of cpu and memory in the score; if both are 0, nodes
+    get no score.
+    thresholds.cpu (integer, 80), thresholds.mem (integer, 80): percentage above which a node does not accept new pods.
+    thresholds (map): both as a map with `cpu` and `mem`; takes precedence.
+    estimator.request_ratio (number, 0.7): the part of its request that a new pod is estimated to use.
+    estimator.burst_ratio (number, 0): the part of the difference between its limit and its request that it is estimated
+    to use.
+    estimator.risk_threshold (number, 0.6): load of a node, from 0 to 1, at or above which estimates are increased.
+    estimator.risk_factor (number, 1.2): factor by which they are increased.
     estimator.be_cpu (text, 250): cpu of a new pod without requests and limits: milli-cores, or a quantity.
     estimator.be_mem (text, 200): memory of such a pod: MiB, or a quantity.
 
-    Flags: `enablePredicate: false` to refuse no node, `enableNodeOrder: false` for no score.
+    Flags: `enablePredicate: false` to accept all nodes, `enableNodeOrder: false` to disable scoring.
 
 Example:
     tiers:
@@ -44,8 +46,8 @@ Example:
       interval: 30s
 
 Difference from the original:
-    A node of which Prometheus has no data is not judged; in the original it looks idle. The age of a load is that of
-    its newest sample, not of the last answer. NodeMetrics in files are new.
+    A node for which Prometheus has no data is not rejected or scored; in Volcano it looks idle. The age of a load is
+    that of its newest sample, not of the last response. NodeMetrics in files are new.
 """
 
 from __future__ import annotations
@@ -92,11 +94,15 @@ class UsageArguments:
     hot_memory: int = argument("thresholds.mem", 80, "Percent of memory.", minimum=0, maximum=100)
     thresholds: dict[str, int] = argument("thresholds", NO_THRESHOLDS, "Both as a map.", minimum=0, maximum=100)
     request_ratio: float = argument(
-        "estimator.request_ratio", 0.7, "The part of a request that is used.", minimum=0, maximum=1
+        "estimator.request_ratio", 0.7, "The part of a request that counts as used.", minimum=0, maximum=1
     )
-    burst_ratio: float = argument("estimator.burst_ratio", 0.0, "The part above it.", minimum=0, maximum=1)
-    risk_threshold: float = argument("estimator.risk_threshold", 0.6, "Load of a risk.", minimum=0, maximum=1)
-    risk_factor: float = argument("estimator.risk_factor", 1.2, "Factor of estimates at a risk.", minimum=1)
+    burst_ratio: float = argument(
+        "estimator.burst_ratio", 0.0, "The part between request and limit.", minimum=0, maximum=1
+    )
+    risk_threshold: float = argument(
+        "estimator.risk_threshold", 0.6, "Load at or above which estimates are increased.", minimum=0, maximum=1
+    )
+    risk_factor: float = argument("estimator.risk_factor", 1.2, "Factor by which they are increased.", minimum=1)
     be_cpu: str = argument("estimator.be_cpu", BE_CPU, "Cpu of a pod without requests.", numbers=True)
     be_memory: str = argument("estimator.be_mem", BE_MEMORY, "Memory of a pod without requests.", numbers=True)
 

@@ -188,7 +188,7 @@ def nothing_to_take(preemptor: Queue, owner: Queue, want: Want, task: Task) -> S
     if not disputed and len(missing) < len(contested):
         return None
     what = " and ".join(sorted(missing, key=order_of))
-    message = f"{preemptor.name} would hold more {what} than it deserves, and the room lacks that"
+    message = f"{preemptor.name} would hold more {what} than it deserves, which is missing"
     return SpareReason("PreemptorHasItsShare", message)
 
 

@@ -33,7 +33,7 @@ OUT_OF_TURN = "QueueOutOfTurn"
 
 NOT_RUNNING = SpareReason("NotRunning", "does not run yet")
 QUEUE_CLOSED = SpareReason("QueueNotReclaimable", "its queue is not reclaimable")
-HOLDS_SOMETHING = SpareReason("HoldsSomething", "a pod that asks for nothing takes from no pod that does")
+HOLDS_SOMETHING = SpareReason("HoldsSomething", "a pod without requests does not evict pods with requests")
 NOT_LOWER = SpareReason("PriorityNotLower", "its priority is not lower")
 
 

@@ -72,8 +72,8 @@ from kilauea.engine.session import Session
 
 NOTHING: dict[str, float] = {}
 FULL = "queue {queue} would exceed the {resource} that it may use"
-NOTHING_IN_COMMON = SpareReason("NothingInCommon", "it holds nothing that the pod asks for")
-NOT_ENTITLED = SpareReason("NotEntitled", "the queue that waits is not entitled to what it holds")
+NOTHING_IN_COMMON = SpareReason("NothingInCommon", "it holds nothing that the pod requests")
+NOT_ENTITLED = SpareReason("NotEntitled", "the preemptor's queue is not entitled to what it holds")
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def part_of(text: str, total: int) -> int | None:
 
 
 NOT_REVOCABLE = SpareReason(
-    "NotRevocable", "tdm takes only from preemptable pods on nodes that are not lent, by their budget"
+    "NotRevocable", "tdm evicts only preemptable pods on nodes that are not lent, within their budget"
 )
 
 

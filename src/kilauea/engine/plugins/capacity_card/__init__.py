@@ -102,7 +102,7 @@ NO_CARD = Rejection("NoCard", "node(s) had no card of a model that the pod names
 NO_QUOTA = Rejection("NoCardQuota", "node(s) had only cards of models of which the queue has no quota left")
 
 SERVICE_TYPE = SpareReason(
-    "ServiceType", "cards are taken back by inference alone, and from training that holds what is asked for"
+    "ServiceType", "only inference reclaims cards, and only from training that holds the requested cards"
 )
 
 

@@ -87,7 +87,7 @@ MOST_REASONS = 100
 MOST_FINDINGS = 10
 NO_NAMES: tuple[str, ...] = ()
 OTHER = Rejection("Extender", "node(s) were rejected by the extender", hopeless=True)
-SPARED = SpareReason("SparedByExtender", "the extender does not name it as a victim")
+SPARED = SpareReason("SparedByExtender", "the extender does not select it as a victim")
 
 
 @dataclass(frozen=True)

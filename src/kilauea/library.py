@@ -81,7 +81,7 @@ def plan(
         now: the time of the cycle: RFC 3339 text, a datetime with a time zone, or microseconds since 1970; None for the
             newest `creationTimestamp` among the objects.
         seed: breaks ties between equally good nodes at random, repeatably; None selects the first in order.
-        plugins_dirs: folders with plugins and actions of your own, one in each file; a conf has to name them.
+        plugins_dirs: folders with plugins and actions of your own, one in each file; a conf must name them.
 
     Returns:
         What the cycle decides. Pods and groups are called `namespace/name`. Amounts are in the engine's units: cpu and
@@ -147,7 +147,7 @@ def simulate(
     Args:
         objects: the cluster, as in `plan`.
         conf: the scheduler's configuration, as in `plan`.
-        cycles: at most so many, 1 or more.
+        cycles: at most this many, 1 or more.
         until_rest: stop after the first cycle that changes nothing while no pod is terminating.
         now: the time of the first cycle, as in `plan`.
         seed: breaks ties, as in `plan`.
@@ -158,7 +158,7 @@ def simulate(
 
     Returns:
         All cycles as `steps`, the plan of the last one, the objects after it, `at_rest_after`, and `warnings` about
-        what was passed over.
+        what was skipped.
 
     Raises:
         InvalidInput: an argument cannot be used.
@@ -245,7 +245,7 @@ def _conf(conf: Conf, extensions: Extensions) -> SchedulerConf:
 
 
 def _extensions(folders: Sequence[str | PathLike[str]], *, installed: bool) -> Extensions:
-    """The plugins and actions that a configuration may name; the built-in configuration names none but ours.
+    """The plugins and actions that a configuration may name; the built-in configuration does not name one but ours.
 
     Raises:
         InvalidInput: one of them cannot be loaded.

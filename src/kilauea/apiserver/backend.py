@@ -83,7 +83,7 @@ class Backend:
         accounts: tokens of service accounts; None if there is no key to sign them with.
         matches: which objects watches select.
         heavy: does what may take long.
-        large_writes: does the work of large writes beside the event loop; None to do it there.
+        large_writes: does the work of large writes outside the event loop; None to do it there.
         components: the parts of the control plane in this process, by the names that ComponentStatuses have.
         service_range: the addresses of services; the first is that of the server.
         authorizer: decides who may do what.

@@ -89,7 +89,7 @@ VERBS: Mapping[str, Verb] = {
     "deletecollection": delete_collection,
 }
 _IN_PIECES = frozenset((create, update, patch, delete, *REVIEWS.values()))
-"""Verbs whose work on large objects is done beside the loop."""
+"""Verbs whose work on large objects is done outside the loop."""
 PARTS: Mapping[str, Verb] = {"get": get, "update": update, "patch": patch}
 """Of a subresource that is a part of its object."""
 SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {

@@ -250,7 +250,7 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
     Args:
         method: the HTTP method.
         path: decoded, without query.
-        watch: whether the query asks for a watch; turns a list into one, and not the get of an object.
+        watch: True if the query asks for a watch; turns a list into one, and not the get of an object.
     """
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:

@@ -41,10 +41,10 @@ class Access:
         credentials: how to be known.
         authority: certificates to trust as PEM; empty for those of the machine.
         authority_file: where they were read, to be read again for new connections; None if they do not change.
-        insecure: whether any certificate is trusted.
+        insecure: True if any certificate is trusted.
         server_name: that the certificate must have; empty for the host.
         proxy: address of a proxy, or empty.
-        compression: whether answers may be compressed; within one machine it only costs time.
+        compression: True if answers may be compressed; within one machine it only costs time.
         namespace: to use where none is said.
         impersonate: headers by which to act as another user.
     """

@@ -63,7 +63,7 @@ class HttpTransport:
         await self.close()
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Ask; with new credentials once more if those at hand are refused."""
+        """Ask; with new credentials again if those at hand are refused."""
         answer = await self._request(method, target, headers, body, renew=False)
         if answer.status == 401:
             answer = await self._request(method, target, headers, body, renew=True)

@@ -40,7 +40,7 @@ class Indexer:
         resource: the kind.
         fields: paths of the fields of each object that are kept besides `kilauea.client.fields.ALWAYS`; None for all.
         version: up to which everything that has happened is known; 0 before the first list.
-        listeners: are told of every change, after it.
+        listeners: are notified of every change, after it.
         progress: are told whenever `version` may have grown.
     """
 
@@ -142,9 +142,9 @@ class Indexer:
             self._packed.read = self._read = decoder_of(self.fields)
 
     def read_if(self, signs: Iterable[str] | None) -> None:
-        """Read objects with one of these fields; all objects if None. Nothing is told of the others.
+        """Read objects with one of these fields; all objects if None. No events are sent for others.
 
-        Each caller that is told of changes says so before the first event.
+        Each caller that wants changes says so before the first event.
         """
         if signs is None or self._signs is None:
             self._signs = None

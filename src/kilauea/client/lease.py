@@ -130,7 +130,7 @@ class Election:
             over.cancel()
 
     async def _try(self) -> bool:
-        """Take or renew the lease, if it is free or ours; returns whether it is ours now."""
+        """Take or renew the lease, if it is free or ours; returns True if it is ours now."""
         started = self._clock.monotonic()
         try:
             await self._look()

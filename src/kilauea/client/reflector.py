@@ -138,7 +138,7 @@ class Reflector:
         return texts
 
     async def _watch(self) -> bool:
-        """Watch until the server ends it; returns whether it told anything."""
+        """Watch until the server ends it; returns True if it told anything."""
         told = False
         batches = self._api.watch(self.resource, self._version, **self._selection)
         try:

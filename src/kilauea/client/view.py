@@ -64,8 +64,8 @@ class Cache:
             indexes: by what else, as functions of an object.
             fields: paths of fields to keep, as in `kilauea.api.ports.Interest`; None for all. Objects keep what any
                 caller wants.
-            signs: paths of fields, as in `kilauea.api.ports.Interest`: of objects without any of them, listeners may
-                be told only that they are deleted. None to be told of all.
+            signs: paths of fields, as in `kilauea.api.ports.Interest`: of objects without any of them, listeners may be
+                told only that they are deleted. None for all objects.
             aggregates: facts about all objects with the same value, by name.
 
         Raises:

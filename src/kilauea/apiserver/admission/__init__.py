@@ -33,10 +33,10 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 class Work(Protocol):
-    """The work of a write, which is done beside the event loop if the write is large."""
+    """The work of a write, which is done outside the event loop if the write is large."""
 
     async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call a function that looks at nothing but the object of the write."""
+        """Call a function that depends only on the object of the write."""
         ...
 
     def grow(self, size: int) -> None:
@@ -60,9 +60,9 @@ class Attributes:
         obj: the object as it will be; None for deletions. Steps may change it in `mutate`.
         old: the object as it is; None for creations.
         user: who asks.
-        dry_run: whether nothing will be written.
+        dry_run: True if nothing will be written.
         warnings: texts for the caller; steps may add to them.
-        waited: whether webhooks were asked, so that other objects may have changed since `mutate`.
+        waited: True if webhooks were asked, so that other objects may have changed since `mutate`.
         verb: that of the request, such as `patch`, as roles name it.
         work: where work on large objects is done; None to do it in the event loop.
         subject: what webhooks and policies are asked about, once there are any.
@@ -117,7 +117,7 @@ class AdmissionStep:
         """Complete the object; raise an `ApiFault` to refuse."""
 
     def examine(self, attributes: Attributes) -> None:
-        """Look at the final object of a large write alone, beside the event loop; note what `validate` is to know."""
+        """Look at the final object of a large write alone, outside the event loop; note what `validate` is to know."""
 
     def validate(self, attributes: Attributes) -> None:
         """Agree to the final object, or raise an `ApiFault`."""
@@ -143,7 +143,7 @@ class Admission:
             step.mutate(attributes)
 
     def examine(self, attributes: Attributes) -> None:
-        """Have the final object of a large write looked at, beside the event loop."""
+        """Check the final object of a large write, outside the event loop."""
         for step in self._of("examine", attributes.resource):
             step.examine(attributes)
 

@@ -66,7 +66,7 @@ class Subject:
             await asyncio.sleep(0)
 
     async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call a function that looks at nothing but objects of the write; for a large write, beside the loop."""
+        """Call a function that depends only on objects of the write; for a large write, outside the loop."""
         work = self._attributes.work
         return function(*args, **options) if work is None else await work.aside(function, *args, **options)
 

@@ -50,7 +50,7 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
     Args:
         call: the request; a name in its path must be that of the object.
         obj: as the caller wants it.
-        track: whether to note the fields as set by the caller; a server-side apply has done that.
+        track: True to record the fields as set by the caller; a server-side apply has done that.
     """
     metadata_of(obj)
     settle_namespace(call, obj)

@@ -17,7 +17,7 @@ class TaskCounts:
         self.counts = [0] * len(status.NAMES)
         """Tasks by status."""
         self.pending_best_effort = 0
-        """Tasks that wait and ask for nothing but a pod slot."""
+        """Tasks that wait and request nothing but a pod slot."""
         self.min_available = 0
 
     def tally(self, task: Task, state: int, by: int) -> None:

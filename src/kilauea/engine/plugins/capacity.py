@@ -380,7 +380,7 @@ class Capacity(Plugin):
     # --- who may take back from whom
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Return True if a queue may reclaim: one resource that it asks for is within what it deserves (spec 2.9)."""
+        """Return True if a queue may reclaim: one resource that it requests is within what it deserves (spec 2.9)."""
         wanted: dict[str, float] = {}
         for task in tasks:
             add(wanted, task.spec.requests)
@@ -495,7 +495,7 @@ class Capacity(Plugin):
 
 
 def figures_of(queue: Queue) -> tuple[dict[str, float], ...]:
-    """Return the amounts that a queue holds, asks for, lends and has admitted."""
+    """Return the amounts that a queue holds, requests, lends and has admitted."""
     return queue.allocated, queue.request, queue.elastic, queue.inqueue
 
 

@@ -115,7 +115,7 @@ class NetworkTopologyAware(Plugin):
         self._changed = -1
         """The part of the list of changes that the sums contain; -1 before the first look."""
         self._totals: dict[str, dict[str, float]] = {}
-        """By part: what all its tasks ask for."""
+        """By part: what all its tasks request."""
         self._waiting: tuple[tuple[str, int], dict[str, float]] = (("", -1), {})
         """Requests of the waiting tasks of a part; by part and number of changes, the last one only."""
         self._near: dict[int, NDArray[np.float64]] = {}
@@ -295,7 +295,7 @@ class NetworkTopologyAware(Plugin):
         lowest = nodes.take(self._closest)
         near = self._near_to(self._session.domains.chosen[shape.owner])
         if len(lowest) > 1 and np.count_nonzero(lowest == lowest[0]) == len(lowest):
-            # The usual case in a gang that has to be in one of the closest domains: all nodes are equally near.
+            # The usual case in a gang that must be in one of the closest domains: all nodes are equally near.
             at = lowest[0]
             return np.full(len(lowest), self._held_by(shape.owner)[at] / self._size(shape.owner) + near[at])
         scores: NDArray[np.float64] = near.take(lowest)

@@ -228,6 +228,6 @@ def score_of(groups: NodeGroups, name: str, *, ordered: bool) -> float:
     score = REQUIRED if name in groups.required else 0.0
     if name in groups.preferred:
         places = {each: index for index, each in enumerate(groups.preferred)}
-        # A name that is there twice has its last place, and counts once, as in the original.
+        # A name that is there twice has its last place, and counts once, as in Volcano.
         score += PREFERRED * max(len(places) - places[name], 0) / len(places) if ordered else PREFERRED
     return score

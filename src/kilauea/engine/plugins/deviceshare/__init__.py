@@ -310,7 +310,7 @@ class DeviceShare(Plugin):
         if self.arguments.policy == SPREAD:
             fewest: NDArray[np.float64] = used[SLOTS].astype(np.float64)
             return fewest
-        # Without a policy vGPUs are taken from the last card on, as the original does, others from the first.
+        # Without a policy vGPUs are taken from the last card on, as Volcano does, others from the first.
         index = np.arange(used.shape[2], dtype=np.float64)
         return -index if choice.request.kind == VGPU else index
 

@@ -173,7 +173,7 @@ class Explanation:
 
     @property
     def nominated(self) -> bool:
-        """True if the group waits only for resources that are being freed for it."""
+        """True if the group waits only for resources that are being released for it."""
         return bool(self.blockers) and all(blocker.code == "Nominated" for blocker in self.blockers)
 
 

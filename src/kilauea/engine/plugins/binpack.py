@@ -68,9 +68,9 @@ class Counted(NamedTuple):
     weights: NDArray[np.float64]
     """(r, 1)"""
     whole: float
-    """Sum of the weights, those included that are 0."""
+    """Sum of the weights, including zeros."""
     always_there: bool
-    """Only cpu and memory count."""
+    """True if only cpu and memory count."""
 
 
 class Binpack(Plugin):

@@ -45,5 +45,5 @@ class Conformance(Plugin):
 
 
 def spare_system(_: object, candidates: Sequence[Task]) -> tuple[list[Task], int]:
-    """Candidates that are not part of the system."""
+    """Return candidates that are not system pods."""
     return [t for t in candidates if t.priority_class not in SYSTEM_CLASSES and t.namespace != SYSTEM_NAMESPACE], PERMIT

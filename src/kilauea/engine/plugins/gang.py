@@ -64,15 +64,15 @@ class Gang(Plugin):
         session.add_unified_evictable(self.name, lambda _, candidates: (candidates, PERMIT), veto=True)
 
     def _surplus(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
-        """Candidates beyond the minimum of their gangs, in the order given."""
+        """Return the candidates beyond the minimum of their gangs, in the given order."""
         left: dict[str, int] = {}
         victims = []
         for task in candidates:
             job = self._session.state.jobs.get(task.group)
             if job is None:
                 continue
-            # What was to start in this cycle does not work yet: taking it back, whole, breaks no gang, and it does not
-            # make up for a task that runs.
+            # Gangs that start in this cycle do not work yet: evicting them as a whole breaks no gang, and their tasks
+            # do not replace running ones.
             if task.status == status.BINDING:
                 victims.append(task)
                 continue
@@ -120,12 +120,12 @@ def valid(job: Job) -> Refusal | None:
 
 
 def ready(job: Job) -> bool:
-    """The minimum is placed, in total, for each role and for each sub-group."""
+    """Return True if the minimum is placed, in total, for each role and for each sub-group."""
     roles = job.roles_have(status.READY, best_effort_too=True)
     return job.is_ready and roles and job.sub_groups_have(lambda sub_job: sub_job.is_ready)
 
 
 def pipelined(job: Job) -> bool:
-    """The minimum is placed or promised, in total, for each role and for each sub-group."""
+    """Return True if the minimum is placed or nominated, in total, for each role and for each sub-group."""
     roles = job.roles_have((*status.READY, status.PIPELINED), best_effort_too=True)
     return job.is_pipelined and roles and job.sub_groups_have(lambda sub_job: sub_job.is_pipelined)

@@ -62,7 +62,7 @@ NO_WEIGHTS: dict[str, int] = {}
 
 
 MANY_TIERS = 16
-"""Tiers up to which the fullness of domains is summed tier by tier, in the order of the spec."""
+"""Maximum number of tiers for which the fullness of domains is summed tier by tier, in the order of the spec."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class NetworkTopologyAware(Plugin):
         self._tree = session.domains.tree
         self._settle_weights()
         self._changed = -1
-        """The part of the list of changes that the sums contain; -1 before the first look."""
+        """The part of the list of changes that the sums contain; -1 initially."""
         self._totals: dict[str, dict[str, float]] = {}
         """By part: what all its tasks request."""
         self._waiting: tuple[tuple[str, int], dict[str, float]] = (("", -1), {})
@@ -153,7 +153,7 @@ class NetworkTopologyAware(Plugin):
         return np.stack([column[:, rows].sum(axis=1) for rows in self._tree.rows], axis=1)
 
     def _follow(self) -> None:
-        """Bring the sums up to date with what changed on nodes."""
+        """Update the sums with the changes of nodes."""
         nodes = self._session.nodes
         if self._changed < 0:
             self._used = self._sums(nodes.used)
@@ -175,7 +175,7 @@ class NetworkTopologyAware(Plugin):
         self._changed = len(nodes.changed)
 
     def _figures(self) -> NDArray[np.int64]:
-        """(3 R, N) what is used, released and promised on the nodes, as they stand in the table."""
+        """(3 R, N) used, releasing and pipelined amounts of the nodes, in the order of the table."""
         resources = len(self._session.nodes.axis)
         return self._session.nodes.block[resources : 4 * resources]
 
@@ -184,7 +184,7 @@ class NetworkTopologyAware(Plugin):
     def _for_job(self, job: Job, domain: int, purpose: str) -> list[list[int]]:
         needed: Amounts = job.min_resources or {}
         if not job.sub_jobs:
-            # A gang in one part needs room for all that waits; what does not have it need not be tried.
+            # A gang without sub-gangs needs room for all pending tasks; domains without it are not tried.
             needed = largest(needed, self._asked(job.key, job.tasks))
         return self._gradient(job.key, self._session.domains.of_job(job), needed, domain, purpose)
 
@@ -206,7 +206,7 @@ class NetworkTopologyAware(Plugin):
     def _gradient(
         self, key: str, wish: Closeness | None, needed: Amounts, domain: int, purpose: str
     ) -> list[list[int]]:
-        """Domains inside the one given, by tier from the closest (spec of the node plugins, 10.3)."""
+        """Return the domains inside a domain, by tier from the closest (spec of the node plugins, 10.3)."""
         if wish is None or wish.tier is None:
             return [[domain]]
         gradient = self._session.domains.gradient(key, wish.tier, domain)
@@ -215,7 +215,7 @@ class NetworkTopologyAware(Plugin):
         return gradient if purpose != "Evict" else self._widest(gradient)
 
     def _with_room(self, domains: Sequence[int], needed: Amounts, purpose: str) -> list[int]:
-        """Domains whose sum of free room (of what they offer at all, to evict) is enough."""
+        """Return domains with enough free resources in total (to evict: enough capacity)."""
         self._follow()
         rows, enough = self._session.axis.rows, np.ones(len(self._tree.names), dtype=bool)
         for name in {**dict.fromkeys(ALWAYS), **needed}:
@@ -225,7 +225,7 @@ class NetworkTopologyAware(Plugin):
         return [domain for domain in domains if has_room[domain]]
 
     def _left(self, row: int, purpose: str) -> NDArray[np.int64]:
-        """(H,) what the domains have left of a resource; what they offer at all, to evict."""
+        """(H,) free amount of a resource in the domains; to evict, their capacity."""
         left: NDArray[np.int64] = self._offered[row]
         if purpose != "Evict":
             left = left - self._used[row]
@@ -234,7 +234,7 @@ class NetworkTopologyAware(Plugin):
         return left
 
     def _widest(self, gradient: list[list[int]]) -> list[list[int]]:
-        """The widest tiers first, up to the number of domains to make room in; of the last tier the last ones."""
+        """Return domains, widest tiers first, up to the maximum for evictions; of the last tier, the last ones."""
         out: list[list[int]] = []
         left = self.arguments.evict_domains
         for domains in reversed(gradient):
@@ -246,7 +246,7 @@ class NetworkTopologyAware(Plugin):
     # --- how good a domain is
 
     def _order(self, part: Part, domains: Sequence[int]) -> dict[int, float]:
-        """Fullness of each domain with the whole part; among equals, the share of the part that is there already."""
+        """Return the fullness of each domain with the whole part; for ties, the share of the part already there."""
         self._follow()
         total = self._totals.get(part.key)
         if total is None:
@@ -278,7 +278,7 @@ class NetworkTopologyAware(Plugin):
 
     def _applies(self, shape: TaskShape) -> bool:
         if self._alone:
-            return False  # The whole cluster is one domain: all nodes are equally near, and their domain equally full.
+            return False  # The whole cluster is one domain: all nodes are equally near, and domains equally full.
         if shape.owner:
             return shape.owner in self._session.domains.chosen
         return bool(self.arguments.normal_pods)
@@ -362,7 +362,7 @@ class NetworkTopologyAware(Plugin):
             yield from (sub_job.tasks if sub_job else job.tasks).values()
 
     def _domain_fullness(self, shape: TaskShape, nodes: NodeRows, factor: float) -> NDArray[np.float64]:
-        """(n,) how full the domains of a node would be with the task, nearer tiers counting more (spec 10.6)."""
+        """(n,) fullness of the domains of a node with the task; closer tiers count more (spec 10.6)."""
         self._follow()
         by_domain = self._fullness_of_all(shape)
         tiers, weights = self._faded
@@ -399,7 +399,7 @@ class NetworkTopologyAware(Plugin):
     def _faded(self) -> tuple[dict[int, float], float]:
         """Weight of each tier that has domains, and of all tiers together, with empty ones in between.
 
-        The tier that counts most has weight 1, so that no number of tiers makes nothing or infinity of all of them.
+        The tier that counts most has weight 1, so that weights do not underflow or overflow with many tiers.
         """
         tiers, fading = self._tree.distinct_tiers, self.arguments.fading
         steps = [max(tier - 1, 0) for tier in tiers]

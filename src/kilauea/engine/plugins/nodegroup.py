@@ -79,11 +79,11 @@ class NodeGroupArguments:
 
 
 class Rules(NamedTuple):
-    """The rules of a task's queue, by which the plugin tells tasks apart."""
+    """The rules of a task's queue, by which the plugin distinguishes tasks."""
 
     groups: NodeGroups
     limited: str
-    """The queue, if it has limits or an annotation that cannot be read."""
+    """The queue, if it has limits or an invalid annotation."""
 
 
 NO_RULES = Rules(NOTHING_NAMED, "")
@@ -103,7 +103,7 @@ class NodeGroup(Plugin):
         self._rules: dict[str, Rules | None] = {}
         self._tree = self.conf.is_enabled("hierarchy")
         self._used: dict[str, dict[int, dict[str, float]]] = {}
-        """By queue with limits and number of the group: what its tasks hold there."""
+        """Allocations by queue with limits and number of the group."""
         if any(queue.node_groups or queue.group_limits != NO_LIMITS for queue in session.queues.values()):
             session.add_task_trait(self.name, self._trait)
         session.add_predicate(self.name, self._codes, REJECTIONS, scope=Scope.STATIC)
@@ -141,7 +141,7 @@ class NodeGroup(Plugin):
         return self._rules[queue.name]
 
     def _groups(self, queue: Queue) -> NodeGroups:
-        """The groups that a queue names, or has from the nearest queue above that names any."""
+        """Return the groups of a queue, or those of its nearest ancestor with groups."""
         passed: set[str] = set()
         above: Queue | None = queue
         while above is not None and above.name not in passed:
@@ -180,7 +180,7 @@ class NodeGroup(Plugin):
     # --- limits
 
     def _count(self, queues: list[Queue]) -> None:
-        """Add up what the tasks of queues with limits hold in each group."""
+        """Sum the allocations of queues with limits in each group."""
         session = self._session
         self._used = {queue.name: {} for queue in queues}
         rows = np.zeros(len(session.table), dtype=bool)
@@ -213,7 +213,7 @@ class NodeGroup(Plugin):
 
 
 def allows(groups: NodeGroups, name: str) -> bool:
-    """Return True if a queue that names these groups may use one; the last list that has it decides."""
+    """Return True if a queue with these groups may use one; the last list that contains it decides."""
     if name in groups.rather_not:
         return True
     if name in groups.avoided:
@@ -228,6 +228,6 @@ def score_of(groups: NodeGroups, name: str, *, ordered: bool) -> float:
     score = REQUIRED if name in groups.required else 0.0
     if name in groups.preferred:
         places = {each: index for index, each in enumerate(groups.preferred)}
-        # A name that is there twice has its last place, and counts once, as in Volcano.
+        # A duplicate name has its last position, and counts once, as in Volcano.
         score += PREFERRED * max(len(places) - places[name], 0) / len(places) if ordered else PREFERRED
     return score

@@ -86,7 +86,7 @@ class Pdb(Plugin):
         return SpareReason("DisruptionBudget", "a PodDisruptionBudget allows no more evictions")
 
     def _allowed(self, candidates: Sequence[Task]) -> list[Task]:
-        """The candidates that may go, one after the other, in the order given."""
+        """Return the candidates that may be evicted, one by one, in the given order."""
         spent = Counter(b.key for task in self._evicted.values() for b in self._budgets_of(task))
         return [task for task in candidates if self._may_go(task, spent)]
 
@@ -101,7 +101,7 @@ class Pdb(Plugin):
         return may
 
     def _budgets_of(self, task: Task) -> Iterator[Budget]:
-        """Budgets that the task's eviction is charged to."""
+        """Return the budgets that select a task."""
         of_namespace = self._budgets.get(task.namespace)
         if not of_namespace:
             return iter(())

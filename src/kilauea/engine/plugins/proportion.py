@@ -147,9 +147,9 @@ class Proportion(Plugin):
         return found if found is None or not found.resource else self._with_gang(found, queue, task)
 
     def _with_gang(self, found: Refusal, queue: Queue, task: Task) -> Refusal:
-        """A refusal that says so if the gang as a whole wants more than the queue deserves beside the others.
+        """Return a refusal, with a note if the whole gang does not fit into the deserved share next to the others.
 
-        Such a gang may wait forever, as the enqueue action looks at what the queue may hold at most.
+        Such a gang may wait forever, because enqueue checks only the limit of the queue.
         """
         job, resource = self._session.state.jobs[task.group], found.resource
         figures = queue.figures
@@ -169,14 +169,14 @@ class Proportion(Plugin):
         return self._beyond(queue, wanted) is None
 
     def _beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
-        """The reason why the queue may not have this in addition; None if it may."""
+        """Return the reason why these amounts do not fit into the queue; None if they do."""
         deserved = queue.figures.deserved or NOTHING
         return closed(queue) or beyond(queue, deserved, wanted, "queue {queue} would exceed its deserved {resource}")
 
     def _over_deserved(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         left: dict[str, dict[str, float]] = {}
         victims = []
-        # A gang that goes whole is one unit: what its queue holds before it goes counts for all its pods.
+        # A whole gang is one unit: what its queue holds before its eviction counts for all of its pods.
         counts_down = not whole_gang(self._session.state.jobs, candidates)
         for task in candidates:
             job = self._session.state.jobs.get(task.group)
@@ -203,5 +203,5 @@ class Proportion(Plugin):
 
 
 def same(a: Amounts, b: Amounts) -> bool:
-    """Exactly equal, taking what is missing as zero."""
+    """Return True if amounts are exactly equal, with missing ones as zero."""
     return all(a.get(name, 0) == b.get(name, 0) for name in {**a, **b})

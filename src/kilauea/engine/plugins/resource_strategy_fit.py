@@ -105,7 +105,7 @@ class ScarceArguments:
 
 @dataclass(frozen=True)
 class ProportionalArguments:
-    """Arguments about what stays free beside idle devices."""
+    """Arguments for resources that stay free for idle devices."""
 
     enable: bool = argument("enable", False, "Keep cpu and memory free for idle devices.")
     resources: str = argument("resources", "", "The resource names of the devices, separated by commas.")
@@ -136,15 +136,15 @@ class Counted(NamedTuple):
     weights: NDArray[np.float64]
     """(r, 1)"""
     most: NDArray[np.bool_]
-    """(r, 1) full nodes are better."""
+    """(r, 1) True if full nodes are better."""
     factor: float
     """The factor of the weighted sum."""
     everywhere: bool
-    """All nodes offer all of them."""
+    """True if all nodes offer all of them."""
 
 
 class Kept(NamedTuple):
-    """Cpu and memory that stay free beside one idle device."""
+    """Cpu and memory that stay free for each idle device."""
 
     row: int
     cpu: float
@@ -165,7 +165,7 @@ class ResourceStrategyFit(Plugin):
         self._plans: dict[TaskShape, Counted | None] = {}
         self._scarcities: dict[TaskShape, NDArray[np.float64]] = {}
         self._scarcities_by_rows: dict[tuple[int, ...], NDArray[np.float64]] = {}
-        """By what is asked: scores of scarce resources."""
+        """Scores of scarce resources, by request."""
         self._told: set[str] = set()
         self._strategies: Mapping[str, Strategy] = {}
         if given.weight:
@@ -185,7 +185,7 @@ class ResourceStrategyFit(Plugin):
     # --- the strategy
 
     def _usable(self, given: Mapping[str, Strategy]) -> dict[str, Strategy]:
-        """The strategies whose names are resources or prefixes of such."""
+        """Return the strategies whose names are resources or prefixes of resources."""
         out = {}
         for name, strategy in given.items():
             if "*" in name[:-1] or name == "*":
@@ -195,7 +195,7 @@ class ResourceStrategyFit(Plugin):
         return out
 
     def _strategy(self, resource: str) -> Strategy | None:
-        """The strategy of a resource, by its name or the longest prefix that has one."""
+        """Return the strategy of a resource, by its name or the longest matching prefix."""
         exact = self._strategies.get(resource)
         if exact is not None:
             return exact
@@ -203,7 +203,7 @@ class ResourceStrategyFit(Plugin):
         return self._strategies[max(prefixes, key=len)] if prefixes else None
 
     def _plan(self, shape: TaskShape) -> Counted | None:
-        """The resources that count for a shape; None if none does."""
+        """Return the resources that count for a shape; None without any."""
         if not self.arguments.weight:
             return None
         if shape not in self._plans:
@@ -230,7 +230,7 @@ class ResourceStrategyFit(Plugin):
         )
 
     def _of_pod(self, kind: str, text: str) -> dict[str, Strategy]:
-        """The strategies in the annotations of a pod; none if they are invalid."""
+        """Return the strategies in the annotations of a pod; empty if invalid."""
         weights = weights_of(text)
         if kind in TYPES and weights is not None:
             return {name: Strategy(kind, weight) for name, weight in weights.items()}
@@ -273,7 +273,7 @@ class ResourceStrategyFit(Plugin):
     # --- scarce resources
 
     def _scarce_weights(self, given: ScarceArguments) -> dict[str, int]:
-        """Weights by resource; none if they have no effect."""
+        """Return the weights by resource; empty if they have no effect."""
         weights = {name: given.weights.get(name, 1) for name in listed(given.resources)}
         for name, weight in weights.items():
             if weight < 0:
@@ -291,7 +291,7 @@ class ResourceStrategyFit(Plugin):
         return nodes.take(known)
 
     def _scarcity_of_all(self, shape: TaskShape) -> NDArray[np.float64]:
-        """(N,) the same for all nodes: what they offer does not change while pods are placed."""
+        """(N,) the same for all nodes, whose resources do not change while pods are placed."""
         asked = tuple(self._rows[name] for name in names(shape.spec.requests) if name in self._rows)
         if asked not in self._scarcities_by_rows:
             allocatable = self._session.nodes.allocatable
@@ -305,7 +305,7 @@ class ResourceStrategyFit(Plugin):
             self._scarcities_by_rows[asked] = score
         return self._scarcities_by_rows[asked]
 
-    # --- what stays free beside devices
+    # --- resources that stay free for devices
 
     def _open_proportional(self, given: ProportionalArguments) -> None:
         rates = dict(given.rates)
@@ -340,7 +340,7 @@ class ResourceStrategyFit(Plugin):
         return any(shape.spec.requests.get(name, 0) > 0 for name in self._devices)
 
     def _codes(self, shape: TaskShape, idle: NDArray[np.int64]) -> NDArray[np.int64]:
-        """0 where enough of what is idle is left for devices, else the number of the first resource that lacks it."""
+        """Return 0 where enough idle resources are left for devices; else the number of the first missing resource."""
         requests = shape.spec.requests
         cpu = idle[self._rows[CPU]] - requests.get(CPU, 0)
         memory = idle[self._rows[MEMORY]] - requests.get(MEMORY, 0)
@@ -354,12 +354,12 @@ class ResourceStrategyFit(Plugin):
 
 
 def listed(text: str) -> list[str]:
-    """The names in a list with commas, each once."""
+    """Return the distinct names in a comma-separated list."""
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def weights_of(text: str) -> dict[str, int] | None:
-    """The weights in a JSON object of integers by resource; None for anything else, and for an empty one."""
+    """Return the weights in a JSON object of integers by resource; None if invalid or empty."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

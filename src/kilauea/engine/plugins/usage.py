@@ -80,7 +80,7 @@ HOT_CPU = Rejection("CpuLoadTooHigh", "the CPU load of the node exceeds the uppe
 HOT_MEMORY = Rejection("MemoryLoadTooHigh", "the memory load of the node exceeds the upper limit.", hopeless=True)
 
 JUST_PLACED = frozenset({status.ALLOCATED, status.PIPELINED, status.BINDING, status.BOUND})
-"""States of tasks that no measurement can contain."""
+"""States of tasks that measurements cannot contain yet."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Usage(Plugin):
         return out[0], out[1]
 
     def _quantity(self, key: str, resource: str, text: str, unit: int, default: str) -> int:
-        """An amount that is written as a number of units or as a quantity."""
+        """Parse an amount that is a number of units or a quantity."""
         try:
             size = int(text) * unit if text.isascii() and text.isdigit() and len(text) < 16 else amount(resource, text)
         except QuantityError as error:
@@ -164,10 +164,10 @@ class Usage(Plugin):
     def _find(self, key: str, message: str) -> None:
         self._session.findings.append(Finding("plugin usage", f"{key}: {message}", code="wrong-value", path=(key,)))
 
-    # --- loads that say nothing
+    # --- unknown loads
 
     def _tell_of_unknown(self, at: NDArray[np.int64]) -> None:
-        """Name the nodes that are not judged."""
+        """Report the nodes with unknown loads."""
         names = self._session.nodes.names
         unknown, stale = np.flatnonzero(at == 0), np.flatnonzero((at != 0) & ~self._fresh)
         if len(unknown):
@@ -193,14 +193,14 @@ class Usage(Plugin):
         return nodes.take(self._scores)
 
     def _rated(self, rows: slice) -> NDArray[np.float64]:
-        """Scores of some nodes, by what is unused of them now."""
+        """Return the scores of some nodes, by their unused resources."""
         free = 1.0 - _used(self._real[:, rows], self._recent[:, rows], self._capacity[:, rows])
         cpu, memory = self._weights
         score: NDArray[np.float64] = (free[0] * cpu + free[1] * memory) / (cpu + memory) * 100.0 * self.arguments.weight
         return np.where(self._fresh[rows], score, 0.0)
 
     def _used_on(self, row: int) -> tuple[float, float]:
-        """The same as `_used` for one node; plain numbers are quicker there."""
+        """Return `_used` for one node; plain numbers are faster here."""
         parts = []
         for part in (0, 1):
             whole = int(self._capacity[part, row])
@@ -214,7 +214,7 @@ class Usage(Plugin):
             free = (1.0 - used[0]) * cpu + (1.0 - used[1]) * memory
             self._scores[row] = free / (cpu + memory) * 100.0 * self.arguments.weight
 
-    # --- pods that are too young for the measurement
+    # --- pods that the measurement does not contain
 
     def _count_recent(self) -> None:
         """Estimate what recent pods use, node by node and in the order in which pods are placed."""
@@ -223,12 +223,12 @@ class Usage(Plugin):
         self._recent: NDArray[np.float64] = np.zeros(self._capacity.shape)
         """(2, N) milli-cores and bytes."""
         self._estimates: dict[str, tuple[float, float]] = {}
-        """By task: what was added for it."""
+        """Estimates that were added, by task."""
         self._since = session.now - session.conf.metrics.interval
         recent = (placements.started == 0) | (placements.started > self._since)
         rows = placements.node[(placements.node >= 0) & recent & ~placements.terminating]
         self._scores: NDArray[np.float64] = np.zeros(len(session.nodes))
-        """(N,) kept in step with what comes and goes, so that it is only looked up for each task."""
+        """(N,) scores, updated as tasks are added and removed, so that tasks only look them up."""
         for row in np.unique(rows[self._fresh[rows]]):
             tasks = session.state.on_node(session.nodes.names[row])
             for task in sorted((t for t in tasks if self._is_recent(t)), key=lambda t: t.order):
@@ -256,7 +256,7 @@ class Usage(Plugin):
             self._rate(row)
 
     def _estimate(self, task: Task, row: int) -> tuple[float, float]:
-        """The cpu and memory that a pod will use; more where its node is at risk already."""
+        """Return the estimated cpu and memory usage of a pod; higher at or above the risk threshold of its node."""
         given: UsageArguments = self.arguments
         cpu, memory = self._weights
         used = self._used_on(row)
@@ -270,13 +270,13 @@ class Usage(Plugin):
 
 
 def _used(real: NDArray[np.float64], recent: NDArray[np.float64], capacity: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The part of the capacity in use, from 0 to 1; 0 where there is no capacity."""
+    """Return the part of the capacity in use, from 0 to 1; 0 without capacity."""
     whole = np.where(capacity > 0, capacity, 1)
     return np.where(capacity > 0, np.clip(real + recent / whole, 0.0, 1.0), 0.0)
 
 
 def _within(request: int, limit: int, request_ratio: float, burst_ratio: float) -> float:
-    """A part of the request, and of what the limit is above it, but not more than the limit."""
+    """Return a part of the request, plus a part of the difference to the limit, at most the limit."""
     most = limit if limit >= request and limit > 0 else request
     return min(request * request_ratio + (most - request) * burst_ratio, float(most))
 

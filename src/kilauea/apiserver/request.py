@@ -97,7 +97,8 @@ class Listing(NamedTuple):
 class ApiResponse:
     """A complete response; a large body is an iterable of chunks, created while it is sent.
 
-    A response without a body has no content type. `listing` has the records of a list, if all of it is in the stored form.
+    A response without a body has no content type. `listing` has the records of a list, if all of it is in the stored
+    form.
     """
 
     status: int

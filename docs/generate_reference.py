@@ -87,7 +87,7 @@ def sections_of(of: type[Any]) -> list[tuple[str, list[str]]]:
 
 
 def type_names() -> Iterator[str]:
-    """The names that signatures use for types, with what they stand for."""
+    """The type names in signatures, with their definitions."""
     body = ast.parse(inspect.getsource(answers)).body
     for statement in body:
         name = assigned(statement, "")
@@ -99,34 +99,34 @@ def type_names() -> Iterator[str]:
 
 
 def session_page() -> str:
-    """The page about what plugins and actions may use."""
+    """The page about the session."""
     lines = [
         "# The session",
         BLANK,
         MADE,
         BLANK,
-        "What a plugin gets in `on_session_open`, and an action in `execute`. Only what stands here is meant for them; "
-        "what else the objects have is the engine's own and may change.",
+        "Plugins get the session in `on_session_open`, actions in `execute`. They may use only what this page lists; "
+        "everything else is internal to the engine and may change.",
         BLANK,
         *_contract(),
-        "## What it holds",
+        "## Attributes",
         BLANK,
-        *table(["attribute", "what it is"], _attributes_of_session()),
+        *table(["attribute", "meaning"], _attributes_of_session()),
         BLANK,
-        "## Where plugins have their say",
+        "## Extension points",
         BLANK,
         prose(extension.__doc__).split("\n\n", 1)[1],
         BLANK,
-        "Every function is registered under the plugin's name: `session.add_job_order(self.name, key)`. The flag in "
-        "brackets switches the plugin off at that point.",
+        "Register each function under the name of the plugin: `session.add_job_order(self.name, key)`. The flag in "
+        "brackets disables the plugin at that point.",
         BLANK,
         *_points(lambda name: name.startswith("add_")),
-        "## Asking the plugins",
+        "## Calling the plugins",
         BLANK,
-        "Actions ask; the answers of all plugins are combined.",
+        "Actions call these; each combines the results of all plugins.",
         BLANK,
         *_points(lambda name: not name.startswith("add_")),
-        "## Looking around and deciding",
+        "## Jobs, tasks and nodes",
         BLANK,
         *(line for name in SESSION_METHODS for line in _method(name, getattr(Session, name))),
         BLANK,
@@ -136,9 +136,9 @@ def session_page() -> str:
         BLANK,
         *(line for name, member in members(Statement).items() if name != "take" for line in _method(name, member)),
         BLANK,
-        "## What is handed around",
+        "## Types",
         BLANK,
-        "Votes are `PERMIT`, `ABSTAIN` and `REJECT`; they and these names of types are in `kilauea.engine.extension`:",
+        "Votes are `PERMIT`, `ABSTAIN` and `REJECT`; they and these types are in `kilauea.engine.extension`:",
         BLANK,
         *type_names(),
         BLANK,
@@ -167,7 +167,7 @@ def _attributes_of_session() -> list[list[str]]:
 def _points(chosen: Callable[[str], bool]) -> Iterator[str]:
     for title, names in (section for theme in ExtensionPoints.__bases__ for section in sections_of(theme)):
         shown = [name for name in names if chosen(name) and hasattr(Session, name)]
-        if shown:
+        if title and shown:
             yield from (f"### {title[:1].upper()}{title[1:]}", BLANK)
             for name in shown:
                 yield from _method(name, getattr(ExtensionPoints, name), _flags(name.removeprefix("add_")))
@@ -220,8 +220,8 @@ def plugins_page() -> str:
         BLANK,
         MADE,
         BLANK,
-        "Plugins are named in the tiers of the scheduler configuration; where several have a say, those of the first "
-        "tier come first. `kilauea config check` tells what is wrong with a configuration.",
+        "List plugins in the tiers of the scheduler configuration. If several plugins register at the same point, "
+        "those in the first tier decide first. `kilauea config check` reports errors in a configuration.",
         BLANK,
         *table(["plugin", "what it is for"], [[f"[{name}](#{name})", _summary(PLUGINS[name])] for name in names]),
         BLANK,
@@ -321,7 +321,7 @@ def _asked(plugin: type[Plugin]) -> list[str]:
     if not points:
         return []
     shown = ", ".join(f"`{point}`{_flags(point)}" for point in points)
-    return [f"**Has its say at** {shown}.", BLANK]
+    return [f"**Registers at** {shown}.", BLANK]
 
 
 def table(heading: list[str], rows: list[list[str]]) -> list[str]:

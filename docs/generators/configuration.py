@@ -24,15 +24,15 @@ def configuration_page() -> str:
     introduction = (
         "The scheduler reads one YAML file, Volcano's `volcano-scheduler.conf`: the `actions` of a cycle in their "
         "order, `tiers` of plugins, and `configurations` with arguments of actions. "
-        "[Plugins](plugins.md) lists the plugins with their arguments. `kilauea config check FILE` says what is wrong "
-        "with a file, and what in it would do nothing."
+        "[Plugins](plugins.md) lists the plugins with their arguments. `kilauea config check FILE` reports errors "
+        "in a file, and settings that have no effect."
     )
     return page("Scheduler configuration", introduction, _default(), _actions(), _flags(), _aliases())
 
 
 def _default() -> Iterator[str]:
     yield from ("## The built-in configuration", BLANK)
-    yield from ("It holds when no file is given.", BLANK)
+    yield from ("It is used if no file is given.", BLANK)
     yield from ("```yaml", *yaml.safe_dump(DEFAULT_CONF, sort_keys=False).splitlines(), "```", BLANK)
 
 
@@ -67,7 +67,7 @@ def _flags() -> Iterator[str]:
             points.setdefault(flag, []).append(point)
     yield from ("## Flags of plugins", BLANK)
     yield from (
-        "A plugin registers at every point that it knows. A flag beside its name switches it off there, such as "
+        "A plugin registers at all of its extension points. A flag next to its name disables it at a point, such as "
         "`enableReclaimable: false`; `enable` and `enabled`, and upper and lower case, mean the same.",
         BLANK,
     )

@@ -20,8 +20,8 @@ SOURCE = Path(kilauea.__file__).parent
 def reasons_page() -> str:
     """All reasons that are written by their names."""
     introduction = (
-        "Reasons are stable: programs can rely on them. The messages beside them are for people, and may change. "
-        "[Why a job waits](../concepts/planning.md#why-a-job-waits) says where they are shown."
+        "Reasons are stable: programs can rely on them. Messages are for people, and may change. "
+        "[Why a job waits](../concepts/planning.md#why-a-job-waits) describes where they are shown."
     )
     return page("Reasons and events", introduction, _waiting(), _nodes(), _spared(), _queues(), _events())
 
@@ -29,27 +29,27 @@ def reasons_page() -> str:
 def _waiting() -> Iterator[str]:
     yield from ("## Why something waits", BLANK)
     yield from (
-        "The code of `kilauea plan` and `kilauea explain`, and the reason of conditions and events. What stands first "
-        "here is named first where several apply.",
+        "The code in `kilauea plan` and `kilauea explain`, and the reason of conditions and events. If several apply, "
+        "the one that is listed first here is shown first.",
         BLANK,
     )
-    yield from table(["code", "the rule that decides"], [[code(name), rule] for name, rule in RULES.items()])
+    yield from table(["code", "rule"], [[code(name), rule] for name, rule in RULES.items()])
 
 
 def _nodes() -> Iterator[str]:
-    yield from ("## Why a node does not take a pod", BLANK)
+    yield from ("## Why a node cannot run a pod", BLANK)
     yield from (
-        "Where a pod is `Unschedulable`, each reason comes with the number of nodes that it holds for; `...` stands "
-        "for what differs.",
+        "If a pod is `Unschedulable`, each reason is shown with the number of nodes; `...` stands for the parts "
+        "that vary.",
         BLANK,
     )
-    yield from table(["code", "what it says"], _words("Rejection", 0))
+    yield from table(["code", "message"], _words("Rejection", 0))
 
 
 def _queues() -> Iterator[str]:
-    yield from ("## What is wrong with a queue", BLANK)
-    yield from ("The reason of conditions and events of queues; `...` stands for what differs.", BLANK)
-    yield from table(["reason", "what it says"], _words("QueueFault", 2))
+    yield from ("## Problems of queues", BLANK)
+    yield from ("Reasons of conditions and events of queues; `...` stands for the parts that vary.", BLANK)
+    yield from table(["reason", "message"], _words("QueueFault", 2))
 
 
 def _words(name: str, place: int) -> list[list[str]]:
@@ -69,8 +69,8 @@ def _spared() -> Iterator[str]:
         if name:
             found[name].update({words} if words else ())
     yield from ("## Why a pod is not evicted", BLANK)
-    yield from ("`kilauea explain` lists the pods that could make room, and why each is spared.", BLANK)
-    yield from table(["code", "what it says"], [[code(name), _all(found[name])] for name in sorted(found)])
+    yield from ("`kilauea explain` lists the pods that might be evicted, and the reason why each is spared.", BLANK)
+    yield from table(["code", "message"], [[code(name), _all(found[name])] for name in sorted(found)])
 
 
 def _events() -> Iterator[str]:
@@ -83,9 +83,9 @@ def _events() -> Iterator[str]:
         for reason in reasons:
             found[reason, "Warning", _part(SOURCE / place.split()[0])].update()
     yield from ("## Events", BLANK)
-    yield from ("`kubectl describe` and `kubectl events` show them; `...` stands for what differs.", BLANK)
+    yield from ("`kubectl describe` and `kubectl events` show them; `...` stands for the parts that vary.", BLANK)
     rows = [[code(key[0]), key[1], key[2], _all(found[key]) or "..."] for key in sorted(found)]
-    yield from table(["reason", "type", "written by", "what it says"], rows)
+    yield from table(["reason", "type", "source", "message"], rows)
 
 
 ELSEWHERE = {

@@ -9,8 +9,8 @@
     for bind in kilauea.plan(objects).binds:
         print(bind.pod, "->", bind.node)
 
-Neither the objects nor any cluster is changed. The same arguments give the same plan. The commands `kilauea plan`,
-`kilauea explain` and `kilauea queues` call `simulate`, too.
+The functions do not change the objects or any cluster. The same arguments return the same plan. The commands `kilauea
+plan`, `kilauea explain` and `kilauea queues` call `simulate`, too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class InvalidInput(ValueError):
     """An argument cannot be used.
 
     Attributes:
-        problems: all that is wrong with it, one line each: the object, the field, the value, and the fix.
+        problems: the problems, one line each: the object, the field, the value, and the fix.
     """
 
     def __init__(self, *problems: str) -> None:
@@ -73,19 +73,19 @@ def plan(
     """Plan one cycle of the scheduler: which pods start where, which are evicted, and why the others wait.
 
     Args:
-        objects: the cluster: nodes, pods, pod groups, queues and what else scheduling reads, as dicts in the form of
-            their manifests (`yaml.safe_load_all`, `json.load`) or as decoded objects (`kilauea.api.decode`). Lists of
-            objects may be among them. Jobs, deployments and the like become the pods that they would get. Of objects
-            with the same kind and name the last one counts.
+        objects: the cluster: nodes, pods, pod groups, queues and other objects that scheduling reads, as dicts in the
+            form of their manifests (`yaml.safe_load_all`, `json.load`) or as decoded objects (`kilauea.api.decode`).
+            Lists are expanded. Jobs, deployments and other workloads are replaced by the pods that would be created for
+            them. Of objects with the same kind and name, the last one applies.
         conf: the scheduler's configuration, as a dict or as YAML text; None for the built-in one.
         now: the time of the cycle: RFC 3339 text, a datetime with a time zone, or microseconds since 1970; None for the
             newest `creationTimestamp` among the objects.
         seed: breaks ties between equally good nodes at random, repeatably; None selects the first in order.
-        plugins_dirs: folders with plugins and actions of your own, one in each file; a conf has to name them.
+        plugins_dirs: folders with your own plugins and actions, one per file; the configuration must name them.
 
     Returns:
-        What the cycle decides. Pods and groups are called `namespace/name`. Amounts are in the engine's units: cpu and
-        extended resources in thousandths, memory and storage in bytes.
+        The plan. Pods and groups are named `namespace/name`. Amounts are in the engine's units: cpu and extended
+            resources in thousandths, memory and storage in bytes.
 
     Raises:
         InvalidInput: an object, the configuration or another argument cannot be used.
@@ -104,8 +104,8 @@ def explain(
 ) -> Explanation:
     """Explain why a pod group waits: the rules that decide, with numbers, and the smallest change that would start it.
 
-    To explain several groups of one cluster, call `simulate` with `cycles=1` once, and `explain` of its result for
-    each.
+    To explain several groups of a cluster, call `simulate` once with `cycles=1`, and then `explain` on its result for
+    each group.
 
     Args:
         objects: the cluster, as in `plan`.
@@ -120,7 +120,7 @@ def explain(
         first, and the change.
 
     Raises:
-        InvalidInput: an argument cannot be used, or there is no such group.
+        InvalidInput: an argument cannot be used, or the group does not exist.
     """
     return explain_group(simulate(objects, conf, cycles=1, now=now, seed=seed, plugins_dirs=plugins_dirs), group)
 
@@ -138,27 +138,26 @@ def simulate(
     extensions: Extensions | None = None,
     sharding: Sharding | None = None,
 ) -> Result:
-    """Simulate cycles of the scheduler, a second apart, until the cluster is at rest.
+    """Simulate cycles of the scheduler, one second apart, until the cluster is at rest.
 
-    Pods that were bound run at once. Evicted pods hold their room for as many cycles as their
-    terminationGracePeriodSeconds says, none if they do not say; then those that a controller owns come back as new
-    pending pods.
+    Bound pods run at once. Evicted pods keep their resources for one cycle per second of their
+    terminationGracePeriodSeconds, 0 if it is not set; then pods that a controller owns return as new pending pods.
 
     Args:
         objects: the cluster, as in `plan`.
         conf: the scheduler's configuration, as in `plan`.
-        cycles: at most so many, 1 or more.
+        cycles: the maximum number of cycles, at least 1.
         until_rest: stop after the first cycle that changes nothing while no pod is terminating.
         now: the time of the first cycle, as in `plan`.
         seed: breaks ties, as in `plan`.
         plugins_dirs: folders with plugins, as in `plan`.
         schedulers: the `schedulerName` of the pods to place.
-        extensions: plugins and actions that were loaded already, instead of plugins_dirs.
+        extensions: loaded plugins and actions, instead of plugins_dirs.
         sharding: the part of the cluster that the scheduler works on; None for all of it.
 
     Returns:
         All cycles as `steps`, the plan of the last one, the objects after it, `at_rest_after`, and `warnings` about
-        what was passed over.
+            skipped objects.
 
     Raises:
         InvalidInput: an argument cannot be used.
@@ -181,7 +180,7 @@ def explain_group(result: Result, group: str) -> Explanation:
     """Explain why a pod group of a result waits.
 
     Raises:
-        InvalidInput: there is no such group.
+        InvalidInput: the group does not exist.
     """
     explanation = result.explain(group)
     if explanation.verdict == "unknown":
@@ -191,7 +190,7 @@ def explain_group(result: Result, group: str) -> Explanation:
 
 
 def _cluster(objects: Objects) -> Cluster:
-    """The cluster that objects describe; they are left as they are.
+    """Return the cluster that objects describe, without changing them.
 
     Raises:
         InvalidInput: some of them cannot be used.
@@ -208,7 +207,7 @@ def _cluster(objects: Objects) -> Cluster:
 
 
 def _decoded(objects: Iterable[object]) -> Iterator[Decoded]:
-    """The objects in their order: dicts are decoded, decoded ones copied."""
+    """Return the objects in their order: dicts are decoded, decoded ones copied."""
     trees: list[object] = []
     for obj in objects:
         if not isinstance(obj, Object):
@@ -223,7 +222,7 @@ def _decoded(objects: Iterable[object]) -> Iterator[Decoded]:
 
 
 def _conf(conf: Conf, extensions: Extensions) -> SchedulerConf:
-    """The configuration that is meant.
+    """Return the configuration.
 
     Raises:
         InvalidInput: it cannot be used.
@@ -245,7 +244,7 @@ def _conf(conf: Conf, extensions: Extensions) -> SchedulerConf:
 
 
 def _extensions(folders: Sequence[str | PathLike[str]], *, installed: bool) -> Extensions:
-    """The plugins and actions that a configuration may name; the built-in configuration names none but ours.
+    """Return the plugins and actions that a configuration can name; the built-in configuration names only ours.
 
     Raises:
         InvalidInput: one of them cannot be loaded.
@@ -279,7 +278,7 @@ def _microseconds(now: Moment) -> int | None:
 
 
 def _check_whole(name: str, value: object, least: int) -> None:
-    """Look at an argument that is a whole number.
+    """Check that an argument is a whole number.
 
     Raises:
         InvalidInput: it is not a whole number, or too small.

@@ -185,7 +185,7 @@ class CronJobStatus(Wire):
 
 
 class CronJob(Object):
-    """Makes a job at each of the times of a schedule."""
+    """Creates jobs on a schedule."""
 
     spec: CronJobSpec = msgspec.field(default_factory=CronJobSpec)
     status: CronJobStatus | None = None

@@ -6,7 +6,7 @@ from kilauea.api.meta import Object, OwnerReference
 
 
 class Command(Object):
-    """An order such as AbortJob or CloseQueue; it has no `spec`, its fields stand at the top."""
+    """A command such as AbortJob or CloseQueue. Its fields are at the top level, without a `spec`."""
 
     action: str | None = None
     target: OwnerReference | None = None

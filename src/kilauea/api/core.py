@@ -202,7 +202,7 @@ class Volume(InTreeSources):
 
 
 class PodResourceClaim(Wire):
-    """Devices that a pod asks for by a claim, or by a claim that is made from a template."""
+    """Devices that a pod requests by a claim, or by a claim that is made from a template."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -310,7 +310,7 @@ class ResourceQuotaStatus(Wire):
 
 
 class ResourceQuota(Object):
-    """Limits on what a namespace may ask for in sum."""
+    """Limits on what a namespace may request in sum."""
 
     spec: ResourceQuotaSpec | None = None
     status: ResourceQuotaStatus | None = None

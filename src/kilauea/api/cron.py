@@ -45,7 +45,7 @@ class Schedule:
 
     Attributes:
         minutes, hours, days, months, weekdays: the values of each field; Sunday is 0.
-        either: whether one of the two kinds of days suffices, as both are restricted.
+        either: True if one of the two kinds of days suffices, as both are restricted.
         zone: in which days and hours are meant.
     """
 

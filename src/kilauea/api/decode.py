@@ -81,7 +81,7 @@ MAX_LIST_DEPTH = 8
 """Maximum depth of lists within lists."""
 
 MAX_TEXT_ERRORS = 100
-"""After so many errors in the text of one source, the rest of it is not read."""
+"""After this many errors in the text of one source, the rest of it is not read."""
 
 _T = TypeVar("_T")
 
@@ -527,7 +527,7 @@ def decode(data: bytes | memoryview, source: str) -> Decoded:
 def decode_trees(trees: Iterable[object], source: str) -> Decoded:
     """Read objects that are dicts already, as loaders of YAML and JSON return them.
 
-    Like `decode`, it never raises an exception for what it reads. Lists of objects are read, and None is passed over,
+    Like `decode`, it never raises an exception for what it reads. Lists of objects are read, and None is skipped,
     because an empty document of YAML is None.
 
     Args:

@@ -96,7 +96,7 @@ def _default_storage_class(objects: Iterable[Object]) -> str | None:
 
 
 def _fill_storage(obj: Object, default_class: str | None) -> None:
-    """The class of a claim that names none (the empty name is one), and when claims of a class are bound."""
+    """The class of a claim that does not name one (the empty name is one), and when claims of a class are bound."""
     if isinstance(obj, StorageClass):
         obj.volume_binding_mode = obj.volume_binding_mode or "Immediate"
     if not isinstance(obj, PersistentVolumeClaim) or BETA_STORAGE_CLASS in obj.annotations:

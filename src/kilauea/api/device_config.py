@@ -80,7 +80,7 @@ class Chip(NamedTuple):
 
 
 class VgpuNames(NamedTuple):
-    """The resources by which pods ask for vGPUs."""
+    """The resources by which pods request vGPUs."""
 
     number: str = VGPU_NUMBER
     memory: str = VGPU_MEMORY
@@ -89,14 +89,14 @@ class VgpuNames(NamedTuple):
 
 
 class NpuNames(NamedTuple):
-    """The resources by which pods ask for NPUs of a kind."""
+    """The resources by which pods request NPUs of a kind."""
 
     number: str
     memory: str
 
 
 class CardNames(NamedTuple):
-    """The resources by which pods ask for parts of cards."""
+    """The resources by which pods request parts of cards."""
 
     vgpus: tuple[VgpuNames, ...] = (VgpuNames(),)
     npus: tuple[NpuNames, ...] = ()
@@ -118,12 +118,12 @@ class DeviceConfig(NamedTuple):
     """NPUs are shared by software, without templates, unless a node says otherwise."""
     faults: tuple[str, ...] = ()
     number: int = 1
-    """Cards for a container that asks for memory and names no number."""
+    """Cards for a container that requests memory and names no number."""
     names: VgpuNames = VgpuNames()
 
     @property
     def npu_names(self) -> list[NpuNames]:
-        """The resources by which pods ask for its chips."""
+        """The resources by which pods request its chips."""
         return [NpuNames(chip.resource, chip.memory_resource) for chip in self.chips]
 
     def geometry_of(self, model: str) -> int:

@@ -49,7 +49,7 @@ VNPU_SOFT = "hami-vnpu-core"
 NPU_CORES = "huawei.com/npu-core"
 """Resource: cores of Ascend chips that are split as pods come; annotation of a pod: the chips that it has."""
 VNPU_LEVEL, VNPU_IMAGES = "vnpu-level", "vnpu-dvpp"
-"""Labels of pods that ask for them."""
+"""Labels of pods that request them."""
 
 CONFIG_NAME, CONFIG_NAMESPACE = "volcano-vgpu-device-config", "kube-system"
 """The ConfigMap of the devices, unless the scheduler is told another."""

@@ -24,7 +24,7 @@ EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 OF_EXTENDED_RESOURCES = "-extended-resources-"
 """Follows the name of the pod in the name of that claim."""
 MOST_CONSUMERS = 256
-"""So many pods may use a claim at a time."""
+"""This many pods may use a claim at a time."""
 MOST_EXPRESSION = 10 * 1024
 """Length of the longest selector, in characters."""
 

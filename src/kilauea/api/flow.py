@@ -141,7 +141,7 @@ class JobFlowStatus(Wire):
 
 
 class JobFlow(Object):
-    """Jobs with an order between them."""
+    """Jobs that are created in order."""
 
     spec: JobFlowSpec = msgspec.field(default_factory=JobFlowSpec)
     status: JobFlowStatus | None = None

@@ -80,7 +80,7 @@ class Object(Wire):
 
     @property
     def namespace(self) -> str:
-        """Namespace of the object; `default` when it names none."""
+        """Namespace of the object; `default` when it does not name one."""
         return self.metadata.namespace or "default"
 
     @property

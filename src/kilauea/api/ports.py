@@ -313,8 +313,8 @@ CREATION_REFUSED = Wording("FailedCreate", "Error creating: ")
 class Create:
     """Create an object; an existing one is not an error.
 
-    A refusal by the server (not a lost connection) is told about `about`, if given, as a Warning of the reason and with
-    the words of `wording`.
+    A refusal by the server (not a lost connection) is reported on `about`, if given, as a Warning of the reason and
+    with the words of `wording`.
     """
 
     resource: Resource
@@ -443,7 +443,7 @@ class Outcome:
     Attributes:
         operations: to be carried out in order; the first that fails ends them, and the key is asked about again.
         again: seconds after which to ask about the key even if nothing happens.
-        foreseen: whether this takes into account what the operation makes of the key's object, so that to see that is
+        foreseen: True if this takes into account what the operation makes of the key's object, so that to see that is
             no reason to ask; what others do is. Only where there is one, and it is a `Patch` with a version.
         refused: given the reason of the event about a creation that the server refuses, and the server's message,
             returns what to write about it. These operations are best effort: the key is asked about again in any case.
@@ -504,7 +504,7 @@ class Interest:
             are not a thousand reconciliations of their owner); what is due sooner for another reason is not put off.
         always: keys to ask about once the view is complete, although no object may concern them (yet).
         fields: paths of the fields that the controller and these functions read, such as `metadata.finalizers` or, of
-            each item of a list, `spec.volumes[].name`; None for all. The view keeps a field if any interest asks for
+            each item of a list, `spec.volumes[].name`; None for all. The view keeps a field if any interest requests
             it, and always what identifies an object, its owners, and when it was deleted.
         matters: returns True for a change, from an object's old state to its new one (None for no object), that
             makes the controller look; every change does if there is no such function.

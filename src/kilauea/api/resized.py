@@ -1,7 +1,7 @@
 """Requests of pods whose containers are being resized, counted as Kubernetes' scheduler counts them.
 
 Other amounts may be wanted (`spec`), be granted by the node (`allocatedResources` in the status), and be in force
-(`resources` there). The largest counts: what is asked for has to be there later, what is in force is gone only when it
+(`resources` there). The largest counts: what is asked for must be there later, what is in force is gone only when it
 was given back. A resize that the node calls infeasible will not be done, so what is wanted does not count then.
 """
 

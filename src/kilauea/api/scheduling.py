@@ -131,7 +131,7 @@ class QueueStatus(Wire):
 
 
 class Queue(Object):
-    """A share of the cluster that jobs wait in line for."""
+    """A share of the cluster, in which jobs wait for resources."""
 
     spec: QueueSpec | None = None
     status: QueueStatus | None = None

@@ -20,7 +20,7 @@ class OrderedTask:
         minimum: how many of them the gang needs.
         ready_at: how many must be ready for those that depend on it; 0 if it counts as ready without any.
         needs: tasks that it depends on.
-        needs_all: whether on all of these, or on one of them.
+        needs_all: True if it depends on all of these; else on one of them.
     """
 
     name: str

@@ -6,7 +6,7 @@ from kilauea.api.meta import Condition, LabelSelector, Object, Wire
 
 
 class ExactMatch(Wire):
-    """A member by its name."""
+    """Member with this name."""
 
     name: str = ""
 

@@ -1,7 +1,7 @@
 """Checks beyond types: amounts parse, counts are in range, operators exist, references are complete.
 
 `check` returns what is wrong as values and never raises, so that one bad object is left out and the rest goes on. It
-holds objects to what the engine relies on, which is less than an API server asks for: an object that a cluster has
+holds objects to what the engine relies on, which is less than an API server requests: an object that a cluster has
 accepted passes. Plain pods cost a few microseconds, because the results for amounts are kept by content.
 """
 

@@ -57,7 +57,7 @@ ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "default"
 SCHEDULER_NAMES = ("volcano",)
 DEFAULT_SCHEDULER = "default-scheduler"
-"""Kubernetes' own scheduler, which places pods that name none."""
+"""kube-scheduler, which places pods that do not name one."""
 ALL_SCHEDULERS = (*SCHEDULER_NAMES, "kilauea", DEFAULT_SCHEDULER)
 """Schedulers for which one stands in that has a cluster to itself."""
 

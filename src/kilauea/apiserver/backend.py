@@ -13,11 +13,11 @@ from kilauea.apiserver.server_state import ServerState
 
 @dataclass(slots=True)
 class Backend(ServerState):
-    """Everything that answering a request needs.
+    """Everything that is needed to answer a request.
 
     Attributes:
-        admission: what looks at every write.
-        dynamic: webhooks and policies; None if they are not asked.
+        admission: checks every write.
+        dynamic: webhooks and policies; None if they are not used.
     """
 
     admission: Admission = field(default_factory=Admission)

@@ -22,7 +22,7 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 def _first_objects(services: IPv4Network) -> list[tuple[str, dict[str, Any]]]:
-    """The path under which each is created, and the object; given the range of services."""
+    """Yield the path and the object for each, given the range of services."""
     namespaces = [
         ("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in _NAMESPACES
@@ -56,10 +56,10 @@ def message_of(answer: Answer) -> str:
 
 
 def check_own(answer: Answer, what: str, *good: int) -> bool:
-    """Return True if the server accepted an object of its own; what it refuses is told, and the rest is served.
+    """Return True if the server accepted one of its own objects; rejections are logged, and the server continues.
 
-    Users can make objects that stand in the way of the server's own. A server that did not start for that could not be
-    asked to remove them.
+    Users can create objects that conflict with the server's own. If the server did not start then, they could not be
+    removed.
 
     Raises:
         RuntimeError: it cannot be stored.
@@ -73,12 +73,12 @@ def check_own(answer: Answer, what: str, *good: int) -> bool:
 
 
 def own_server(api: ApiServer) -> ApiServer:
-    """The server for its own objects, which no quota, no address in use and no webhook keeps out."""
+    """Return the server for its own objects, which quotas, used addresses and webhooks do not affect."""
     return ApiServer(dataclasses.replace(api.backend, admission=Admission(), dynamic=None))
 
 
 async def create_first_objects(api: ApiServer) -> None:
-    """Create what is missing.
+    """Create missing objects.
 
     Raises:
         RuntimeError: it cannot be stored.
@@ -91,7 +91,7 @@ async def create_first_objects(api: ApiServer) -> None:
 
 
 async def _renew(api: ApiServer, path: str, role: dict[str, Any]) -> None:
-    """Have a role of an older version put together of others, as it is now, unless its users want it to stay."""
+    """Convert a role of an older version to an aggregated one, unless its annotation forbids it."""
     where = f"{path}/{role['metadata']['name']}"
     answer = await api.handle(ApiRequest("GET", where, user=SELF))
     if not isinstance(answer, ApiResponse) or not isinstance(answer.body, bytes) or answer.status != 200:

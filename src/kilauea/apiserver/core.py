@@ -1,6 +1,6 @@
-"""The API server without a transport: a request goes in, a response or a watch comes out.
+"""The API server without a transport: it maps a request to a response or a watch.
 
-It finds out what a path means and hands the call to the verb; whatever goes wrong becomes a `metav1.Status`.
+It parses the path and passes the call to the verb; every error becomes a `metav1.Status`.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ VERBS: Mapping[str, Verb] = {
     "deletecollection": delete_collection,
 }
 _IN_PIECES = frozenset((create, update, patch, delete, *REVIEWS.values()))
-"""Verbs whose work on large objects is done beside the loop."""
+"""Verbs whose work on large objects is done outside the loop."""
 PARTS: Mapping[str, Verb] = {"get": get, "update": update, "patch": patch}
-"""Of a subresource that is a part of its object."""
+"""Subresources that are a part of their object."""
 SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "status": PARTS,
     "approval": PARTS,
@@ -117,13 +117,13 @@ UNSTORED: Mapping[tuple[str, str], Verb] = {
     **{(each.group, each.plural): history for each in HISTORY},
     (COMPONENTS.group, COMPONENTS.plural): components,
 }
-"""Kinds that are answered and never kept, by group and plural."""
+"""Kinds that are answered but not stored, by group and plural."""
 
 _OF_OBJECTS = ("get", "update", "patch", "delete")
 _OF_ALL_NAMESPACES = frozenset(("list", "watch"))
 """Verbs for objects of all namespaces at once."""
 PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
-"""Paths that may be read without saying who one is, as under the real server's default rules."""
+"""Paths that can be read without authentication, as with the default rules of the real server."""
 
 
 class ApiServer:
@@ -141,15 +141,15 @@ class ApiServer:
         self._aggregator: Aggregator | None = None
 
     def aggregate(self, aggregator: Aggregator) -> None:
-        """Proxy requests to the aggregated API servers from now on, and show what they serve."""
+        """Start to proxy requests to the aggregated API servers, and to show their kinds."""
         self._aggregator = self.documents.aggregator = aggregator
 
     def aggregated_kinds(self) -> tuple[list[Resource], list[str]]:
-        """Return kinds of other servers whose collections can be deleted, and versions whose server is away."""
+        """Return kinds of other servers whose collections can be deleted, and versions whose server is unavailable."""
         return self._aggregator.kinds() if self._aggregator is not None else ([], [])
 
     async def handle(self, request: ApiRequest) -> Answer:
-        """Answer a request; never raises but for cancellation."""
+        """Answer a request; raises only on cancellation."""
         start, code = time.perf_counter(), 0
         self.metrics.begin(request.method)
         try:
@@ -161,21 +161,21 @@ class ApiServer:
             else:
                 code = 101 if isinstance(answer, Upgrade | Tunnel) else 200
             return answer
-        except asyncio.CancelledError:  # its time is over
+        except asyncio.CancelledError:  # it has timed out
             code = status.TIMEOUT
             raise
         finally:
             self.metrics.end(request.method, request.info, code, time.perf_counter() - start)
 
     def flow_of(self, request: ApiRequest) -> Flow | None:
-        """Return what a request that was answered belongs to; None if to nothing."""
+        """Return the flow of an answered request; None without one."""
         user = request.user
         if user is not None and GROUP_MASTERS in user.groups:
             return self._flows.flow_of(user, request.method, request.path, request.info)
         return request.flow
 
     async def _in_media(self, answer: ApiResponse) -> ApiResponse:
-        """An answer in YAML or protobuf, as was asked for."""
+        """Return a response in YAML or protobuf, if requested."""
         try:
             answer.body = await self._written(answer.body, answer.content_type)
         except TooHeavy as fault:
@@ -183,7 +183,7 @@ class ApiServer:
         return answer
 
     async def _written(self, body: bytes | Iterable[bytes], media: str) -> bytes:
-        """JSON as YAML or protobuf; what is large is written elsewhere."""
+        """Convert JSON to YAML or protobuf, in a worker if it is large."""
         whole = body if isinstance(body, bytes) else await _joined(body)
         if len(whole) > LIGHT:
             return await self.backend.heavy.run("write yaml" if media == YAML else "write protobuf", whole)
@@ -205,11 +205,11 @@ class ApiServer:
                 request.body = await request.incoming()
             if self._aggregator is not None and self._aggregator.services and request.user is not None:
                 service = self._aggregator.of_path(request.path)
-                if service is not None:  # without a seat, which a server that never answers would keep
+                if service is not None:  # without a seat, which a server that never responds would keep
                     self._check(request, info)
                     return await proxy_to_service(self._aggregator, service, request, request.user)
             if request.user is not None and GROUP_MASTERS in request.user.groups:
-                return await self._answer_now(request, info)  # exempt, by a FlowSchema that never changes
+                return await self._answer_now(request, info)  # exempt by a FlowSchema that never changes
             flow = request.flow = self._flows.flow_of(request.user or ANONYMOUS, request.method, request.path, info)
             if flow is None or flow.seats is None:
                 return await self._answer_now(request, info)
@@ -232,16 +232,16 @@ class ApiServer:
             return fault_response(status.internal(f"{type(error).__name__}: {error}"))
 
     async def _answer_now(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
-        """Answer a request whose turn it is."""
+        """Answer a request in its turn."""
         self._check(request, info)
         is_passed_on = info is not None and info.subresource == "proxy"
         if (len(request.body) > LIGHT or b"&" in request.body) and not is_passed_on:
-            # Aliases of YAML make much of little.
+            # Aliases of YAML expand small bodies to large objects.
             await read_ahead(request, self.backend.heavy, self.backend.large_writes)
         return await self._route(request, info)
 
     def _check(self, request: ApiRequest, info: RequestInfo | None) -> None:
-        """Refuse a caller who may not do what a request asks for (403)."""
+        """Reject a caller without permission for a request (403)."""
         user = request.user
         if user is not None and GROUP_MASTERS not in user.groups:
             action = action_of(request.method, request.path, info)
@@ -250,7 +250,7 @@ class ApiServer:
             self._authorizer.check(user, action)
 
     async def _route(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
-        """Find what a path means."""
+        """Return the call for a path."""
         if info is None:
             return await self.documents.answer(request) or self._nothing_at(request.path)
         call = self._call(request, info)
@@ -263,7 +263,7 @@ class ApiServer:
         if verb is None or is_head:
             raise status.wrong_method()
         if info.subresource != "proxy":
-            view_of(call)  # refuse an answer that cannot be given before anything is done
+            view_of(call)  # reject impossible response formats before anything is done
         if _size(call) > LARGE:
             await self._take_turn(call, verb)
         try:
@@ -281,7 +281,7 @@ class ApiServer:
         return answer
 
     async def _take_turn(self, call: Call, verb: Verb) -> None:
-        """Have a large write wait for its turn: at the loop, or with each piece of its work at the thread beside it."""
+        """Let a large write wait for its turn: in the loop, or with each piece of its work in the other thread."""
         writes = self.backend.large_writes
         if writes is not None and verb in _IN_PIECES:
             call.turn = writes.turn(call.user.tenant)
@@ -289,7 +289,7 @@ class ApiServer:
             await self._turns.take(call.user.tenant)
 
     async def _again(self, call: Call, verb: Verb, heavy: Deferred) -> tuple[Answer, Call]:
-        """Do a request again until all the heavy work in it is done."""
+        """Repeat a request until all of its heavy work is done."""
         known: dict[bytes, bytes] = {}
         token = KNOWN.set(known)
         try:
@@ -298,7 +298,7 @@ class ApiServer:
                 try:
                     known[heavy.question] = await self.backend.heavy.run(heavy.task, heavy.question)
                 except TooManyWaiting:
-                    raise  # this says nothing about the object: the client may try again
+                    raise  # this is not about the object: the client can retry
                 except TooHeavy:
                     known[heavy.question] = b""
                 call = dataclasses.replace(call, warnings=[])
@@ -315,7 +315,7 @@ class ApiServer:
             KNOWN.reset(token)
 
     def _call(self, request: ApiRequest, info: RequestInfo) -> Call | None:
-        """A request with its kind; None if nothing is served there."""
+        """Return a request with its kind; None if the path does not serve one."""
         resource = self.backend.registry.find(info.group, info.version, info.resource)
         if resource is None or not _has_path(resource, info):
             return None
@@ -327,7 +327,7 @@ class ApiServer:
         return Call(self.backend, request, info, resource, subresource)
 
     def _nothing_at(self, path: str) -> ApiResponse:
-        """The answer to a path that nothing is served at: below groups of this server itself a `Status`, else text."""
+        """Return the response for an unknown path: a `Status` below groups of this server itself, else text."""
         parts = path.split("/")
         group = parts[2] if parts[1:2] == ["apis"] and len(parts) > 3 else ""
         known = path.startswith("/api/") or (group and self.backend.registry.has_built_in(group))
@@ -335,7 +335,7 @@ class ApiServer:
 
 
 def _has_path(resource: ResourceType, info: RequestInfo) -> bool:
-    """Return True if a kind is served at a path, by whatever method."""
+    """Return True if a kind is served at a path, with any method."""
     if not resource.namespaced:
         if info.in_namespace:
             return False
@@ -348,7 +348,7 @@ def _has_path(resource: ResourceType, info: RequestInfo) -> bool:
 
 
 def _selected_name(request: ApiRequest) -> str:
-    """The only name that a list or watch selects, as rights to single objects allow it; empty for others."""
+    """Return the only name that a list or watch selects, for permissions by name; empty for others."""
     try:
         terms = parse_fields(request.first("fieldSelector"))
     except ApiFault:  # the request is refused
@@ -358,7 +358,7 @@ def _selected_name(request: ApiRequest) -> str:
 
 
 async def _joined(pieces: Iterable[bytes]) -> bytes:
-    """All pieces of an answer. Each is made when it is asked for, and others have their turn between them."""
+    """Return all pieces of a response. Each is created on demand, and other tasks run between them."""
     found = []
     for piece in pieces:
         found.append(piece)
@@ -367,7 +367,7 @@ async def _joined(pieces: Iterable[bytes]) -> bytes:
 
 
 def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:
-    """Refuse a request whose `timeout` is not a duration; watches and logs last as long as they are read."""
+    """Reject a request whose `timeout` is not a duration; watches and logs do not time out."""
     text = request.first("timeout")
     if text and (info is None or (info.verb != "watch" and info.subresource not in ("log", "proxy"))):
         try:
@@ -378,7 +378,7 @@ def _check_timeout(request: ApiRequest, info: RequestInfo | None) -> None:
 
 
 def _refusal_of_custom(info: RequestInfo) -> ApiFault:
-    """The refusal of a request to a custom resource whose method it does not have."""
+    """Return the error for a method that a custom resource does not support."""
     if info.verb in ("update", "patch") and not info.name:
         return status.bad_request("name must be provided")
     return status.no_such_verb(info.verb, info.group, info.resource)
@@ -399,7 +399,7 @@ def _verb_of(call: Call) -> Verb | None:
 
 
 def _size(call: Call) -> int:
-    """Bytes of a write: of its body and of the object that it changes. Lists and watches take care of themselves."""
+    """Return the bytes of a write: its body and the object that it changes. Lists and watches handle their size."""
     info = call.info
     if info.verb in ("get", "list", "watch") or info.subresource == "proxy":
         return 0
@@ -408,13 +408,13 @@ def _size(call: Call) -> int:
 
 
 def fault_response(fault: ApiFault) -> ApiResponse:
-    """The answer that tells of a refusal."""
+    """Return the response for an error."""
     headers = [("Retry-After", str(fault.retry_after))] if fault.retry_after else []
     return ApiResponse(fault.code, fault.encode(), headers=headers)
 
 
 def _in_form(request: ApiRequest, response: ApiResponse) -> ApiResponse:
-    """A refusal in YAML or protobuf, if only that is what was asked for."""
+    """Return an error in YAML or protobuf, if only that is accepted."""
     media = media_type(request.headers.get("accept", ""))
     if media in (YAML, PROTOBUF):
         response.content_type = media
@@ -422,5 +422,5 @@ def _in_form(request: ApiRequest, response: ApiResponse) -> ApiResponse:
 
 
 def no_such_path() -> ApiResponse:
-    """The answer to a path that nothing is served at; plain text, as the real server gives it."""
+    """Return the response for an unknown path; plain text, as from the real server."""
     return ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")

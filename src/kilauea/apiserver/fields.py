@@ -1,6 +1,6 @@
 """Errors of fields, as `Cause`s worded like the real server's, and the checks that many kinds share.
 
-A path is text such as `spec.containers[0].image`. Every check answers with a list of causes, empty if all is well.
+A path is text such as `spec.containers[0].image`. Every check returns a list of causes, empty without errors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kilauea.apiserver.status import Cause
 
 
 def required(path: str, detail: str = "") -> Cause:
-    """A field that must be there."""
+    """A missing required field."""
     return Cause(path, "FieldValueRequired", "Required value" + (f": {detail}" if detail else ""))
 
 
@@ -32,23 +32,23 @@ def wrong_type(path: str, value: Any, detail: str) -> Cause:
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> Cause:
-    """A word that is not among the allowed ones."""
+    """A value that is not among the allowed ones."""
     message = ", ".join(f'"{each}"' for each in supported)
     return Cause(path, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {message}")
 
 
 def duplicate(path: str, value: Any) -> Cause:
-    """A value that may be there only once."""
+    """A duplicate value."""
     return Cause(path, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
 
 
 def forbidden_field(path: str, detail: str) -> Cause:
-    """A field that may not be set, or not be changed."""
+    """A field that must not be set or changed."""
     return Cause(path, "FieldValueForbidden", f"Forbidden: {detail}")
 
 
 def missing_reference(path: str, value: Any) -> Cause:
-    """A value that refers to something that is not there."""
+    """A value that refers to a missing object."""
     return Cause(path, "FieldValueNotFound", f"Not found: {_shown(value)}")
 
 
@@ -73,17 +73,17 @@ def _shown(value: Any) -> str:
 
 
 def check_name(path: str, value: Any, problems: Sequence[str]) -> list[Cause]:
-    """Causes for what is wrong with a name."""
+    """Return the errors in a name."""
     return [invalid_value(path, value, each) for each in problems] if problems else []
 
 
 def check_required_name(path: str, value: Any, problems: Callable[[str], Sequence[str]]) -> list[Cause]:
-    """A name that must be there, by the rule for its form."""
+    """Check a required name, by the rule for its form."""
     return check_name(path, value, problems(value)) if value else [required(path)]
 
 
 def check_word(path: str, value: Any, allowed: Sequence[str]) -> list[Cause]:
-    """A word that must be one of those allowed, where there is one."""
+    """Check that a value, if set, is one of the allowed ones."""
     return [] if value is None or value in allowed else [not_supported(path, value, allowed)]
 
 
@@ -124,14 +124,14 @@ def check_annotations(path: str, annotations: dict[str, Any]) -> list[Cause]:
 
 
 def check_not_negative(path: str, value: Any) -> list[Cause]:
-    """A number of at least 0, where there is one."""
+    """Check that a number, if set, is at least 0."""
     if isinstance(value, int) and value < 0:
         return [invalid_value(path, value, "must be greater than or equal to 0")]
     return []
 
 
 def check_range(path: str, value: Any, low: int, high: int) -> list[Cause]:
-    """A number between two bounds, both included, where there is one."""
+    """Check that a number, if set, is between two bounds, both included."""
     if isinstance(value, int) and not low <= value <= high:
         return [invalid_value(path, value, f"must be between {low} and {high}, inclusive")]
     return []

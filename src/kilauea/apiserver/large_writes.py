@@ -2,7 +2,7 @@
 
 It is done in one thread, and not in a process: what it works on are objects of the server, which would take as long to
 send elsewhere. The interpreter takes turns between that thread and the loop within milliseconds. A write does what it
-has to do in pieces, between which it is in the loop again: whatever looks at other objects is done there.
+must do in pieces, between which it is in the loop again: whatever looks at other objects is done there.
 """
 
 from __future__ import annotations

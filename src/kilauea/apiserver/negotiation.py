@@ -129,8 +129,8 @@ def check_form(view: View, group: str, kind: str, *, of_list: bool, is_custom: b
         view: the form.
         group: of the kind.
         kind: of the object, or of the list.
-        of_list: whether there is a list.
-        is_custom: whether the kind comes from a definition.
+        of_list: True if there is a list.
+        is_custom: True if the kind comes from a definition.
 
     Raises:
         ApiFault: it is the other one (406).

@@ -16,7 +16,7 @@ from kilauea.apiserver.schema.repeated import repeated_fields
 from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 
 MOST_REPEATED = 100
-"""Keys given twice that are told of one body, as in the real server."""
+"""Duplicate keys that are reported for one body, as in the real server."""
 MOST_CONTAINERS = 250_000
 """Lists and objects in a body. Reading them takes many times as long as text does, and nothing else goes on then."""
 _TEXT_IN_JSON = re.compile(rb'"(?:[^"\\]|\\.)*"')

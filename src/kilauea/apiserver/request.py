@@ -1,7 +1,7 @@
 """Requests and responses without a transport, and the parsing of request paths.
 
-HTTP is one way to bring a request here (`kilauea.apiserver.http`); components in the same process make an `ApiRequest`
-themselves and hand it to `ApiServer.handle`.
+HTTP is one source of requests (`kilauea.apiserver.http`); components in the same process create an `ApiRequest` and
+pass it to `ApiServer.handle`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class User:
 
     @property
     def tenant(self) -> str:
-        """The one who shares a limit: the user, or all service accounts of a namespace, as many as are made there."""
+        """The unit that shares a limit: the user, or all service accounts of a namespace."""
         if self.name.startswith(_ACCOUNT):
             return self.name[: self.name.find(":", len(_ACCOUNT))]
         return self.name
@@ -48,11 +48,11 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 class ApiRequest:
     """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials.
 
-    A body that has not come as a whole yet is read by `incoming`, once the caller is known to be allowed what is asked.
-    A large one has been parsed before: `parsed`. `suffixes` are those that were generated for its name: a request that
-    is done again (`deferred.py`) tries the same names. `info` is the meaning of the path, once the server has read it,
-    and `flow` the priority level that serves it (none for masters, whom nothing holds up). `is_ours` is true of
-    requests of this process, whose bodies were encoded here, so that no key is in one twice.
+    A body that is not complete yet is read with `incoming`, after the caller is authorized. A large body is already
+    parsed: `parsed`. `suffixes` were generated for its name: a repeated request (`deferred.py`) tries the same names.
+    `info` is the meaning of the path, once the server has read it, and `flow` the priority level that serves it (none
+    for masters, which are exempt). `is_ours` is true of requests of this process, whose bodies were encoded here and so
+    do not have duplicate keys.
     """
 
     method: str
@@ -78,7 +78,7 @@ class ApiRequest:
     def flag(self, name: str) -> bool | None:
         """The first value of a boolean parameter; None if it is absent.
 
-        As Kubernetes reads them: all but `false` and `0` is true, also the empty value.
+        As in Kubernetes, everything except `false` and `0` is true, including the empty value.
         """
         for key, value in self.query:
             if key == name:
@@ -87,7 +87,7 @@ class ApiRequest:
 
 
 class Listing(NamedTuple):
-    """The records of the objects in a list, and the revision of the store at which they were all there is."""
+    """The records of the objects in a list, and their revision of the store."""
 
     items: Sequence[Stored]
     revision: int
@@ -95,9 +95,10 @@ class Listing(NamedTuple):
 
 @dataclass(slots=True)
 class ApiResponse:
-    """A complete answer; a large body is an iterable of chunks, made while it is sent; no body has no content type.
+    """A complete response; a large body is an iterable of chunks, created while it is sent.
 
-    `listing` is what a list is made of, if all of it is there in the form in which it is stored.
+    A response without a body has no content type. `listing` has the records of a list, if all of it is in the stored
+    form.
     """
 
     status: int
@@ -108,9 +109,9 @@ class ApiResponse:
 
 
 class Frame(NamedTuple):
-    """One event of a watch: an object in the form asked for, at a revision of the store.
+    """One event of a watch: an object in the requested form, at a revision of the store.
 
-    `stored` is the record of the object, if its form is that in which it is stored.
+    `stored` is the record of the object, if it is in the stored form.
     """
 
     kind: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
@@ -126,7 +127,7 @@ def _json_line(frame: Frame) -> bytes:
 
 @dataclass(slots=True)
 class WatchStream:
-    """An answer without an end: batches of frames, until the iterator ends or is closed."""
+    """An endless response: batches of frames, until the iterator ends or is closed."""
 
     batches: AsyncGenerator[Sequence[Frame], None]
     content_type: str = JSON
@@ -135,7 +136,7 @@ class WatchStream:
 
     @property
     def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The batches as HTTP sends them, each frame as `line` writes it; ends them when it is closed."""
+        """Yield the batches as HTTP sends them, with each frame formatted by `line`; closing it ends them."""
         return _lines(self.batches, self.line)
 
 
@@ -149,7 +150,7 @@ async def _lines(
 
 @dataclass(slots=True)
 class TextStream:
-    """A text that is sent as it comes, until the generator ends or is closed."""
+    """A text that is sent as it is generated, until the generator ends or is closed."""
 
     chunks: AsyncGenerator[bytes, None]
     content_type: str
@@ -162,11 +163,11 @@ class Socket(Protocol):
 
     @property
     def protocol(self) -> str:
-        """The protocol that was agreed on; empty if the client named none."""
+        """The negotiated protocol; empty if the client did not name any."""
         ...
 
     async def receive(self) -> bytes | None:
-        """Return the next message, a text as UTF-8; None when no more comes."""
+        """Return the next message, text as UTF-8; None at the end."""
         ...
 
     async def send(self, message: bytes | str) -> None:
@@ -176,7 +177,7 @@ class Socket(Protocol):
 
 @dataclass(slots=True)
 class Upgrade:
-    """An answer after which client and server talk over a WebSocket.
+    """A response after which client and server communicate over a WebSocket.
 
     Attributes:
         protocols: subprotocols that the server speaks; the first that the client names is used.
@@ -195,11 +196,11 @@ class Upgrade:
 
 @dataclass(slots=True)
 class Tunnel:
-    """An answer after which a client and a container exchange bytes that the server does not look at.
+    """A response after which a client and a container exchange bytes that the server does not read.
 
     Attributes:
         connection: to the container.
-        head: names and values of the headers with which the container has agreed to that.
+        head: names and values of the headers in the container's response.
         first: bytes that it has sent after them.
         end: called at the end, once the connection is closed.
     """
@@ -237,7 +238,7 @@ _OF_A_NAMESPACE = frozenset({"status", "finalize"})
 def make_request(
     method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b"", user: User | None = None
 ) -> ApiRequest:
-    """A request from a target as it stands in HTTP: an encoded path, maybe with a query."""
+    """Create a request from an HTTP target: an encoded path, optionally with a query."""
     path, _, query = target.partition("?")
     pairs = parse_qsl(query, keep_blank_values=True) if query else []
     return ApiRequest(method, unquote(path), pairs, headers or {}, body, user)
@@ -249,7 +250,7 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
     Args:
         method: the HTTP method.
         path: decoded, without query.
-        watch: whether the query asks for a watch; turns a list into one, and not the get of an object.
+        watch: True if the query asks for a watch; turns a list into one, and not the get of an object.
     """
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:

@@ -23,20 +23,20 @@ from kilauea.apiserver.streams.sessions import MOST_PORTS, MOST_PORTS_OF_TENANT,
 from kilauea.apiserver.turns import LoopTurns
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters of generated names: none that make words or look like one another."""
+"""Letters of generated names, which do not form words or look alike."""
 SUFFIX_LENGTH = 5
 SERVICE_RANGE = IPv4Network("10.96.0.0/12")
 """The usual range of services."""
 _RANDOM_BITS = ~(0xF000 << 64 | 0xC000 << 48)
 _VERSION_4 = 4 << 76 | 0x8000 << 48
-"""The bits of a uid that say how it was made: from random numbers, as RFC 9562 has it."""
+"""The version bits of a random UID (RFC 9562)."""
 
 
 class UsageSource(Protocol):
     """The source of resource metrics."""
 
     def pods(self, namespace: str, name: str, now: int) -> Iterator[dict[str, Any]]:
-        """Yield PodMetrics of the running pods of a namespace, or of all; of one if it is named."""
+        """Yield PodMetrics of the running pods in one or all namespaces, or of one pod."""
         ...
 
     def nodes(self, name: str, now: int) -> Iterator[dict[str, Any]]:
@@ -50,7 +50,7 @@ class HistorySource(Protocol):
     async def answer(
         self, kind: str, plural: str, namespace: str, name: str, query: Mapping[str, str]
     ) -> bytes | Iterable[bytes] | None:
-        """Return the body of an answer; None if there is no such job.
+        """Return the body of a response; None if the job does not exist.
 
         Raises:
             ValueError: a parameter cannot be used.
@@ -69,17 +69,17 @@ class ServerState:
         now: microseconds since 1970.
         rng: for uids and generated names.
         logs: output of containers; None if nothing runs them.
-        log_turns: turns of those who read much of it.
+        log_turns: turns of clients that read large logs.
         connections: reaches containers; None if nothing runs them.
         sessions: the connections to containers that are open.
         ports: the connections to ports of pods that are open.
-        usage: usage of nodes and pods; None if nothing tells it.
-        history: what happened to jobs; None if nothing records it.
+        usage: usage of nodes and pods; None if it is not measured.
+        history: history of jobs; None if it is not recorded.
         sign: signs requests for certificates by the authority of the cluster; None if there is none.
-        accounts: tokens of service accounts; None if there is no key to sign them with.
+        accounts: tokens of service accounts; None without a signing key.
         matches: which objects watches select.
-        heavy: does what may take long.
-        large_writes: does the work of large writes beside the event loop; None to do it there.
+        heavy: runs work that can take long.
+        large_writes: processes large writes outside the event loop; None to process them in it.
         components: the parts of the control plane in this process, by the names that ComponentStatuses have.
         service_range: the addresses of services; the first is that of the server.
         authorizer: decides who may do what.
@@ -109,20 +109,20 @@ class ServerState:
         self.authorizer = Authorizer(self.store)
 
     def timestamp(self) -> str:
-        """The time now as metadata has it, in whole seconds."""
+        """Return the current time as in metadata, in whole seconds."""
         return second_text(self.now() // SECOND)
 
     def new_uid(self) -> str:
-        """A uid for a new object."""
+        """Return a UID for a new object."""
         digits = f"{self.rng.getrandbits(128) & _RANDOM_BITS | _VERSION_4:032x}"
         return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
     def new_suffix(self) -> str:
-        """The end of a generated name."""
+        """Return the suffix of a generated name."""
         return "".join(self.rng.choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
 
 
 @lru_cache(maxsize=16)
 def second_text(seconds: int) -> str:
-    """RFC 3339 text of whole seconds since 1970."""
+    """Return seconds since 1970 as RFC 3339 text."""
     return format_time(seconds * SECOND)

@@ -1,7 +1,7 @@
 """Errors as Kubernetes returns them: `metav1.Status` with code, reason, message and details.
 
-Every refusal is an `ApiFault`, made by one of the functions here. The codes and reasons are the contract that clients
-act on; the messages are worded as those of the real server, since people and scripts know them.
+Every error is an `ApiFault`, created by one of the functions here. The codes and reasons are the contract that clients
+act on; the messages are those of the real server, because people and scripts know them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TIMEOUT = 504
 
 
 LET_PASS = "LetPass"
-"""The reason of a cause that an update does not bring about, and that is a warning only."""
+"""The reason of a cause that an update did not introduce, which is only a warning."""
 
 
 class Cause(NamedTuple):
@@ -31,7 +31,7 @@ class Cause(NamedTuple):
 
 
 class ApiFault(Exception):
-    """A request that is refused; `status` is the `metav1.Status` that says so."""
+    """A rejected request; `status` is its `metav1.Status`."""
 
     def __init__(
         self, code: int, reason: str, message: str, details: dict[str, Any] | None = None, retry_after: int = 0
@@ -77,7 +77,7 @@ def qualified(plural: str, group: str) -> str:
     return f"{plural}.{group}" if group else plural
 
 
-# --- what is not there, or there already
+# --- missing and existing objects
 
 
 def not_found(plural: str, group: str, name: str) -> ApiFault:
@@ -86,25 +86,25 @@ def not_found(plural: str, group: str, name: str) -> ApiFault:
 
 
 def no_such_resource() -> ApiFault:
-    """A resource that a group does not have."""
+    """The group does not have the resource."""
     return ApiFault(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(plural: str, group: str, name: str) -> ApiFault:
-    """An object of this name exists."""
+    """An object with this name exists."""
     message = f'{qualified(plural, group)} "{name}" already exists'
     return ApiFault(409, "AlreadyExists", message, _details(name, group, plural))
 
 
 def name_conflict(plural: str, group: str, name: str) -> ApiFault:
-    """A generated name was taken, each of several times."""
+    """Several generated names were all taken."""
     message = f'{qualified(plural, group)} "{name}" already exists'
     message += ", the server was not able to generate a unique name for the object"
     return ApiFault(409, "AlreadyExists", message, _details(name, group, plural), 1)
 
 
 def conflict(plural: str, group: str, name: str, why: str) -> ApiFault:
-    """The object is not as the caller believes."""
+    """The object has changed."""
     message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
     return ApiFault(409, "Conflict", message, _details(name, group, plural))
 
@@ -112,16 +112,16 @@ def conflict(plural: str, group: str, name: str, why: str) -> ApiFault:
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-# --- what is not well formed
+# --- malformed requests
 
 
 def cause_dict(cause: Cause) -> dict[str, str]:
-    """A cause as it stands in `details.causes`."""
+    """Return a cause as in `details.causes`."""
     return {"reason": cause.reason, "message": cause.message, "field": cause.field}
 
 
 def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiFault:
-    """An object whose fields are wrong."""
+    """An object with invalid fields."""
     found = list(causes)
     lines = list(dict.fromkeys(str(each) for each in found))
     text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
@@ -146,13 +146,13 @@ def timeout(message: str) -> ApiFault:
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> ApiFault:
-    """A body of a form that is not read."""
+    """An unsupported media type of the body."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return ApiFault(415, "UnsupportedMediaType", message)
 
 
 def not_acceptable(offered: Sequence[str]) -> ApiFault:
-    """An answer that can be had in none of the forms asked for."""
+    """None of the accepted media types is available."""
     message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
     return ApiFault(406, "NotAcceptable", message, {})
 
@@ -181,7 +181,7 @@ def no_proxy(resource: str, name: str, why: str = "") -> ApiFault:
     return ApiFault(501, "NotImplemented", message)
 
 
-# --- who may do what
+# --- permissions
 
 
 def unauthorized() -> ApiFault:
@@ -190,13 +190,13 @@ def unauthorized() -> ApiFault:
 
 
 def forbidden(plural: str, group: str, name: str, why: str) -> ApiFault:
-    """Something that is not allowed."""
+    """The request is not allowed."""
     subject = qualified(plural, group) + (f' "{name}"' if name else "")
     return ApiFault(403, "Forbidden", f"{subject} is forbidden: {why}", _details(name, group, plural))
 
 
 def too_many_requests(message: str, causes: Sequence[Cause] = (), retry_after: int = 0) -> ApiFault:
-    """Something that may be allowed later."""
+    """The request may be allowed later."""
     details: dict[str, Any] = {}
     if causes:
         details["causes"] = [{"reason": each.reason, "message": each.message} for each in causes]
@@ -217,7 +217,7 @@ def expired(message: str, continue_token: str = "") -> ApiFault:
 
 
 def revision_ahead(asked: int, current: int) -> ApiFault:
-    """A revision that is not there yet."""
+    """A revision that does not exist yet."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
     message = f"Too large resource version: {asked}, current: {current}"

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 CALLER: ContextVar[str] = ContextVar("caller", default="")
 """The tenant (`User.tenant`) whose request is being answered."""
 LONGEST_PAUSE = 0.5
-"""Seconds that others have between two requests that hold up the loop."""
+"""Seconds that others have between two requests that block the loop."""
 
 
 class TooManyOfUser(Exception):

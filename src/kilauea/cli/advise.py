@@ -29,7 +29,7 @@ Examples:
   kilauea advise -f cluster.yaml --trace history.jsonl --seeds 10 --for-queue research
 """
 NOTICEABLE = 0.05
-"""The part by which the waiting time of a queue has to grow to make it a loser, where one trace has to do."""
+"""The part by which the waiting time of a queue must grow to make it a loser, if there is only one trace."""
 
 
 @click.command(short_help="Find changes that shorten waiting, by trying them.", epilog=EXAMPLES)

@@ -133,7 +133,7 @@ def read_inputs(
     if live:
         now = submission = now or time.time_ns() // 1000
     try:
-        # The built-in configuration names none of the plugins that are installed.
+        # The built-in configuration does not name one of the plugins that are installed.
         extensions = load_extensions(folders, installed=scheduler_conf is not None or bool(in_cluster))
         if in_cluster:
             conf = conf_in(conf_file(NAME, in_cluster.encode()), extensions)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class AccessError(Exception):
-    """Access that cannot be had; the message names the file, the field and what to do."""
+    """Access is not possible; the message names the file, the field and the fix."""
 
 
 class Credentials(NamedTuple):
@@ -29,24 +29,24 @@ class Credentials(NamedTuple):
 
 
 CredentialSource = Callable[[bool], Awaitable[Credentials]]
-"""Gives the credentials for the next request; with True, new ones, as the last were refused."""
+"""Returns the credentials for the next request; with True, new ones, because the last were rejected."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """A way to a server.
+    """Access to a server.
 
     Attributes:
         server: `https://host:port`, maybe with a path.
-        credentials: how to be known.
+        credentials: source of the credentials.
         authority: certificates to trust as PEM; empty for those of the machine.
-        authority_file: where they were read, to be read again for new connections; None if they do not change.
-        insecure: whether any certificate is trusted.
-        server_name: that the certificate must have; empty for the host.
+        authority_file: their file, which is read again for new connections; None if they do not change.
+        insecure: True if any certificate is trusted.
+        server_name: required name in the certificate; empty for the host.
         proxy: address of a proxy, or empty.
-        compression: whether answers may be compressed; within one machine it only costs time.
-        namespace: to use where none is said.
-        impersonate: headers by which to act as another user.
+        compression: True if answers may be compressed; within one machine it only costs time.
+        namespace: the default namespace.
+        impersonate: headers for acting as another user.
     """
 
     server: str
@@ -61,7 +61,7 @@ class Access:
     impersonate: tuple[tuple[str, str], ...] = ()
 
     def trusted(self) -> bytes:
-        """The certificates to trust now; those of the start while the file cannot be read."""
+        """Return the certificates to trust now; the initial ones while the file cannot be read."""
         try:
             return (self.authority_file.read_bytes() if self.authority_file else b"") or self.authority
         except OSError:
@@ -98,7 +98,7 @@ def tls_context(access: Access, credentials: Credentials) -> ssl.SSLContext:
 
 
 def load_pair(context: ssl.SSLContext, server: str, credentials: Credentials) -> None:
-    """Show a client's certificate; the library takes it from a file only.
+    """Set a client certificate; the library reads it only from a file.
 
     Raises:
         AccessError: certificate and key cannot be used together.
@@ -115,5 +115,5 @@ def load_pair(context: ssl.SSLContext, server: str, credentials: Credentials) ->
 
 
 def _no_password() -> str:
-    """Instead of a question at the terminal."""
+    """Fail instead of asking at the terminal."""
     raise ValueError("the key has a password")

@@ -19,7 +19,7 @@ class Backlog(Generic[_Subject, _Item]):
 
     Args:
         important: room for important items.
-        rest: room for all others; of so many important ones on only the newest of each subject is kept.
+        rest: room for all others; of this many important ones on only the newest of each subject is kept.
     """
 
     def __init__(self, important: int, rest: int) -> None:

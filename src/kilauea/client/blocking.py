@@ -55,7 +55,7 @@ class BlockingTransport:
         await self.close()
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Ask; with new credentials once more if those at hand are refused."""
+        """Ask; with new credentials again if those at hand are refused."""
         if self._is_special():
             return await self._special().request(method, target, headers, body)
         with self._told(method, target):
@@ -190,7 +190,7 @@ async def _in_thread(work: Callable[[], T], end: Callable[[], None]) -> AsyncIte
             close = getattr(await made, "close", None)
             if close is not None:
                 close()
-        end()  # once more: what was to be ended may only be there now
+        end()  # again: what was to be ended may only be there now
 
 
 def _cut_off(sock: socket.socket) -> None:

@@ -38,7 +38,7 @@ class ExecPlugin:
         command: the program and its arguments.
         environment: its variables.
         hint: how to install it.
-        cluster: what it is told about the cluster, if it is told that.
+        cluster: information about the cluster, if it gets any.
         now: microseconds since 1970.
     """
 

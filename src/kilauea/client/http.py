@@ -3,7 +3,7 @@
     async with HttpTransport(access) as transport:
         client = Client(transport, "kilauea-scheduler")
 
-A connection is used for one request at a time; there are as many as requests under way.
+A connection is used for one request at a time; there are as many as concurrent requests.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kilauea.client.access import Access, AccessError, Credentials, tls_context
 from kilauea.client.transport import Answer, header_map, refusal, unreachable
 
 ANSWER_SECONDS = 60.0
-"""Within which a request must be answered."""
+"""Seconds within which a request must be answered."""
 SILENT_SECONDS = 150.0
-"""After which a stream that says nothing is given up: servers send a bookmark every minute."""
+"""Seconds after which a silent stream is closed: servers send a bookmark every minute."""
 CONNECT_SECONDS = 10.0
 PIECE = 256 * 1024
-"""Bytes of a stream that are taken at a time."""
+"""Bytes of a stream to read at a time."""
 
 
 def _send_all(method: str) -> None:
@@ -39,11 +39,11 @@ def _send_all(method: str) -> None:
 
 
 class HttpTransport:
-    """Carries requests to one server. Used as an asynchronous context manager, which closes it.
+    """Sends requests to one server. Used as an asynchronous context manager, which closes it.
 
     Args:
-        access: the server, and how to come to it.
-        check: is asked about the method of each request when it could be sent, and may raise an `ApiError` instead.
+        access: the server and how to reach it.
+        check: called with the method of each request right before it is sent; can raise an `ApiError` to prevent it.
     """
 
     def __init__(self, access: Access, check: Callable[[str], None] = _send_all) -> None:
@@ -63,7 +63,7 @@ class HttpTransport:
         await self.close()
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Ask; with new credentials once more if those at hand are refused."""
+        """Send a request; retry with new credentials if the current ones are rejected."""
         answer = await self._request(method, target, headers, body, renew=False)
         if answer.status == 401:
             answer = await self._request(method, target, headers, body, renew=True)
@@ -77,13 +77,13 @@ class HttpTransport:
             return await _complete(response)
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The answer as it comes, cut at ends of lines."""
+        """Yield the response as it arrives, split at line ends."""
         async with aclosing(self.pieces(target, headers)) as pieces:
             async for piece in _whole_lines(pieces):
                 yield piece
 
     async def pieces(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The answer as it comes: what a container writes may have no end of a line for long."""
+        """Yield the response as it arrives: the output of a container may not contain line ends."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
         for renew in (False, True):
             async with self._asked("GET", target, headers, b"", timeout, renew) as response:
@@ -99,7 +99,7 @@ class HttpTransport:
     async def socket(
         self, target: str, headers: Mapping[str, str], protocols: Sequence[str]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """A WebSocket for the length of a block, with one of some protocols.
+        """Open a WebSocket for the length of a block, with one of several protocols.
 
         Raises:
             ApiError: the server refuses it, or cannot be reached.
@@ -133,7 +133,7 @@ class HttpTransport:
         timeout: aiohttp.ClientTimeout,
         renew: bool,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A request with its credentials, and the beginning of its answer."""
+        """Send a request with its credentials, and return the start of its response."""
         with self._worded(method, target):
             credentials = await self._access.credentials(renew)
             async with self._opened().request(
@@ -163,7 +163,7 @@ class HttpTransport:
 
     @contextmanager
     def _worded(self, method: str, target: str) -> Iterator[None]:
-        """Say errors of a connection as an `ApiError`."""
+        """Convert errors of a connection to an `ApiError`."""
         try:
             yield
         except AccessError as error:
@@ -191,7 +191,7 @@ class HttpTransport:
         return self._session
 
     def _context(self, credentials: Credentials) -> ssl.SSLContext | bool:
-        """TLS with the certificate that credentials have; connections of an earlier one are not used any more."""
+        """TLS with the certificate of the credentials; connections with an earlier one are no longer used."""
         if urlsplit(self._base).scheme != "https":
             return True
         if self._tls is None or credentials[1:] != self._credentials[1:]:
@@ -207,7 +207,7 @@ class HttpTransport:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Connections, each of which asks before a request goes out on it: to make one takes time."""
+    """Connections that call `check` before a request is sent, because connecting takes time."""
 
     def __init__(self, check: Callable[[str], None]) -> None:
         super().__init__(limit=0, ttl_dns_cache=30)
@@ -227,7 +227,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _leave(response: aiohttp.ClientResponse) -> None:
-    """End the connection of an answer that is left early: TLS would wait for the server, beyond the end of the loop."""
+    """End the connection of an incomplete response: TLS would wait for the server, beyond the end of the loop."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -251,7 +251,7 @@ async def _complete(response: aiohttp.ClientResponse) -> Answer:
 
 
 async def _whole_lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Pieces of a stream, each up to the end of a line; a line that is cut off at the end is dropped."""
+    """Yield pieces of a stream, each up to a line end; an incomplete last line is dropped."""
     pending: list[bytes] = []
     async for piece in pieces:
         end = piece.rfind(b"\n") + 1

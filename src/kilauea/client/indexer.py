@@ -28,7 +28,7 @@ from kilauea.client.index import Index, Values, by_label, by_text, owners, remov
 from kilauea.client.kept import Kept, Packed, Whole, key_in, obj_of, read, split
 
 Listener = Callable[[Obj | None, Obj | None], None]
-"""Is told of a change: what was there and what is there now, None for nothing."""
+"""Called with a change: the object before and after, None if it did not exist."""
 
 _OWNERS = "owners"
 
@@ -39,9 +39,9 @@ class Indexer:
     Attributes:
         resource: the kind.
         fields: paths of the fields of each object that are kept besides `kilauea.client.fields.ALWAYS`; None for all.
-        version: up to which everything that has happened is known; 0 before the first list.
-        listeners: are told of every change, after it.
-        progress: are told whenever `version` may have grown.
+        version: the version up to which all events are known; 0 before the first list.
+        listeners: are notified of every change, after it.
+        progress: are notified whenever `version` may have increased.
     """
 
     def __init__(self, resource: Resource, fields: Iterable[str] | None = None) -> None:
@@ -51,7 +51,7 @@ class Indexer:
         self.fields: frozenset[str] | None = frozenset()
         self._read: Callable[[bytes], Obj] = read
         self._packed: Packed | None = Packed(read)
-        """The objects, as long as only some fields of them are kept."""
+        """The objects, if only some of their fields are kept."""
         self._objects: Kept = self._packed
         self.keep(fields)
         self.version = 0
@@ -64,28 +64,28 @@ class Indexer:
     def __len__(self) -> int:
         return len(self._objects)
 
-    # --- what is looked up
+    # --- lookups
 
     def get(self, key: Key) -> Obj | None:
-        """One object."""
+        """Return one object."""
         return self._objects.get(key)
 
     def all(self, namespace: str = "") -> Sequence[Obj]:
-        """All objects, or those of a namespace, in order of their keys."""
+        """Return all objects, or those in a namespace, ordered by key."""
         keys = self._order
         if namespace:
             keys = keys[bisect_left(keys, (namespace, "")) : bisect_left(keys, (namespace + "\0", ""))]
         return self._at(keys)
 
     def owned(self, uid: str, namespace: str = "", most: int | None = None) -> Sequence[Obj]:
-        """Objects with this uid as an owner, or those in a namespace, in order of their keys; `most` at most."""
+        """Return objects with this UID as an owner, or those in a namespace, ordered by key; `most` at most."""
         keys: Iterable[Key] = self._indexes[_OWNERS].find(uid)
         if namespace:
             keys = (key for key in keys if key.namespace == namespace)
         return self._at(list(islice(keys, most)))
 
     def labelled(self, label: str, value: str) -> Sequence[Obj]:
-        """Objects with a label, in order of their keys.
+        """Return objects with a label, ordered by key.
 
         Raises:
             KeyError: this label is not indexed.
@@ -93,26 +93,26 @@ class Indexer:
         return self._found(_label_index(label), value)
 
     def indexed(self, index: str, value: str) -> Sequence[Obj]:
-        """Objects for which an index says this value, in order of their keys.
+        """Return objects with this value in an index, ordered by key.
 
         Raises:
-            KeyError: there is no such index.
+            KeyError: the index does not exist.
         """
         return self._found(_text_index(index), value)
 
     def count_indexed(self, index: str, value: str) -> int:
-        """Return the number of objects for which an index says this value; none of them is decoded.
+        """Return the number of objects with this value in an index, without decoding them.
 
         Raises:
-            KeyError: there is no such index.
+            KeyError: the index does not exist.
         """
         return len(self._keys(_text_index(index), value))
 
     def aggregate(self, name: str, value: str) -> Aggregate | None:
-        """The aggregate of the objects with a value; None if there are none.
+        """Return the aggregate of the objects with a value; None without objects.
 
         Raises:
-            KeyError: there is no such aggregate.
+            KeyError: the aggregate does not exist.
         """
         return self._aggregates[name].find(value)
 
@@ -127,10 +127,10 @@ class Indexer:
     def _at(self, keys: Sequence[Key]) -> Sequence[Obj]:
         return self._objects.several(keys)
 
-    # --- what is asked for
+    # --- declarations
 
     def keep(self, fields: Iterable[str] | None) -> None:
-        """Keep these fields of objects, too; None for all. Objects that are there already stay as they are."""
+        """Also keep these fields of objects; None for all. Existing objects stay unchanged."""
         self.fields = None if fields is None or self.fields is None else self.fields.union(fields)
         if self.fields is None:
             packed, self._packed = self._packed, None
@@ -142,9 +142,9 @@ class Indexer:
             self._packed.read = self._read = decoder_of(self.fields)
 
     def read_if(self, signs: Iterable[str] | None) -> None:
-        """Read objects with one of these fields; all objects if None. Nothing is told of the others.
+        """Read objects with one of these fields; all objects if None. No events are sent for others.
 
-        Each caller that is told of changes says so before the first event.
+        Each caller that wants changes says so before the first event.
         """
         if signs is None or self._signs is None:
             self._signs = None
@@ -157,14 +157,14 @@ class Indexer:
         return self.fields is None or (fields is not None and self.fields.issuperset(fields))
 
     def add_indexes(self, labels: Iterable[str], indexes: Mapping[str, Texts]) -> None:
-        """Make objects be found by labels and by what functions say of them; those that are there already stay."""
+        """Index objects by labels and functions, including existing objects."""
         for label in labels:
             self._add_index(_label_index(label), by_label(label))
         for name, text in indexes.items():
             self._add_index(_text_index(name), by_text(text))
 
     def add_aggregates(self, aggregates: Mapping[str, Aggregation]) -> None:
-        """Aggregate objects, also those that are there already."""
+        """Aggregate objects, including existing ones."""
         for name, aggregation in aggregates.items():
             if name not in self._aggregates:
                 found = self._aggregates[name] = Aggregates(aggregation)
@@ -177,10 +177,10 @@ class Indexer:
             for key, obj in self._objects.items():
                 index.move(key, None, obj)
 
-    # --- what watches tell
+    # --- events of watches
 
     def on_relist(self, items: Sequence[Text], version: str) -> None:
-        """These are all objects there are."""
+        """Replace all objects."""
         found = {key_in(bytes_of(text)): text for text in items}
         for key in [key for key in self._order if key not in found]:
             self._take_out(key)
@@ -194,7 +194,7 @@ class Indexer:
         self._come_to(version)
 
     def on_events(self, batch: Sequence[Seen]) -> None:
-        """This has happened since."""
+        """Apply events."""
         for seen in batch:
             if seen.type == "BOOKMARK" or (
                 seen.holder is not None and seen.type != "DELETED" and self._skim(seen.object, seen.holder)
@@ -208,7 +208,7 @@ class Indexer:
         self._come_to(batch[-1].version)
 
     def _skim(self, text: bytes, holder: Holder) -> bool:
-        """Keep an object unread if it has none of the fields of interest, and had none when it was seen last."""
+        """Keep an object unread if it has no field of interest, and had none when it was last seen."""
         packed = self._packed
         if packed is None or self._signs is None:
             return False
@@ -223,13 +223,13 @@ class Indexer:
         return True
 
     def _split(self, text: bytes) -> tuple[bytes, Obj]:
-        """The text to keep of an object in a list, which nothing else keeps, and the object."""
+        """Return the text to keep of a listed object, which nothing else keeps, and the object."""
         return split(text) if self.fields is None else (text, self._read(text))
 
     def _put(self, key: Key, text: Text, obj: Obj) -> None:
         old = self._objects.get(key)
         if old is None:
-            key = Key(shared(key.namespace), key.name)  # a namespace has many objects, and one text for all is enough
+            key = Key(shared(key.namespace), key.name)  # the many objects of a namespace share one text
             insort(self._order, key)
         elif old["metadata"]["resourceVersion"] == obj["metadata"]["resourceVersion"]:
             return
@@ -251,7 +251,7 @@ class Indexer:
             listener(old, new)
 
     def _first_of(self, key: Key) -> Key:
-        """The equal key that is kept for as long as its object, so that all indexes hold the same."""
+        """Return the equal key that is stored with its object, so that all indexes share it."""
         return self._order[bisect_left(self._order, key)]
 
     def _come_to(self, version: str) -> None:

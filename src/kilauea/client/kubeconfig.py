@@ -152,7 +152,7 @@ def _plugin(plugin: Any, user: _Entry, cluster: _Entry, environment: Mapping[str
 
 
 def _about_cluster(cluster: _Entry) -> dict[str, Any]:
-    """A cluster as plugins are told of it."""
+    """A cluster as plugins are notified of it."""
     authority = base64.b64encode(cluster.content_of("certificate-authority")).decode()
     about = {
         "server": cluster.text("server"),

@@ -1,4 +1,4 @@
-"""Leader election: of several processes with the same work, only the holder of a Lease does it.
+"""Leader election: of several processes with the same work, only the holder of a Lease works.
 
     election = Election(client, clock, rng, Key("volcano-system", "volcano"), identity=f"{hostname}_{uuid}")
     await election.lead(work)       # waits for the lease, then does the work for as long as the lease is kept
@@ -30,7 +30,7 @@ class LeaseLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Seconds: how long a lease holds that is not renewed, how long a leader tries to renew, and how often."""
+    """Durations in seconds: until a lease expires, until a leader stops trying to renew it, and between attempts."""
 
     lease: float = 15.0
     renew: float = 10.0
@@ -50,10 +50,10 @@ class Election:
     Args:
         api: where the lease is.
         clock: the candidate's own.
-        rng: so that candidates do not ask all at once.
-        key: of the lease, which is made if it is not there, with its namespace.
-        identity: of this candidate; no other has it.
-        terms: how long things take.
+        rng: jitter, so that candidates do not compete at the same time.
+        key: key of the lease, which is created with its namespace if missing.
+        identity: unique name of this candidate.
+        terms: the durations.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Election:
         """The last known holder of the lease."""
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lease, work while it is held, give it back at the end of the work or when cancelled.
+        """Wait for the lease, work while holding it, and release it at the end of the work or when cancelled.
 
         Raises:
             LeaseLost: it could not be renewed in time; the work was cancelled before.
@@ -113,7 +113,7 @@ class Election:
 
     @property
     def valid(self) -> bool:
-        """True if we lead now: the lease was ours when we last read it, and cannot have expired since."""
+        """True if we are the leader: the lease was ours when last read, and cannot have expired since."""
         return self.leader == self._identity and self._left() > 0
 
     def _left(self) -> float:
@@ -121,7 +121,7 @@ class Election:
         return self._terms.renew - (self._clock.monotonic() - self._renewed) / SECOND
 
     async def _within(self, seconds: float, doing: Awaitable[Any]) -> None:
-        """Do something, but no longer than that."""
+        """Run a coroutine with a timeout."""
         done, over = asyncio.ensure_future(doing), asyncio.ensure_future(self._clock.sleep(seconds))
         try:
             await asyncio.wait({done, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -130,7 +130,7 @@ class Election:
             over.cancel()
 
     async def _try(self) -> bool:
-        """Take or renew the lease, if it is free or ours; returns whether it is ours now."""
+        """Acquire or renew the lease, if it is free or ours; return True if it is ours now."""
         started = self._clock.monotonic()
         try:
             await self._look()
@@ -162,7 +162,7 @@ class Election:
         self._said = message
 
     async def _look(self) -> None:
-        """Read the lease, and note when it has last changed, by our own clock."""
+        """Read the lease, and record when it last changed, by our own clock."""
         try:
             self._lease = await self._api.get(LEASES, self._key)
         except ApiError as error:
@@ -208,14 +208,14 @@ class Election:
             self._lease = await create_in_namespace(self._api, LEASES, self._key.namespace, body)
 
     async def _release(self) -> None:
-        """Give the lease back, so that the next leader need not wait."""
+        """Release the lease, so that the next leader does not have to wait."""
         try:
             try:
                 await self._write(self._given_back())
             except ApiError as error:
                 if error.code != 409:
                     raise
-                await self._look()  # a renewal that was under way has come first
+                await self._look()  # a concurrent renewal came first
                 if self.leader == self._identity:
                     await self._write(self._given_back())
         except ApiError as error:

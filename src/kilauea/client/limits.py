@@ -14,7 +14,7 @@ from kilauea.client.transport import Answer, Transport
 
 
 class RateLimit:
-    """So many at once, and then so many a second. Who waits is served in the order of asking.
+    """This many at once, and then so many a second. Who waits is served in the order of asking.
 
     Args:
         qps: a second, above 0.
@@ -40,7 +40,7 @@ class RateLimit:
             await self._clock.sleep((turn - now) / SECOND)
 
     def take(self) -> bool:
-        """Take a token if there is one; return False if the caller has to wait."""
+        """Take a token if there is one; return False if the caller must wait."""
         now = self._clock.monotonic()
         turn = max(self._next, now - self._saved)
         if turn > now:

@@ -5,11 +5,11 @@
     await recorder.run()                                                                     # elsewhere: writes them
 
 Equal events are one with a count. After many that differ only in their message, the rest of them are one too. An object
-of which too much is told is told of less often, its warnings apart from the rest. What waits is bounded: warnings and
-whatever is told of anything but pods goes first and has much room; if it backs up, only the newest of a reason is kept
-of each object. What goes well with pods (`Scheduled`, `Started`) is written slowly while the process is busy, until
-half of its room is taken; from then on more is written at once, and the latest is dropped only if that is not enough.
-What cannot be written for long is dropped too: events are best effort.
+with too many events gets fewer, its warnings apart from the rest. What waits is bounded: warnings and events about
+anything but pods go first and have much room; if they back up, only the newest of a reason is kept of each object. What
+goes well with pods (`Scheduled`, `Started`) is written slowly while the process is busy, until half of its room is
+taken; from then on more is written at once, and the latest is dropped only if that is not enough. What cannot be
+written for long is dropped too: events are best effort.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIMILAR = 10
 """Messages for the same reason about one object, within `SIMILAR_SECONDS`, after which further ones are combined."""
 SIMILAR_SECONDS = 600
 BURST, EACH_SECONDS = 25, 300.0
-"""Events about one object by one component at once, and then one in so many seconds."""
+"""Events about one object by one component at once, and then one in this many seconds."""
 IMPORTANT, REST = 65536, 16384
 """Events that wait to be written: those that matter, and those that tell that all is well with a pod.
 

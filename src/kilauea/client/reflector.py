@@ -1,8 +1,7 @@
 """Follows all objects of a kind: lists them, then watches from there, and resumes when a watch ends.
 
-class Printing:
-    def on_relist(self, items, version): ...     # everything there is; what is not in it is gone
-    def on_events(self, batch): ...              # what has happened since, in order; bookmarks have no object to read
+class Printing: def on_relist(self, items, version): ...     # all objects; others no longer exist def on_events(self,
+    batch): ...              # events since then, in order; bookmarks have no object
 
 await Reflector(client, PODS, Printing(), clock, rng).run()
 """
@@ -20,39 +19,39 @@ from kilauea.client.advice import with_advice
 from kilauea.client.backoff import pause
 
 STEP = 250
-"""Objects that are reduced in a step."""
+"""Objects to reduce in one step."""
 log = logging.getLogger(__name__)
 
 
 class Handler(Protocol):
-    """Receives lists and events. Both methods are quick and do not wait."""
+    """Receives lists and events. Both methods must be fast and not wait."""
 
     def on_relist(self, items: Sequence[Text], version: str) -> None:
-        """These are all objects, at this version; whatever else was known is gone."""
+        """Receive all objects at this version; others no longer exist."""
         ...
 
     def on_events(self, batch: Sequence[Seen]) -> None:
-        """This happened since; no event comes twice between two lists, and bookmarks are among them."""
+        """Receive events since then, including bookmarks; no event is repeated between two lists."""
         ...
 
 
 class Reflector:
-    """Tells a handler of all objects of a kind, for as long as it runs.
+    """Passes all objects of a kind to a handler, as long as it runs.
 
     Args:
-        api: where they are.
+        api: the cluster.
         resource: the kind.
-        handler: is told.
+        handler: receives them.
         clock: for pauses.
-        rng: for the length of pauses.
-        namespace: only objects of it, if given.
-        labels: only objects that this selector takes, if given.
+        rng: jitter of pauses.
+        namespace: only objects in it, if set.
+        labels: only objects that this selector matches, if set.
         fields: the same for fields.
-        complete: set once everything has been listed the first time.
-        may_be_refused: `run` raises a 403 instead of trying again, as long as it has never watched.
-        may_lack: a kind that the server does not have counts as one without objects, until it has it.
-        reduce: returns what the handler needs of an object in a list; a page is reduced before the next is read.
-        in_steps: reduce also what a server in this process keeps, some objects at a time, so that others can run.
+        complete: set after the first list.
+        may_be_refused: `run` raises a 403 instead of retrying, until the first watch.
+        may_lack: a kind that the server does not serve counts as empty until it does.
+        reduce: returns the part of a listed object that the handler needs; a page is reduced before the next is read.
+        in_steps: also reduce what a server in this process keeps, some objects at a time, so that other tasks can run.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class Reflector:
         """Follow until cancelled.
 
         Raises:
-            ApiError: the server refuses the list or the first watch (403), of a kind that may be refused.
+            ApiError: the server rejects the list or the first watch (403), with `may_be_refused`.
         """
         while True:
             try:
@@ -138,7 +137,7 @@ class Reflector:
         return texts
 
     async def _watch(self) -> bool:
-        """Watch until the server ends it; returns whether it told anything."""
+        """Watch until the server ends the watch; return True if it sent anything."""
         told = False
         batches = self._api.watch(self.resource, self._version, **self._selection)
         try:
@@ -155,20 +154,22 @@ class Reflector:
         return told
 
     def _new_events(self, batch: Sequence[Seen]) -> Sequence[Seen]:
-        """The events that are not known yet: versions of a kind only grow, and a resumed watch may repeat some."""
+        """Return new events: versions of a kind only increase, and a resumed watch can repeat some."""
         last = int(self._version)
         if batch and int(batch[0].version) > last:
             return batch
         return [seen for seen in batch if int(seen.version) > last]
 
     def _failed(self, error: ApiError) -> None:
-        """Decide how to go on."""
+        """Decide how to continue."""
         self._failures += 1
         self._asked_to_wait = error.retry_after
         if error.code == 410:
             self._version = ""
             log.info("%s: listed again, the watch was too far behind: %s", self.resource.plural, error)
-        elif self._failures & (self._failures - 1) == 0:  # the first, the second, the fourth: a long outage says little
+        elif (
+            self._failures & (self._failures - 1) == 0
+        ):  # the first, second, fourth and so on, so that a long outage logs little
             # The definition of a custom resource may just have been deleted: a cache of definitions then stops this.
             deleted = error.code == 404 and self._may_lack and self.complete.is_set() and self._failures == 1
             level = logging.DEBUG if error.reported or deleted else logging.WARNING
@@ -177,7 +178,7 @@ class Reflector:
 
 
 async def _close(batches: AsyncIterator[Sequence[Seen]]) -> None:
-    """End a watch that was left in the midst of it."""
+    """End a watch that was interrupted."""
     aclose = getattr(batches, "aclose", None)
     if aclose is not None:
         await aclose()

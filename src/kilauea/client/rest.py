@@ -22,11 +22,11 @@ from kilauea.api.ports import ApiError, Key, Listed, Obj, PatchType, Propagation
 from kilauea.client.transport import Answer, Transport, refusal, refusal_of, warnings_of
 
 PAGE = 500
-"""Objects of one page of a list."""
+"""Objects per page of a list."""
 TOGETHER = 50
-"""Objects of a list that are read before other tasks may run."""
+"""Objects of a list to read before other tasks can run."""
 SHORTEST_WATCH = 300
-"""Seconds after which the server ends a watch at the earliest; up to twice that, so that not all restart at once."""
+"""Minimum seconds of a watch; up to twice as long, so that not all watches restart at once."""
 
 _JSON = "application/json"
 _PATCHES: Mapping[PatchType, str] = {
@@ -42,7 +42,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 class _Head(msgspec.Struct):
-    """The fields that the client reads of an object which it hands on as bytes."""
+    """The fields that the client reads of an object that it passes on as bytes."""
 
     metadata: _Metadata
     kind: str = ""
@@ -72,14 +72,14 @@ _object_of = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Client:
-    """An API server, asked through a transport.
+    """A client of an API server over a transport.
 
     Args:
-        transport: the way to it; closed by its owner.
-        agent: what the server takes for the name of this component, e.g. as the manager of fields.
+        transport: the connection; closed by its owner.
+        agent: the name of this component for the server, for example as the manager of fields.
         rng: decides how long each watch lasts.
-        page: objects asked for at once in lists; 0 for all.
-        warned: is told each warning that an answer carries.
+        page: objects per page of lists; 0 for all at once.
+        warned: called with each warning of a response.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Client:
         self._with_body = {**self._headers, "content-type": _JSON}
 
     async def get(self, resource: Resource, key: Key, subresource: str = "") -> dict[str, Any]:
-        """One object."""
+        """Return one object."""
         return _decoded(await self._ask("GET", _object_path(resource, key, subresource)))
 
     async def list(
@@ -109,9 +109,9 @@ class Client:
         fields: str = "",
         reduce: Callable[[bytes], bytes] | None = None,
     ) -> Listed:
-        """All objects of a kind as they were at one version; each has its `kind` and `apiVersion`, or is reduced.
+        """Return all objects of a kind at one version; each has its `kind` and `apiVersion`, or is reduced.
 
-        A list whose pages have become too old starts over, in one piece.
+        If the pages of a list have expired, it starts over, in one piece.
         """
         selection = _selection(labels, fields)
         try:
@@ -122,16 +122,16 @@ class Client:
         return await self._list(resource, namespace, selection, 0, reduce)
 
     async def check_list(self, resource: Resource) -> None:
-        """Raise the error that a list of a kind would have; reads at most one object."""
+        """Raise the error that listing a kind would raise; reads at most one object."""
         await self._ask("GET", _target(collection_path(resource, ""), {"limit": 1}))
 
     async def log(self, pod: Key, lines: int, size: int) -> bytes:
-        """The last lines of the log of a pod's first container, cut off after some bytes."""
+        """Return the last lines of the log of a pod's first container, limited in bytes."""
         target = _target(_object_path(PODS, pod, "log"), {"tailLines": lines, "limitBytes": size})
         return (await self._ask("GET", target)).body
 
     async def read(self, resource: Resource, namespace: str, name: str, query: Mapping[str, str]) -> bytes:
-        """Return the answer of a server to a question with parameters, such as a report.
+        """Return the response to a request with parameters, such as a report.
 
         Args:
             resource: the kind.
@@ -159,7 +159,7 @@ class Client:
             while True:
                 page = _page_of(answer.body)
                 query["continue"] = page.metadata.continue_
-                if page.metadata.continue_:  # the server works on the next page while this one is read
+                if page.metadata.continue_:  # the server prepares the next page while this one is read
                     following = asyncio.create_task(self._ask("GET", _target(path, query)))
                 for number, raw in enumerate(page.items or ()):
                     if number % TOGETHER == 0:
@@ -178,7 +178,7 @@ class Client:
     async def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:
-        """Yield the events after a version, in batches, with bookmarks; ends when the server ends it."""
+        """Yield the events after a version, in batches, with bookmarks, until the server ends the watch."""
         seconds = int(SHORTEST_WATCH * (1 + self._rng.random()))
         options = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         query = {**options, "resourceVersion": version, **_selection(labels, fields)}
@@ -228,7 +228,7 @@ class Client:
         grace: int | None = None,
         propagation: Propagation = "Background",
     ) -> None:
-        """Delete an object, if it still has this uid; that it has another is a Conflict."""
+        """Delete an object if it still has this UID; another UID is a Conflict."""
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -237,9 +237,9 @@ class Client:
         await self._ask("DELETE", _object_path(resource, key), self._with_body, _encode(options))
 
     async def delete_all(self, resource: Resource, namespace: str = "") -> bool:
-        """Delete all objects of a kind, of all namespaces if none is named; returns True if none is left.
+        """Delete all objects of a kind, in all namespaces unless one is named; return True if none are left.
 
-        Servers delete collections of one namespace only, so everywhere means one object after another.
+        Servers delete collections in one namespace only, so for all namespaces, objects are deleted one by one.
         """
         if not await self._any(resource, namespace):
             return True
@@ -247,7 +247,7 @@ class Client:
             await self._ask("DELETE", collection_path(resource, namespace))
         else:
             for number, item in enumerate((await self.list(resource)).items, 1):
-                if number % TOGETHER == 0:  # those that are going already need no request
+                if number % TOGETHER == 0:  # terminating objects do not need a request
                     await asyncio.sleep(0)
                 metadata = _object_of(item)["metadata"]
                 if "deletionTimestamp" not in metadata:
@@ -260,7 +260,7 @@ class Client:
         return bool(_page_of((await self._ask("GET", target)).body).items)
 
     async def _delete_if_there(self, resource: Resource, key: Key) -> None:
-        """Delete an object; that it is gone is not an error."""
+        """Delete an object; a missing one is not an error."""
         try:
             await self.delete(resource, key)
         except ApiError as error:
@@ -270,7 +270,7 @@ class Client:
     async def _ask(
         self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> Answer:
-        """The answer to a request, if it is a success."""
+        """Return the response to a request, or raise its error."""
         answer = await self._transport.request(method, target, headers or self._headers, body)
         if answer.status >= 300:
             raise refusal(answer)
@@ -281,7 +281,7 @@ class Client:
 
 
 def version_of(content: bytes) -> str:
-    """The version of an object; empty if it has none."""
+    """Return the version of an object; empty if missing."""
     return _head_of(content).metadata.resource_version
 
 
@@ -293,12 +293,12 @@ def collection_path(resource: Resource, namespace: str = "") -> str:
 
 
 def _quoted(name: str) -> str:
-    """A name as it stands in a path; nearly all names stand there as they are."""
+    """Return a name as quoted in a path; nearly all names stay unchanged."""
     return name if _is_plain(name) else quote(name, safe="")
 
 
 def _object_path(resource: Resource, key: Key, subresource: str = "") -> str:
-    """The path of an object, or a subresource of it."""
+    """Return the path of an object or a subresource."""
     path = f"{collection_path(resource, key.namespace)}/{_quoted(key.name)}"
     return f"{path}/{subresource}" if subresource else path
 
@@ -308,7 +308,7 @@ def _target(path: str, query: Mapping[str, Any]) -> str:
 
 
 def _selection(labels: str, fields: str) -> dict[str, str]:
-    """Selectors as a query has them."""
+    """Return selectors as query parameters."""
     return {**({"labelSelector": labels} if labels else {}), **({"fieldSelector": fields} if fields else {})}
 
 
@@ -317,7 +317,7 @@ def _decoded(answer: Answer) -> dict[str, Any]:
 
 
 def _whole(raw: msgspec.Raw, resource: Resource) -> bytes:
-    """An item of a list as watches would give it: servers leave out the kind in lists of built-in kinds."""
+    """Return an item of a list as a watch returns it: servers omit the kind in lists of built-in kinds."""
     item = bytes(raw)
     if _head_of(item).kind:
         return item
@@ -325,10 +325,10 @@ def _whole(raw: msgspec.Raw, resource: Resource) -> bytes:
 
 
 def _seen(frame: _Frame) -> Seen:
-    """A frame as an event.
+    """Return a frame as an event.
 
     Raises:
-        ApiError: it is the error that ends the watch.
+        ApiError: the frame is the error that ends the watch.
     """
     content = bytes(frame.object)
     if frame.type == "ERROR":

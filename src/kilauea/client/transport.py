@@ -1,4 +1,4 @@
-"""Connections that carry requests to an API server, and the errors that it returns.
+"""Connections to an API server, and the errors that it returns.
 
 There are two: HTTP (`kilauea.client.http`), and a call within the process (`kilauea.runtime.cluster.direct`).
 """
@@ -22,7 +22,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class Answer(NamedTuple):
-    """A complete answer, with its headers as `header_map` has them."""
+    """A complete response, with its headers as in `header_map`."""
 
     status: int
     headers: Mapping[str, str]
@@ -30,10 +30,10 @@ class Answer(NamedTuple):
 
 
 class Transport(Protocol):
-    """A way to an API server. Targets are paths with their query, as HTTP writes them."""
+    """A connection to an API server. Targets are paths with their query, as in HTTP."""
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Ask; every answer is returned, also a refusal.
+        """Send a request and return the response, including rejections.
 
         Raises:
             ApiError: with code 0, there was no answer.
@@ -41,7 +41,7 @@ class Transport(Protocol):
         ...
 
     def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The answer to a GET that does not end soon, as pieces that each hold whole lines.
+        """Yield the response to a long GET, as pieces of whole lines.
 
         Raises (at the first piece or later):
             ApiError: the request is refused; with code 0, the connection is lost.
@@ -63,17 +63,17 @@ def header_map(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def warnings_of(answer: Answer) -> list[str]:
-    """The warnings of a server about a request that it has carried out, such as `unknown field "spec.foo"`."""
+    """Return the warnings of a server about a successful request, such as `unknown field "spec.foo"`."""
     return [_ESCAPED.sub(r"\1", text) for text in _WARNING.findall(answer.headers.get("warning", ""))]
 
 
 def unreachable(words: str) -> ApiError:
-    """The error of a request that has no answer."""
+    """Return the error of a request without a response."""
     return ApiError(0, UNREACHABLE, words)
 
 
 def refusal(answer: Answer) -> ApiError:
-    """The error that an answer without success tells of."""
+    """Return the error of an unsuccessful response."""
     status = _status(answer.body)
     error = refusal_of(status, answer.status) if status else _bare(answer)
     with suppress(ValueError):  # a date, which API servers do not send
@@ -82,7 +82,7 @@ def refusal(answer: Answer) -> ApiError:
 
 
 def refusal_of(status: Mapping[str, Any], code: int = 500) -> ApiError:
-    """The error that a `metav1.Status` tells of; the code is used if it has none."""
+    """Return the error in a `metav1.Status`; with this code if it has none."""
     details = status.get("details") or {}
     code = status.get("code") or code
     message = status.get("message") or f"the server answers {code}"
@@ -100,7 +100,7 @@ def _status(body: bytes) -> Mapping[str, Any] | None:
 
 
 def _bare(answer: Answer) -> ApiError:
-    """The error of an answer that is no `metav1.Status`, as proxies and unknown paths give it."""
+    """Return the error of a response without a `metav1.Status`, as from proxies and unknown paths."""
     text = answer.body[:500].decode(errors="replace").strip()
     return ApiError(answer.status, _reason(answer.status), text or f"the server answers {answer.status}")
 
@@ -118,7 +118,7 @@ _REASONS = {
 
 
 def _reason(code: int) -> str:
-    """A code as a reason: the name of the code where Kubernetes has no other."""
+    """Return the reason of a code: the name of the code if Kubernetes has no other."""
     try:
         return _REASONS.get(code) or HTTPStatus(code).phrase.replace(" ", "")
     except ValueError:

@@ -1,6 +1,6 @@
-"""`Cache`: copies of objects of many kinds that watches keep fresh, found by key, namespace, owner, label and index.
+"""`Cache`: copies of objects of many kinds, updated by watches and found by key, namespace, owner, label and index.
 
-It implements `kilauea.api.ports.View`. One process has one, however many controllers look at it.
+It implements `kilauea.api.ports.View`. All controllers of a process share one.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Cache:
         self._indexers: dict[Resource, Indexer] = {}
         self._complete: dict[Resource, asyncio.Event] = {}
         self._defined: dict[str, Resource] = {}
-        """Kinds that definitions add, by the names of these."""
+        """Kinds that definitions add, by name of the definition."""
         self._every_kind: list[Callable[[Resource], None]] = []
         self._start: Callable[[Indexer], None] | None = None
-        """Follows an indexer, while the cache runs."""
+        """Starts following an indexer, while the cache runs."""
         self._reflectors: dict[Resource, asyncio.Task[None]] = {}
-        """The task that keeps each kind fresh, while the cache runs."""
+        """The task that updates each kind, while the cache runs."""
 
     def __iter__(self) -> Iterator[Indexer]:
         return iter(self._indexers.values())
@@ -56,20 +56,20 @@ class Cache:
         signs: Iterable[str] | None = None,
         aggregates: Mapping[str, Aggregation] = _NO_AGGREGATES,
     ) -> Indexer:
-        """The indexer of a kind, which is followed as long as the cache runs.
+        """Return the indexer of a kind, which is updated as long as the cache runs.
 
         Args:
             resource: the kind.
-            labels: by which objects shall be found.
-            indexes: by what else, as functions of an object.
-            fields: paths of fields to keep, as in `kilauea.api.ports.Interest`; None for all. Objects keep what any
-                caller wants.
-            signs: paths of fields, as in `kilauea.api.ports.Interest`: of objects without any of them, listeners may
-                be told only that they are deleted. None to be told of all.
+            labels: labels to index.
+            indexes: other indexes, as functions of an object.
+            fields: paths of fields to keep, as in `kilauea.api.ports.Interest`; None for all. Objects keep the fields
+                of all callers.
+            signs: paths of fields, as in `kilauea.api.ports.Interest`: of objects without any of them, listeners may be
+                notified only of deletions. None for all objects.
             aggregates: facts about all objects with the same value, by name.
 
         Raises:
-            ValueError: more is wanted of objects than is being read already.
+            ValueError: the kind is already being read with fewer fields.
         """
         if fields is not None and labels:
             fields = (*fields, LABELS)
@@ -95,14 +95,14 @@ class Cache:
         return indexer
 
     def on_every_kind(self, told: Callable[[Resource], None]) -> None:
-        """Tell of every kind that the server stores: of those that it has now at once, of later ones then."""
+        """Call a function with every kind that the server stores, now or later."""
         self.declare(DEFINITIONS)
         self._every_kind.append(told)
         for resource in (*BUILT_IN, *self._defined.values()):
             told(resource)
 
     def _definition_changed(self, old: Obj | None, new: Obj | None) -> None:
-        """Keep the kinds in step with the definitions; a kind that is gone has no objects."""
+        """Update the kinds from the definitions; a deleted kind has no objects."""
         name = key_of(new or old or {}).name
         resource = defined_kind(new) if new is not None else None
         before = self._defined.pop(name, None)
@@ -123,9 +123,9 @@ class Cache:
                 told(resource)
 
     async def run(self, api: Api, clock: Clock, rng: Random) -> None:
-        """Keep everything that is declared fresh, until cancelled.
+        """Update all declared kinds, until cancelled.
 
-        A kind that the server does not have (yet) is empty: who needs it has nothing to do, and the others go on.
+        A kind that the server does not serve (yet) is empty, so that other kinds are not affected.
         """
         async with asyncio.TaskGroup() as tasks:
 
@@ -145,7 +145,7 @@ class Cache:
                 self._reflectors.clear()
 
     async def complete(self) -> None:
-        """Wait until every kind that is declared has been listed."""
+        """Wait until all declared kinds have been listed."""
         while missing := self.missing():
             await self._complete[missing[0]].wait()
 
@@ -156,33 +156,33 @@ class Cache:
     # --- kilauea.api.ports.View
 
     def get(self, resource: Resource, key: Key) -> Obj | None:
-        """One object."""
+        """Return one object."""
         return self._indexers[resource].get(key)
 
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
-        """All objects of a kind, or those of a namespace, in order of their keys."""
+        """Return all objects of a kind, or those in a namespace, ordered by key."""
         return self._indexers[resource].all(namespace)
 
     def count(self, resource: Resource) -> int:
-        """The number of objects of a kind, none of which is decoded for that."""
+        """Return the number of objects of a kind, without decoding them."""
         return len(self._indexers[resource])
 
     def owned(self, resource: Resource, uid: str, namespace: str = "", most: int | None = None) -> Sequence[Obj]:
-        """Objects of a kind of which the one with this uid is an owner, in order of their keys."""
+        """Return objects of a kind with this UID as an owner, ordered by key."""
         return self._indexers[resource].owned(uid, namespace, most)
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
-        """Objects of a kind with a label that is indexed, in order of their keys."""
+        """Return objects of a kind with an indexed label, ordered by key."""
         return self._indexers[resource].labelled(label, value)
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
-        """Objects of a kind for which an index says this value, in order of their keys."""
+        """Return objects of a kind with this value in an index, ordered by key."""
         return self._indexers[resource].indexed(index, value)
 
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
-        """Return the number of these objects, none of which is decoded."""
+        """Return the number of these objects, without decoding them."""
         return self._indexers[resource].count_indexed(index, value)
 
     def aggregate(self, resource: Resource, name: str, value: str) -> Aggregate | None:
-        """The aggregate of the objects of a kind with a value; None if there are none."""
+        """Return the aggregate of the objects of a kind with a value; None without objects."""
         return self._indexers[resource].aggregate(name, value)

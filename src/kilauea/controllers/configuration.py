@@ -28,7 +28,7 @@ class ConfigurationController:
 
     Args:
         text: what it is to say; None while that cannot be told.
-        kept: whether it says so always; otherwise only at first, and people may change it.
+        kept: True if it says so always; otherwise only at first, and people may change it.
     """
 
     name = "scheduler-configuration-controller"

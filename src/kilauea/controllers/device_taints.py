@@ -2,7 +2,7 @@
 
 Drivers put taints on devices in slices, administrators with DeviceTaintRules. A pod that has such a device stays only
 if its claim tolerates the taint. If the toleration says `tolerationSeconds`, it stays for so long after the taint was
-added. A rule tells in its status how many pods have to go; one with the effect `None` how many would.
+added. A rule tells in its status how many pods must go; one with the effect `None` how many would.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def _named_ports(pod: Obj) -> Mapping[tuple[Any, str], Any]:
 
 
 class ServicePorts:
-    """The ports of a service, of which there can be thousands: they are gone through once for pods that are alike.
+    """The ports of a service, of which there can be thousands: they are gone through once for pods that are equal.
 
     Attributes:
         ports: name, target and protocol of each.

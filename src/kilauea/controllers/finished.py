@@ -1,6 +1,6 @@
 """Finished Volcano jobs are deleted after their time to live.
 
-The job of a flow stays until its flow has noted how it ended: it would be run once more else.
+The job of a flow stays until its flow has noted how it ended: it would be run again else.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def pod_usage(spec: Mapping[str, Any]) -> Amounts:
 
 
 def times(amounts: Amounts, count: int) -> dict[str, str]:
-    """The texts of so many times the amounts, in order of their names."""
+    """The texts of this many times the amounts, in order of their names."""
     return {name: format_amount(name, amounts[name] * count) for name in sorted(amounts)}
 
 

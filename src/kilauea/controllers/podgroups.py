@@ -68,7 +68,7 @@ class PodGroupController:
 
     Args:
         schedulers: names of the schedulers whose pods are given groups.
-        inherit: whether owners' annotations count.
+        inherit: True if owners' annotations count.
     """
 
     name = "pg-controller"

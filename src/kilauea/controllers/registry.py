@@ -58,7 +58,7 @@ def volcano_controllers(
 
     Args:
         schedulers: names of the schedulers whose plain pods are given pod groups.
-        inherit: whether pod groups take over annotations of the pods' owners.
+        inherit: True if pod groups take over annotations of the pods' owners.
         discovery: the ConfigMap that says how HyperNodes are discovered.
         sharding: the ConfigMap that says how nodes are shared out among schedulers.
         sharing: how they are shared out without that ConfigMap; None for not at all.

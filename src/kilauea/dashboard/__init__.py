@@ -1,6 +1,6 @@
 """Web pages that show a cluster: from watched objects to models of pages, and from these to HTML.
 
-    picture = Picture(sources)                  # follows watches: it is told of objects as a reflector tells of them
+    picture = Picture(sources)                  # follows watches through reflectors
     pages = Pages()                             # templates
     html = pages.page(overview(picture, ...))   # a whole page, or its parts for a live stream
 

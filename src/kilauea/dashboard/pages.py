@@ -46,7 +46,7 @@ PLAN_SECONDS = 30
 SPANS = ("day", "week", "month")
 """Spans of time of the usage."""
 FEW_CELLS, LARGE = 400, 1.6
-"""Up to so many squares are drawn larger, by this factor."""
+"""Up to this many squares are drawn larger, by this factor."""
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Terminating")
 HOUR = 3600 * SECOND
 LONGEST_TEXT = 200

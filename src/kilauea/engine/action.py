@@ -12,10 +12,10 @@ class Action:
     """Base of all actions.
 
     Class attributes:
-        name: as it stands in the configuration.
+        name: the name in the configuration.
         Arguments: dataclass of the arguments under `configurations`, as for plugins.
-        acts_unprompted: whether it may do something although nothing has changed and nothing waits. If not, no cycle is
-            done then. True unless an action says otherwise.
+        acts_unprompted: True, the default, if the action may act although nothing has changed and nothing waits. If no
+            plugin or action does, such cycles are skipped.
     """
 
     name: ClassVar[str] = ""
@@ -26,10 +26,10 @@ class Action:
         self.arguments = arguments
 
     def on_start(self, session: Session) -> None:
-        """Before `execute`."""
+        """Called before `execute`."""
 
     def execute(self, session: Session) -> None:
         """Do the action's work on the session."""
 
     def on_end(self, session: Session) -> None:
-        """After `execute`."""
+        """Called after `execute`."""

@@ -1,8 +1,8 @@
 """One cycle, from state to plan: `cycle(state, conf, now, seed)`.
 
-The same state, configuration, time, seed and backoff give the same plan. The state is afterwards what it was before. A
-plugin or an action that raises is named in the plan and left out, and the cycle is done again without it; one that
-users bring is also left out if it takes longer than the watchdog lets it.
+The same state, configuration, time, seed and backoff result in the same plan. The state is unchanged afterwards. If a
+plugin or an action raises an exception, the plan reports it and the cycle is repeated without it; the same applies to
+custom ones that exceed the time of the watchdog.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kilauea.engine.state import ClusterState
 
 
 def default_conf() -> SchedulerConf:
-    """The configuration that holds when none is given."""
+    """Return the built-in configuration, which is used if none is given."""
     return parse_conf(DEFAULT_CONF, PLUGINS, ACTIONS)
 
 
@@ -50,21 +50,21 @@ def cycle(
     backoff: AdmissionBackoff = NO_BACKOFF,
     outside: Outside = NO_OUTSIDE,
 ) -> Plan:
-    """Decide what to do next.
+    """Decide on binds, nominations and evictions.
 
     Args:
         state: the cluster; unchanged when this returns.
         conf: actions and plugins, all of them among `plugins` and `actions`.
         now: microseconds since 1970.
-        seed: breaks ties between equally good nodes; without one the first node in order is taken.
+        seed: breaks ties between equally good nodes; without one, the first node in order is used.
         plugins: plugins by name.
         actions: actions by name.
-        watchdog: bounds the time of calls into plugins and actions that are not of this package.
-        brief: the plan has only binds, nominations and evictions, and no reasons; that is quicker.
-        reasons: the plan says of each task that waits why; without, only of nominated ones.
-        observer: takes the time of its parts.
-        backoff: what the plan before said of groups that were admitted in vain, at the moment of this cycle.
-        outside: carries requests of plugins to servers.
+        watchdog: limits the time of calls to custom plugins and actions.
+        brief: the plan has only binds, nominations and evictions, without reasons; this is faster.
+        reasons: the plan has the reason of each pending task; otherwise, only of nominated ones.
+        observer: measures the times of its parts.
+        backoff: groups that could not be placed after admission, from the previous plan, at the time of this cycle.
+        outside: sends requests of plugins to servers.
     """
     with services_placed(state, now, seed, brief=brief, reasons=reasons) as services:
         decided = _decide(
@@ -88,7 +88,7 @@ def _decide(
     brief: bool,
     reasons: bool,
 ) -> Plan:
-    """The plan for all but the services; arguments as for the cycle."""
+    """Return the plan for everything except services. Arguments as for `cycle`."""
     faults: list[Finding] = []
     while True:
         started = observer.now()

@@ -12,17 +12,17 @@ from kilauea.engine.model.loads import NodeLoad
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """An object is there, new or with new content."""
+    """An object is new or has changed."""
 
     obj: Object
 
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """A pod of which nothing is new but its version, its node and its status.
+    """A pod of which only the version, the node and the status have changed.
 
-    It means the same as `Changed`, and is for less: what else there is of the pod is not read again. That it is as it
-    was is for the sender to know; the state takes the pod as it took it last.
+    It has the same effect as `Changed` at a lower cost, because the other fields of the pod are not read again. The
+    sender must know that they are unchanged.
     """
 
     obj: Pod
@@ -30,7 +30,7 @@ class Advanced:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """An object is there no more. `key` is `namespace/name`, or the name for kinds without namespace."""
+    """An object no longer exists. `key` is `namespace/name`, or the name for kinds without namespace."""
 
     kind: str
     key: str
@@ -38,7 +38,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Relisted:
-    """All objects of a kind, after events may have been lost; what is not among them is gone."""
+    """All objects of a kind, after events may have been lost; others no longer exist."""
 
     kind: str
     objects: Sequence[Object]
@@ -46,10 +46,10 @@ class Relisted:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An object of a list, after events may have been lost: it counts, whatever version of it was seen before.
+    """An object of a list, after events may have been lost; it applies regardless of the version that was seen before.
 
-    A long list can so be told one object at a time, each freed before the next is read; a `Gone` for each object that
-    the list lacks then makes it the same as `Relisted`.
+    With this event, a long list can be processed one object at a time. With a `Gone` for each object that is not in the
+    list, the effect is the same as that of `Relisted`.
     """
 
     obj: Object
@@ -57,7 +57,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The loads of nodes, by name, as a monitoring system reports them. Loads of earlier events are forgotten."""
+    """The loads of nodes, by name, from a monitoring system. They replace the loads of earlier events."""
 
     loads: Mapping[str, NodeLoad]
 

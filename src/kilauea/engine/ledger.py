@@ -1,9 +1,9 @@
-"""Changes of this cycle: tasks that are added and removed, with their previous state.
+"""The ledger: the changes of this cycle to tasks, with their previous state.
 
 A cycle works on the state itself, not on a copy: copying all tasks and jobs would cost more than most cycles do. So the
-ledger notes what every task was before it is touched, and puts everything back when it closes, so that the state is
-again what events made of it. The figures of all nodes are the exception. They lie in one block, which is copied whole
-when the ledger opens: that is quicker, and surer, than undoing thousands of small changes in reverse.
+ledger records the state of every task before it changes, and restores everything when it closes. The exception is the
+data of all nodes, which is one block and is copied when the ledger opens: this is faster and safer than undoing
+thousands of small changes in reverse.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kilauea.engine.state import ClusterState
 
 
 class Ledger:
-    """The changes of one cycle to tasks and jobs, in the state, in the figures of nodes and queues, and in the report.
+    """The changes of one cycle to tasks and jobs, in the state, in the sums of nodes and queues, and in the report.
 
-    Statements and actions of the engine write here; plugins do not.
+    Statements and the engine's actions write to it; plugins do not.
     """
 
     def __init__(
@@ -51,27 +51,27 @@ class Ledger:
         """Jobs that pods are evicted for in this cycle."""
         self.state = state
         self.queues = queues
-        """Those of the session."""
+        """The queues of the session."""
         self.moves = 0
-        """Number of moves of tasks: as long as this is the same, so is what nodes and queues hold."""
+        """Number of moves of tasks: while it is the same, nodes and queues hold the same."""
         self._points = points
         self._domains = domains
         self._neighbours = neighbours
         self._shapes = shapes
         self._journal: dict[str, tuple[Task, int, str]] = {}
-        """By task: its status and node when it was first touched."""
+        """Status and node of each task before its first change."""
         self._phases: dict[str, str] = {}
-        """By job: its phase before it was admitted."""
+        """Phase of each job before it was admitted."""
         self._decided = dict(state.resource_claims.decided)
         self._volumes = dict(state.storage.decided)
         self._saved = self.nodes.block.copy()
         self.nodes.changed.clear()
         self.nodes.future = bool(self.nodes.releasing.any())
 
-    # --- noting
+    # --- recording
 
     def _note(self, task: Task) -> Job:
-        """Remember what a task is, unless it was changed before: only its very first state is put back."""
+        """Record the state of a task before its first change."""
         if task.key not in self._journal:
             self._journal[task.key] = (task, task.status, task.node)
         job = self.state.jobs[task.group]
@@ -79,10 +79,10 @@ class Ledger:
         return job
 
     def shape_of(self, task: Task) -> TaskShape:
-        """The task's shape in this cycle.
+        """Return the task's shape in this cycle.
 
-        It is kept on the task, so the task is noted: shapes depend on what else is in the cluster, and the next cycle
-        must not find one of this.
+        The shape is stored on the task, so the task is recorded: shapes depend on the rest of the cluster, and the next
+        cycle must not find one from this cycle.
         """
         shape = task.shape
         if shape is None:
@@ -96,10 +96,10 @@ class Ledger:
             shape = task.shape = self._shapes.shape_of(task, owner, queue, claims, traits)
         return shape
 
-    # --- tasks come and go
+    # --- adding and removing tasks
 
     def place(self, task: Task, row: int, to: int) -> None:
-        """Put a waiting task on a node, ALLOCATED or PIPELINED."""
+        """Place a pending task on a node, ALLOCATED or PIPELINED."""
         shape = self.shape_of(task)
         self._note(task).move(task, to)
         task.node = self.nodes.names[row]
@@ -108,17 +108,17 @@ class Ledger:
         self._move(task, row, shape.promised if to == status.PIPELINED else shape.held, 1)
 
     def swaps(self) -> bool:
-        """Return True if tasks of one gang and one shape may change places without anything else changing."""
+        """Return True if tasks of one gang and shape can swap places without any other effect."""
         return not (self._points.tells_tasks_apart or self._neighbours.needed)
 
     def relocate(self, task: Task, row: int) -> None:
-        """A placed task changes places with another one that is like it (`swaps`), which is relocated too."""
+        """Move a placed task to the place of an equal one (`swaps`), which is relocated too."""
         self._note(task)
         task.node = self.nodes.names[row]
         self.state.placements.node[task.row] = row
 
     def objection(self, task: Task) -> Refusal | None:
-        """The refusal of a plugin that has nothing for a task on the node where it was placed; None if none objects."""
+        """Return a plugin's refusal of a task on the node where it was placed; None without one."""
         return self._points.objections.get(task.key)
 
     def displace(self, task: Task, row: int) -> None:
@@ -129,18 +129,18 @@ class Ledger:
         self._move(task, row, -shape.promised if promised else -shape.held, -1)
 
     def release(self, task: Task, row: int) -> None:
-        """Evict a task from its node: what it holds becomes room that is being freed."""
+        """Evict a task from its node, so that its resources are being released."""
         self._note(task).move(task, status.RELEASING)
         self.nodes.future = True
         self._move(task, row, self.shape_of(task).freed, -1)
 
     def restore(self, task: Task, row: int, to: int) -> None:
-        """Undo `release`; the task is again what it was."""
+        """Undo `release`."""
         self._note(task).move(task, to)
         self._move(task, row, -self.shape_of(task).freed, 1)
 
     def _move(self, task: Task, row: int, change: NDArray[np.int64], by: int) -> None:
-        """A task enters (1) or leaves (-1) the view of a node, whose figures change; queue and plugins hear of it."""
+        """Add (1) or remove (-1) a task in the view and the sums of a node and its queue, and notify the plugins."""
         self.moves += 1
         nodes = self.nodes
         # A view: one addition changes all figures of the node.
@@ -156,7 +156,7 @@ class Ledger:
         charged = queue.allocated
         for name, amount in task.spec.requests.items():
             charged[name] = charged.get(name, 0) + by * amount
-        # Plugins are told last, when everything that they may look at is true again.
+        # Plugins are notified last, when all data that they can read is up to date.
         if by > 0:
             self._points.arrived(task, row)
         else:
@@ -165,7 +165,7 @@ class Ledger:
     # --- decisions
 
     def bind(self, task: Task) -> None:
-        """A placed task starts: into the plan with it."""
+        """Start a placed task: add it to the plan."""
         self.state.jobs[task.group].move(task, status.BINDING)
         claims = self.state.resource_claims.allocations(task.claims) if task.claims else ()
         volumes = self.state.storage.decisions(task.spec.claims) if task.spec.claims else ()
@@ -173,7 +173,7 @@ class Ledger:
         self.report.binds.append(Bind(task.key, task.node, annotations, claims, volumes, locks))
 
     def withdraw(self, task: Task, row: int, preemptor: str) -> None:
-        """A task that was to start in this cycle, and has been released for another job, does not start after all."""
+        """Remove a start from the plan, for a task that was released for another job."""
         # On its node again, as `displace` takes off what a placed task holds there.
         self.restore(task, row, status.BINDING)
         message = f"room on node {task.node} goes to pod group {preemptor}, which would take it back at once"
@@ -182,12 +182,12 @@ class Ledger:
         self.report.refuse(task, Refusal("RoomKept", message, self.state.jobs[task.group].queue))
 
     def note_eviction(self, task: Task, action: str, preemptor: str) -> None:
-        """An eviction is decided: into the plan with it."""
+        """Add an eviction to the plan."""
         self.served.add(preemptor)
         self.report.evictions.append(Eviction(task.key, task.node, preemptor, action))
 
     def admit(self, job: Job) -> None:
-        """A pending job is admitted: it may be given room from now on."""
+        """Admit a pending job, so that its tasks can be placed."""
         self._phases.setdefault(job.key, job.phase)
         job.phase = INQUEUE
         self.touched[job.key] = job
@@ -195,7 +195,7 @@ class Ledger:
     # --- closing
 
     def close(self) -> None:
-        """Put everything back as it was when the ledger opened, and forget the journal."""
+        """Restore everything to the state when the ledger opened, and clear the journal."""
         self._put_back()
         self._journal.clear()
         self._phases.clear()
@@ -212,7 +212,7 @@ class Ledger:
             if task.status != before and job is not None:
                 job.move(task, before)
             task.node, task.shape = node, None
-            # Pods that have ended keep the name of their node, but hold nothing there.
+            # Pods that have ended keep the name of their node, but hold no resources there.
             held = bool(node) and before not in status.ENDED
             placements.node[task.row] = row_of.get(node, -1) if held else -1
         for key, phase in self._phases.items():

@@ -1,7 +1,7 @@
-"""The plugins of a session: they are created from the configuration, register, and are called again at the end.
+"""The plugins of a session: they are created from the configuration, register functions, and are called at the end.
 
-The session knows only the functions that plugins register, not the plugins. Who opens a session keeps them, and so they
-are freed with the last of their functions.
+The session stores only the functions that plugins register, not the plugins. The caller that opens a session keeps the
+plugins, so they are freed with the last of their functions.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kilauea.engine.session import Session
 def open_plugins(
     session: Session, conf: SchedulerConf, plugins: Mapping[str, type[Plugin]], watchdog: Watchdog = UNWATCHED
 ) -> list[Plugin]:
-    """Make the plugins of a configuration and let them register; one that is named several times, as it is named last.
+    """Create the plugins of a configuration and let them register; for duplicates, the last entry applies.
 
     Raises:
-        PluginFault: one of them cannot.
+        PluginFault: a plugin fails.
     """
     opened = []
     for name, entry in {entry.name: entry for tier in conf.tiers for entry in tier}.items():
@@ -41,10 +41,10 @@ def open_plugins(
 
 
 def close_plugins(session: Session, opened: Sequence[Plugin]) -> None:
-    """Let the plugins add what they have to say about the outcome.
+    """Let the plugins add their findings about the cycle.
 
     Raises:
-        PluginFault: one of them cannot.
+        PluginFault: a plugin fails.
     """
     for plugin in opened:
         started = session.observer.now()
@@ -67,7 +67,7 @@ def _make(session: Session, of: type[Plugin], entry: PluginConf) -> Plugin:
 
 
 def execute(session: Session, of: type[Action], given: Mapping[str, object], watchdog: Watchdog = UNWATCHED) -> None:
-    """Carry out one action on a session.
+    """Run one action on a session.
 
     Raises:
         PluginFault, ActionFault: a plugin, or the action itself, fails.

@@ -1,6 +1,6 @@
 """The Plan: the decisions of a cycle, as data, and why waiting pods still wait.
 
-Nothing here refers to the session: a plan can be printed, compared, carried out or thrown away.
+A plan does not refer to the session: it can be printed, compared, carried out or discarded.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ class Bind:
     node: str
     """The node."""
     annotations: tuple[tuple[str, str], ...] = ()
-    """Annotations that the pod gets with it: key and value, by key."""
+    """Annotations that the bind adds to the pod: key and value, sorted by key."""
     claims: tuple[ClaimAllocation, ...] = ()
-    """Its resource claims, with the devices that they get."""
+    """Its resource claims, with their devices."""
     volumes: tuple[ClaimVolume, ...] = ()
-    """Its volume claims that are not bound yet, with the volumes that they get."""
+    """Its unbound volume claims, with their volumes."""
     locks: tuple[str, ...] = ()
-    """Annotations of the node by which its device plugins are told that a pod is coming: one pod at a time."""
+    """Annotations of the node that tell its device plugins that a pod is being bound; one pod at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """A pod is nominated to a node where room is being freed."""
+    """A pod is nominated to a node where resources are being released."""
 
     pod: str
     """The pod, as `namespace/name`."""
     node: str
     """The node."""
     claims: tuple[ClaimAllocation, ...] = ()
-    """Its resource claims, with the devices that are kept for them."""
+    """Its resource claims, with the devices that are reserved for them."""
     cards: tuple[GivenCard, ...] = ()
-    """Parts of cards that are kept for it."""
+    """Parts of cards that are reserved for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,33 +83,33 @@ class Eviction:
     node: str
     """The node that it runs on."""
     by: str
-    """The pod group that gets the room, as `namespace/name`."""
+    """The pod group that gets the resources, as `namespace/name`."""
     action: str
     """The action that evicts, such as `preempt`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A resource claim gives its devices back, as the pod that it is for cannot start where they are."""
+    """A resource claim returns its devices, because its pod cannot start where they are."""
 
     claim: str
     """The claim, as `namespace/name`."""
     uid: str
     """Its UID."""
     pod: str
-    """The pod that waits, as `namespace/name`."""
+    """The pending pod, as `namespace/name`."""
     devices: tuple[DeviceId, ...]
-    """The devices that it has."""
+    """The devices that it returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of a pod group or a queue; of each type an object has at most one."""
+    """A condition of a pod group or a queue; an object has at most one of each type."""
 
     type: str
     """Its type, such as `Unschedulable`."""
     reason: str
-    """The reason, one word for programs."""
+    """The reason, for programs."""
     message: str
     """The reason, in words."""
 
@@ -125,42 +125,42 @@ class GroupOutcome:
     condition: Condition | None = None
     """The condition to set; None to leave the conditions as they are."""
     refusal: Refusal | None = None
-    """The reason why it is not admitted, or not valid."""
+    """The reason why it is not admitted, or invalid."""
     ignored: Condition | None = None
-    """A wish that no configured plugin serves."""
+    """A field that is ignored because its plugin is not configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOutcome:
-    """Figures of a queue after the cycle, in the engine's units; None where the queue plugin says nothing."""
+    """Metrics of a queue after the cycle, in the engine's units; None if the queue plugin does not compute one."""
 
     parent: str
-    """The queue above it; empty for the root."""
+    """The parent queue; empty for the root."""
     capability: Mapping[str, float] | None
-    """The most that it may hold, as its object says."""
+    """The maximum amounts in its object."""
     deserved: Mapping[str, float] | None
-    """The amounts that it deserves."""
+    """Its deserved amounts."""
     guarantee: Mapping[str, float]
-    """The amounts kept for it at any time."""
+    """Its guaranteed amounts."""
     real_capability: Mapping[str, float] | None
-    """The most that it can hold: of the cluster, what is not kept for others, and no more than its capability."""
+    """The maximum amounts that it can hold: the cluster without the guarantees of others, limited by its capability."""
     allocated: Mapping[str, float]
     """The amounts that its pods hold after the cycle."""
     request: Mapping[str, float]
-    """The amounts that its pods hold, and those that wait request."""
+    """The requests of its running and pending pods."""
     inqueue: Mapping[str, float]
-    """The amounts reserved for groups that are admitted and not placed."""
+    """The amounts reserved for admitted groups that are not placed yet."""
     elastic: Mapping[str, float]
     """The amounts that its groups hold beyond their minima."""
     share: float | None
-    """The largest fraction, over all resources, of what it holds to what it deserves."""
+    """The largest ratio of allocated to deserved over all resources."""
     conditions: tuple[Condition, ...] = ()
     """The conditions to set."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReason:
-    """The reason why some nodes do not take a pod, with one of them as an example."""
+    """The reason why some nodes cannot run a pod, with an example."""
 
     reason: str
     """The reason, in words."""
@@ -172,7 +172,7 @@ class NodeReason:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A pod that waits, and the most binding reason; amounts are in the engine's units."""
+    """A pending pod, and the most binding reason; amounts are in the engine's units."""
 
     pod: str
     """The pod, as `namespace/name`."""
@@ -181,16 +181,13 @@ class Pending:
     code: str
     """The reason, for programs: one of these, or that of a plugin's rejection.
 
-    `PodGroupNotFound`, `NoPodGroup`, `QueueNotFound`: the pod's group or queue does not exist.
-    `SchedulingGated`: the pod has a scheduling gate.
-    `NotEnoughTasks`, `NotEnoughPodsOfTask`: the group has too few pods.
-    `NotAdmitted` and the codes of the plugins that vote: the group is not admitted yet.
-    `QueueClosed`, `QueueQuotaExceeded`, `QueueOverused`: the queue does not take the pod.
-    `Unschedulable`: no node can take the pod; the message counts the reasons.
-    `RoomKept`: the room that there is goes to a group that would take it back at once.
-    `GangWaiting`: a node could take the pod, but not its whole gang.
-    `Nominated`: room is being freed for the pod.
-    `NotReached`: no action dealt with the pod.
+    `PodGroupNotFound`, `NoPodGroup`, `QueueNotFound`: the pod's group or queue does not exist. `SchedulingGated`: the
+    pod has a scheduling gate. `NotEnoughTasks`, `NotEnoughPodsOfTask`: the group has too few pods. `NotAdmitted` and
+    the codes of the plugins that vote: the group is not admitted yet. `QueueClosed`, `QueueQuotaExceeded`,
+    `QueueOverused`: the queue does not accept the pod. `Unschedulable`: no node can run the pod; the message counts the
+    reasons. `RoomKept`: the free resources go to a group that would reclaim them at once. `GangWaiting`: a node could
+    run the pod, but its gang does not fit. `Nominated`: resources are being released for the pod. `NotReached`: no
+    action processed the pod.
     """
     message: str
     """The reason, in words."""
@@ -203,7 +200,7 @@ class Pending:
     left: float = 0
     """The amount available of it."""
     nodes: tuple[NodeReason, ...] = ()
-    """Reasons of nodes, where they are what the pod waits for."""
+    """Reasons of nodes, if the pod waits because of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,18 +210,18 @@ class Plan:
     binds: tuple[Bind, ...] = ()
     """Pods that start, and where."""
     nominations: tuple[Nomination, ...] = ()
-    """Pods for which room is being freed."""
+    """Pods for which resources are being released."""
     evictions: tuple[Eviction, ...] = ()
     """Pods that are evicted."""
     released: tuple[Release, ...] = ()
-    """Resource claims that give their devices back."""
+    """Resource claims that return their devices."""
     groups: Mapping[str, GroupOutcome] = field(default_factory=dict)
-    """Pod groups that changed or that wait; the others are as their objects say."""
+    """Pod groups that changed or wait; the others stay unchanged."""
     queues: Mapping[str, QueueOutcome] = field(default_factory=dict)
     """All queues, by name."""
     pending: tuple[Pending, ...] = ()
-    """Pods that wait."""
+    """Pending pods."""
     findings: tuple[Finding, ...] = ()
-    """Findings: arguments of the configuration, plugins or actions that failed, objects."""
+    """Findings about the configuration, about plugins or actions that failed, and about objects."""
     backoff: AdmissionBackoff | None = None
-    """Groups that were admitted in vain, for the next cycle; None if this one does not tell."""
+    """Groups that could not be placed after admission, for the next cycle; None if this plan does not contain them."""

@@ -11,17 +11,17 @@ from kilauea.engine.session import Session
 
 @dataclasses.dataclass(frozen=True)
 class NoArguments:
-    """Arguments of a plugin that takes none."""
+    """No arguments."""
 
 
 class Plugin:
     """Base of all plugins.
 
     Class attributes:
-        name: as it stands in the configuration.
-        Arguments: dataclass of the arguments, each field made by `kilauea.engine.conf.argument`.
-        depends_on_time: whether it may want something although nothing has changed and nothing waits, such as evictions
-            at a time of the day. If not, no cycle is done then. True unless a plugin says otherwise.
+        name: the name in the configuration.
+        Arguments: dataclass of the arguments; each field is created with `kilauea.engine.conf.argument`.
+        depends_on_time: True, the default, if the plugin may act although nothing has changed and nothing waits, for
+            example evict pods at a time of day. If no plugin or action does, such cycles are skipped.
     """
 
     name: ClassVar[str] = ""
@@ -36,4 +36,4 @@ class Plugin:
         """Register functions at the extension points of the session."""
 
     def on_session_close(self, session: Session) -> None:
-        """Add what the plugin has to say about the outcome."""
+        """Add the plugin's findings about the cycle."""

@@ -1,4 +1,4 @@
-"""The report of a cycle: its decisions, and the reasons for what it did not do. The plan is built from it."""
+"""The report of a cycle: its decisions, and the reasons why tasks wait. The plan is built from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kilauea.engine.plan import Bind, Condition, Eviction, Release
 
 
 class Report:
-    """Decisions and reasons of one cycle, as actions and plugins write them down."""
+    """Decisions and reasons of one cycle, which actions and plugins add."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
@@ -20,31 +20,31 @@ class Report:
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.released: dict[str, Release] = {}
-        """By resource claim: that it gives its devices back."""
+        """Resource claims that return their devices."""
         self.conditions: dict[str, Condition] = {}
-        """By job: the condition that the gang plugin gives it."""
+        """Conditions that the gang plugin sets, by job."""
         self.refusals: dict[str, Refusal] = {}
-        """By job: why it was refused before any node was looked at."""
+        """Reasons why jobs were refused before any node was evaluated, by job."""
         self.task_refusals: dict[str, Refusal] = {}
-        """By task: why it was refused before any node was looked at."""
+        """Reasons why tasks were refused before any node was evaluated, by task."""
         self.unfit: dict[str, dict[str, Unfit | Refusal]] = {}
-        """By job, by task: why no node takes it."""
+        """Reasons why no node can run a task, by job and task."""
         self.had_room: set[str] = set()
-        """Tasks that found room, which they lost again because their gang did not."""
+        """Tasks that fit on a node, but were removed again because their gang did not fit."""
 
     def refuse(self, subject: Job | Task, refusal: Refusal) -> None:
-        """Say why a job or a task was passed over; the plan shows it while the task waits."""
+        """Set the reason why a job or a task was skipped; the plan shows it while the task waits."""
         if isinstance(subject, Job):
             self.refusals[subject.key] = refusal
         else:
             self.task_refusals[subject.key] = refusal
 
     def withdraw(self, task: Task) -> None:
-        """A task that was to start does not start after all."""
+        """Remove the start of a task."""
         self.binds = [bind for bind in self.binds if bind.pod != task.key]
 
     def fit_error(self, job: Job) -> str:
-        """Return the reason why a gang is not ready, as the original words it (spec of the scheduler, 1.5.7)."""
+        """Return the reason why a gang is not ready, in Volcano's words (spec of the scheduler, 1.5.7)."""
         parts = [f"{count} {name}" for name, count in counts_of(job).items()]
         parts.append(f"{job.min_available} minAvailable")
         text = f"pod group is {'ready' if job.is_ready else 'not ready'}, {', '.join(sorted(parts))}"
@@ -64,5 +64,5 @@ class Report:
 
 
 def counts_of(job: Job) -> dict[str, int]:
-    """Tasks of a job by name of their status, without zeros."""
+    """Return the number of a job's tasks by name of their status, without zeros."""
     return {name: count for name, count in zip(status.NAMES, job.counts, strict=True) if count}

@@ -1,11 +1,11 @@
-"""Pods of Kubernetes' own scheduler that belong to no group: services.
+"""Services: pods of kube-scheduler that do not belong to a group.
 
-A scheduler that has a cluster to itself (`kilauea up`) places them too, as Kubernetes does: one by one, the more
-important first, on the nodes that its predicates let through and its scores prefer, at the cost of less important ones
-of their kind if need be. They are in no queue and under no quota, and nothing else evicts them.
+If it is the only scheduler of a cluster (`kilauea up`), the scheduler also places these pods, as kube-scheduler does:
+one by one by priority, on the nodes with the highest scores that pass its predicates, preempting services of lower
+priority if necessary. They do not have a queue or a quota, and nothing else evicts them.
 
-They are placed before all else, in a session of their own with a configuration of its own, which stays open while the
-others are decided about: what services hold, or are promised, is taken then.
+They are placed first, in a separate session with its own configuration. This session stays open during the rest of the
+cycle, so the resources of services are in use then.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONF = {
     "actions": "allocate, backfill, preempt",
     "tiers": [{"plugins": [{"name": name} for name in ("priority", "predicates", "nodeorder")]}],
 }
-"""The configuration of Kubernetes' own scheduler."""
+"""The configuration that corresponds to kube-scheduler."""
 
 
 @lru_cache(maxsize=1)
@@ -46,14 +46,14 @@ def _conf() -> SchedulerConf:
 def services_placed(
     state: ClusterState, now: int, seed: int | None, *, brief: bool = False, reasons: bool = True
 ) -> Iterator[Plan]:
-    """The plan for the services that wait; while this lasts, they have their room in the state.
+    """Yield the plan for pending services; inside the context, they hold their resources in the state.
 
     Args:
         state: the cluster, unchanged when this ends.
-        now: as for the cycle.
-        seed: as for the cycle.
-        brief: as for the cycle.
-        reasons: as for the cycle.
+        now: as for `cycle`.
+        seed: as for `cycle`.
+        brief: as for `cycle`.
+        reasons: as for `cycle`.
     """
     state.settle()
     table = state.job_table
@@ -96,7 +96,7 @@ def _plan(session: Session, *, brief: bool, reasons: bool) -> Plan:
 
 
 def joined(services: Plan, others: Plan) -> Plan:
-    """One plan of two, the services first."""
+    """Return two plans as one, with services first."""
     return Plan(
         (*services.binds, *others.binds),
         (*services.nominations, *others.nominations),

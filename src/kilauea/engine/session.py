@@ -1,8 +1,8 @@
-"""One cycle: the cluster state with all registrations of plugins, and the changes of this cycle on top.
+"""The session: the state of the cluster in one cycle, the plugins' functions, and the changes of this cycle.
 
-A session is put together of parts, each with one task: `points`, where plugins register and are asked; `ledger`, which
-changes tasks and puts them back; `report`, what the plan will say. Plugins and actions use what the session itself
-offers, which is documented and stays; the parts are the engine's own.
+A session consists of parts: `points`, the extension points of plugins; `ledger`, which changes tasks and reverts the
+changes; and `report`, the reasons for the plan. Plugins and actions use only the methods and attributes of the session
+itself, which are documented and stable; the parts are internal to the engine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ R = TypeVar("R")
 
 
 def _of_points(method: Callable[Concatenate[ExtensionPoints, P], R]) -> Callable[Concatenate[Session, P], R]:
-    """A method of the session that asks its extension points; it keeps their signature and docstring."""
+    """A session method that calls its extension points, with their signature and docstring."""
 
     @functools.wraps(method)
     def ask(session: Session, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,20 +57,20 @@ def _of_points(method: Callable[Concatenate[ExtensionPoints, P], R]) -> Callable
 
 
 UNSAID = Unfit(0, ())
-"""Reasons that were not asked for."""
+"""Placeholder for reasons that are not needed."""
 
 
 class Session:
-    """The working state of plugins and actions: the cluster in this cycle, the extension points, the methods below.
+    """The cluster in this cycle, with the extension points and the methods that plugins and actions use.
 
     Attributes:
         now: time of the cycle, in microseconds since 1970.
         conf: the configuration.
         nodes: the nodes as columns; `nodes.all()` for all of them, `nodes.names[row]` for the name of one.
         queues: queues by name.
-        state: everything else that is known of the cluster: `state.jobs` and `state.tasks` by `namespace/name`.
-        total: what all nodes offer, by resource.
-        domains: network domains, and where gangs are in them.
+        state: everything else about the cluster: `state.jobs` and `state.tasks` by `namespace/name`.
+        total: allocatable amounts of all nodes, by resource.
+        domains: network domains, and the gangs in them.
         neighbours: pods counted by topology domain, for affinity and spread.
         findings: warnings for the plan; add your own.
     """
@@ -96,20 +96,20 @@ class Session:
         self.brief = brief
         """True if reasons are not needed."""
         self.outside = outside
-        """Carries requests of plugins to servers."""
+        """Sends requests of plugins to servers."""
         self.backoff = backoff
-        """Groups that were admitted in vain in earlier cycles."""
+        """Groups that were admitted in earlier cycles but could not be placed."""
         self.turns: dict[str, int] = {}
-        """By plugin that acts at intervals: the moment of its turn in this cycle (`backoff.moment`)."""
+        """Time of this cycle's run of each plugin that acts at intervals (`backoff.moment`)."""
         self.tried = TriedGroups()
-        """Groups that this cycle tried out; those of earlier ones are in `backoff`."""
+        """Groups that this cycle tried to place; those of earlier cycles are in `backoff`."""
         self.nodes = state.nodes
         self.axis = state.axis
         self.table = state.job_table
         self.queues = state.queues if queues is None else queues
         size = len(self.table)
         self._queue_of = self.table.queue[:size] if queues is None else np.where(self.table.service[:size], 0, -1)
-        """(J,) row of the queue of each job that is in the session, -1 for the others."""
+        """(J,) row of the queue of each job in the session; -1 for other jobs."""
         self.domains = Domains(state.hypernodes, self.nodes.row_of)
         self.total: Mapping[str, int] = self.nodes.total()
         self.job_counts = sum_jobs(self.queues, self._queue_of, self.table, self.axis)
@@ -118,16 +118,15 @@ class Session:
         self.report = Report()
         self.findings = self.report.findings
         self.promised: dict[str, list[tuple[Task, int]]] = {}
-        """By job: tasks that an earlier cycle nominated, with the rows of their nodes, as far as that holds."""
+        """Tasks by job that an earlier cycle nominated, with the rows of their nodes, while the nomination is valid."""
         self.card_ledger: DeviceLedger | None = None
-        """Cards that pods share, where a plugin gives them out."""
+        """Cards that pods share, if a plugin assigns them."""
         self.card_order: CardOrder | None = None
-        """The order of the cards of a node, where another plugin than the one that gives them out decides."""
+        """The order of the cards of a node, if a plugin other than the one that assigns them sets it."""
         self.weighted_shares: Callable[[Queue], tuple[list[float], ...]] | None = None
-        """For each branch from the root to a queue, what it holds of the cluster for its weight: the share of each
-        resource, the largest first. None if no plugin has a tree of weights."""
+        """Weighted shares of each branch from the root to a queue, largest first; None without a tree of weights."""
         self.kept_promises: set[str] = set()
-        """Tasks that started on room that they had been promised."""
+        """Tasks that started on the node they were nominated to."""
         selecting = bool(state.selecting) or any(state.spreaders.values())
         self.neighbours = _neighbours(state, selecting)
         selected = _selected_labels(state) if selecting else None
@@ -139,7 +138,7 @@ class Session:
         self._evaluations = EvaluationCache(self.nodes, self.points, picker, observer, self.shard)
 
     def _shard_rule(self) -> ShardRule:
-        """The nodes of the shard; a finding says if there is no shard."""
+        """The nodes of the shard; adds a finding if the shard does not exist."""
         shards = self.state.shards
         if not shards.active:
             return ShardRule()
@@ -150,17 +149,17 @@ class Session:
         return ShardRule(shards.mask(self.nodes), soft=shards.sharding.mode == SOFT)
 
     def close(self) -> None:
-        """Make the state again what it was when the session opened, and let go of the plugins.
+        """Restore the state that the session opened with, and release the plugins.
 
-        Plugins hold the session, and the session their functions. Each part forgets what it holds of them, so that all
-        are freed at once; else they would wait for a garbage collection, which comes rarely in a large process.
+        Plugins refer to the session, and the session to their functions. Each part drops these references, so that all
+        objects are freed at once instead of by a garbage collection, which is rare in a large process.
         """
         self.ledger.close()
         self.points.close()
         self.card_ledger = self.card_order = self.weighted_shares = None
         self._evaluations.close()
 
-    # --- where plugins register
+    # --- registration of plugins
 
     add_job_order = _of_points(ExtensionPoints.add_job_order)
     add_queue_order = _of_points(ExtensionPoints.add_queue_order)
@@ -200,7 +199,7 @@ class Session:
     add_hyper_node_gradient_for_job = _of_points(ExtensionPoints.add_hyper_node_gradient_for_job)
     add_hyper_node_gradient_for_sub_job = _of_points(ExtensionPoints.add_hyper_node_gradient_for_sub_job)
 
-    # --- what the plugins say together
+    # --- results of all plugins
 
     job_key = _of_points(ExtensionPoints.job_key)
     queue_key = _of_points(ExtensionPoints.queue_key)
@@ -228,15 +227,15 @@ class Session:
     reserved_nodes = _of_points(ExtensionPoints.reserved_nodes)
     hyper_node_scores = _of_points(ExtensionPoints.hyper_node_scores)
 
-    # --- what a hard network topology binds, whichever plugins there are
+    # --- hard network topology, with or without plugins
 
     def job_valid(self, job: Job) -> Refusal | None:
-        """The first reason why the job is not valid: that no domain is what it has to be in, or what a plugin says."""
+        """The first reason why the job is invalid: no domain meets its hard topology, or the reason of a plugin."""
         problem = self.domains.problem(job)
         return Refusal("NoSuchTier", problem, job.queue) if problem else self.points.job_valid(job)
 
     def hyper_node_gradient(self, point: str, subject: Any, domain: int, purpose: str) -> list[list[int]]:
-        """The answer of the first plugin, within a hard wish; without a plugin all that the wish allows."""
+        """The result of the first plugin, limited by a hard topology; without a plugin, all domains that it allows."""
         whole = isinstance(subject, Job)
         wish = self.domains.of_job(subject) if whole else self.domains.of(subject.job, subject.sub_job)
         if wish is None or wish.tier is None or wish.soft:
@@ -251,17 +250,17 @@ class Session:
     # --- jobs and tasks
 
     def jobs_where(self, mask: NDArray[np.bool_]) -> list[Job]:
-        """Jobs with a group and a queue for which a mask over the job table holds, in order of creation and name."""
+        """Jobs with a group and a queue that a mask over the job table selects, ordered by creation and name."""
         rows = (mask[: len(self.table)] & (self._queue_of >= 0)).nonzero()[0].tolist()
         jobs = [job for row in rows if (job := self.table.jobs[row]) is not None]
         return sorted(jobs, key=lambda job: job.order)
 
     def waiting_jobs(self) -> list[Job]:
-        """Jobs that have tasks that wait, or that wait themselves to be admitted."""
+        """Jobs with pending tasks, and jobs that wait to be admitted."""
         return self.jobs_where(self.table.waiting)
 
     def in_order(self, tasks: Iterable[Task], *, reverse: bool = False) -> list[Task]:
-        """Tasks in the order in which they are to be placed."""
+        """Tasks in the order in which to place them."""
         keyed = [(self.points.task_key(task), task) for task in tasks]
         try:
             keyed.sort(key=lambda pair: pair[0], reverse=reverse)
@@ -270,24 +269,24 @@ class Session:
         return [task for _, task in keyed]
 
     def admit(self, job: Job) -> None:
-        """A pending job is admitted: it may be given room from now on."""
+        """Admit a pending job, so that its tasks can be placed."""
         self.ledger.admit(job)
 
     def refuse(self, subject: Job | Task, refusal: Refusal) -> None:
-        """Say why a job or a task was passed over; the plan shows it while the task waits."""
+        """Set the reason why a job or a task was skipped; the plan shows it while the task waits."""
         self.report.refuse(subject, refusal)
 
     def statement(self) -> Statement:
-        """A new, empty statement."""
+        """Return a new, empty statement."""
         return Statement(self.ledger)
 
     def allocate_at_once(self, task: Task, row: int) -> Refusal | None:
-        """Place a task without a statement; if its job is ready then, all its placed tasks start.
+        """Place a task without a statement. If its job is then ready, all of its placed tasks start.
 
-        If a plugin objects to the task on the node, the task goes on waiting; the answer is the objection then.
+        Returns the refusal of a plugin that rejects the task on the node; the task then stays pending.
 
         Raises:
-            StatementError: the task does not wait, or the node lacks room now.
+            StatementError: the task is not pending, or the node does not have enough free resources.
         """
         check_placing(self.ledger, task, row, now=True)
         self.ledger.place(task, row, status.ALLOCATED)
@@ -305,25 +304,25 @@ class Session:
     # --- nodes for tasks
 
     def shape_of(self, task: Task) -> TaskShape:
-        """The task's shape in this session."""
+        """Return the task's shape in this session."""
         return self.ledger.shape_of(task)
 
     def fits(self, task: Task, row: int) -> bool:
-        """Return True if a node, by row, has room now for a task's request; no plugin is asked."""
+        """Return True if the node at a row has enough free resources for a task; plugins are not called."""
         node = self.nodes.select(np.array([row], dtype=np.intp))
         return bool(kernels.fits(node.used, self.shape_of(task).need, node.allocatable)[0])
 
     def evaluation(self, task: Task) -> Evaluation:
-        """The nodes as they stand for tasks like this one."""
+        """Return the current evaluation of the nodes for tasks of this shape."""
         return self._evaluations.of(self.ledger.shape_of(task))
 
     def unfit(self, evaluation: Evaluation, within: NDArray[np.intp] | None = None, domain: str = "") -> Unfit:
-        """The reasons why no node takes the evaluation's shape; nothing in particular if reasons are not needed."""
+        """The reasons why no node accepts the evaluation's shape; `UNSAID` if reasons are not needed."""
         return UNSAID if self.brief else evaluation.unfit(within, domain)
 
 
 def _neighbours(state: ClusterState, needed: bool) -> Neighbours:
-    """Pods counted by topology domain; counts are kept only when something in the cluster asks for them."""
+    """Pods counted by topology domain; counts are kept only if something in the cluster needs them."""
     namespaces = Namespaces(state.namespaces)
     return Neighbours(state.nodes, state.placements, state.classes, namespaces, state.selecting.values(), needed)
 

@@ -1,10 +1,10 @@
 """The cluster from the scheduler's point of view.
 
-It changes by `apply(event)` alone, and is a function of the objects seen last: whatever the order in which objects
-arrive, and however often, the state is the same. A session works on this very state and undoes everything when it
-closes, so no copy of the cluster is made for a cycle.
+The state changes only by `apply(event)`, and depends only on the latest objects, not on the order or number of the
+events. A session works on the state itself and undoes its changes when it closes, so no copy of the cluster is needed
+for a cycle.
 
-An object that cannot be read is left out and named in `problems`; it never stops the others.
+An object that cannot be read is skipped and reported in `problems`; it does not affect other objects.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from kilauea.engine.model.volumes import Storage
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An object that is left out, and why."""
+    """A skipped object, with the reason."""
 
     kind: str
     key: str
@@ -61,16 +61,16 @@ Handlers = dict[str, tuple[Callable[[Any], None], Callable[[str], None]]]
 
 
 def _own_priority(job: Job) -> int | None:
-    """The priority that a job has by itself; None for that of its class."""
+    """Return the priority of a job that does not come from its class; None if it does."""
     if job.own_priority is not None or not (job.service or job.of_kubernetes) or job.priority_class:
         return job.own_priority
     return max((task.priority for task in job.tasks.values()), default=None)
 
 
 class ClusterState:
-    """Nodes, tasks, jobs, queues and what they refer to.
+    """Nodes, tasks, jobs, queues and the objects that they refer to.
 
-    Attributes are for reading; only `apply` and a session change them.
+    Attributes are read-only, except for `apply` and a session.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class ClusterState:
         self.domains: dict[str, Domain] = {}
         """HyperNodes."""
         self.spreaders: dict[str, dict[str, tuple[str, Selector]]] = {}
-        """Services and workloads, by kind and key: namespace, and the selector that spreads their pods softly."""
+        """Services and workloads, by kind and key: their namespace, and the selector by which their pods are spread."""
         self.quotas: dict[str, Quota] = {}
         self.budgets: dict[str, Budget] = {}
         self.problems: dict[tuple[str, str], Problem] = {}
         self.classes = LabelClasses()
         self.placements = Placements()
         self.selecting: dict[str, Task] = {}
-        """Tasks whose placement depends on other pods' labels, or that attract or repel others."""
+        """Tasks whose placement depends on labels of other pods, or that attract or repel others."""
         self.selecting_specs: Counter[TaskSpec] = Counter()
         """Their specs, with the number of tasks."""
         self.unplaced: dict[str, Task] = {}
@@ -107,15 +107,15 @@ class ClusterState:
         self.nominated: dict[str, Task] = {}
         """Tasks without a node that an earlier cycle nominated to one."""
         self.with_ports: dict[str, Task] = {}
-        """Tasks that take ports of their node."""
+        """Tasks that use host ports."""
         self.with_claims: dict[str, Task] = {}
         """Tasks that mount volume claims."""
         self.with_disks: dict[str, Task] = {}
-        """Tasks that name volumes of a cloud or a storage system without a claim."""
+        """Tasks that name cloud or storage volumes without a claim."""
         self.with_cards: dict[str, Task] = {}
         """Tasks that name accelerator cards."""
         self.with_shares: dict[str, Task] = {}
-        """Tasks that ask for parts of cards."""
+        """Tasks that request parts of cards."""
         self.with_resource_claims: dict[str, Task] = {}
         """Tasks with resource claims."""
         self.resource_claims = ResourceClaimTable()
@@ -123,16 +123,16 @@ class ClusterState:
         self.device_configs: dict[str, DeviceConfig] = {}
         """Configurations of shared devices, by the key of their ConfigMap."""
         self.with_numa: dict[str, Task] = {}
-        """Tasks that want whole processors."""
+        """Tasks that request whole processors."""
         self.numa: dict[str, NumaFacts] = {}
         """Numatopologies, by node."""
         self.shards = Shards(sharding or Sharding())
         """NodeShards."""
         self.storage = Storage()
         self._measured: Mapping[str, NodeLoad] = {}
-        """Loads by node, of the last `Measured`."""
+        """Loads by node, from the latest `Measured`."""
         self._used: dict[str, NodeUsage] = {}
-        """Usage by node, of NodeMetrics."""
+        """Usage by node, from NodeMetrics."""
         self._loads: Loads | None = None
         self._facts: dict[str, NodeFacts] = {}
         self._on_node: dict[str, dict[str, Task]] = {}
@@ -145,14 +145,14 @@ class ClusterState:
         self._dirty: set[int] = set()
         self._queues_stale = True
         self.queue_version = 0
-        """Grows with each change of a queue's object."""
+        """Increases with each change of a queue's object."""
         self.kept: dict[str, tuple[Any, Any]] = {}
-        """Values that plugins keep between cycles, by plugin: the inputs, and the value. A cache, never the truth.
+        """Cached values of plugins, by plugin: the inputs, and the value.
         """
         self._handlers = self._handlers_by_kind()
 
     def _handlers_by_kind(self) -> Handlers:
-        """For each kind, what takes in a changed object, and what forgets one by its key."""
+        """Return the functions by kind that set a changed object, and that drop an object by its key."""
         handlers: Handlers = {
             "Pod": (self._set_pod, self._drop_pod),
             "Node": (self._set_node, self._drop_node),
@@ -185,7 +185,7 @@ class ClusterState:
     # --- events
 
     def apply(self, event: Event) -> None:
-        """Take in what happened. Unknown kinds are ignored; objects that cannot be read become `problems`."""
+        """Apply an event. Unknown kinds are ignored; objects that cannot be read are added to `problems`."""
         match event:
             case Changed(obj):
                 self._change(obj)
@@ -239,7 +239,7 @@ class ClusterState:
         self._move(task, stage_of(pod, task.cooldown))
 
     def _seen_version(self, key: tuple[str, str]) -> int:
-        """The newest version that was seen of an object; -1 for none. The many tasks hold their own."""
+        """Return the newest version of an object that was seen; -1 for none. Tasks store their own."""
         task = self.tasks.get(key[1]) if key[0] == "Pod" else None
         return self._versions.get(key, -1) if task is None else task.version
 
@@ -285,7 +285,7 @@ class ClusterState:
         return [*known, *(key for of, key in self.problems if of == kind)]
 
     def _set_device_config(self, obj: core.ConfigMap) -> None:
-        """Only the configuration of shared devices matters of all ConfigMaps."""
+        """Of all ConfigMaps, only the configuration of shared devices matters."""
         text = (obj.data or {}).get(device_config.FILE)
         if text is None:
             self._drop_device_config(obj.key)
@@ -298,7 +298,7 @@ class ClusterState:
             self._name_cards()
 
     def _name_cards(self) -> None:
-        """Look again at which tasks ask for parts of cards, if configurations name other resources than before."""
+        """Find the tasks that request parts of cards again, if the names of the resources have changed."""
         named = {config.names for config in self.device_configs.values()}
         usual = device_config.VgpuNames()
         npus = {names for config in self.device_configs.values() for names in config.npu_names}
@@ -317,7 +317,7 @@ class ClusterState:
         if not ours:
             task.detail(task.details._replace(foreign=True))
         if not ours and object_key(task.group):
-            task.group = ""  # its own scheduler counts the pods of that group
+            task.group = ""  # the pods of that group belong to another scheduler
         service = ours and not task.group and pod.spec.scheduler_name == wellknown.DEFAULT_SCHEDULER
         if service:
             task.group = f"{task.namespace}/pod:{task.name}"  # no PodGroup can have such a name
@@ -380,7 +380,7 @@ class ClusterState:
             self._forget_if_empty(job)
 
     def _move(self, task: Task, stage: Stage) -> None:
-        """A task is as far as this now."""
+        """Move a task to a stage."""
         if stage == task.stage:
             return
         holds = task.status in status.HOLDING and stage.status in status.HOLDING
@@ -398,7 +398,7 @@ class ClusterState:
         self._served.put(task)
 
     def _put_on_node(self, task: Task) -> None:
-        """Count a task where it is."""
+        """Add a task to its node."""
         held = bool(task.node) and task.status not in status.ENDED
         row = self._nodes.row_of.get(task.node, -1) if held and not self._nodes_stale else -1
         self.placements.put(task.row, row, task.status == status.RELEASING)
@@ -412,7 +412,7 @@ class ClusterState:
                 self._account(task, row, 1)
 
     def _take_off_node(self, task: Task) -> None:
-        """Count a task no longer where it is."""
+        """Remove a task from its node."""
         self.unplaced.pop(task.key, None)
         self.nominated.pop(task.key, None)
         on_node = self._on_node.get(task.node, {})
@@ -479,14 +479,14 @@ class ClusterState:
             np.add.at(nodes.scored[r], rows, scored[r, which])
 
     def on_node(self, node: str) -> Iterable[Task]:
-        """Tasks on a node, the terminating ones included."""
+        """Return the tasks on a node, including terminating ones."""
         return self._on_node.get(node, {}).values()
 
     def terminating(self, node: str) -> list[Task]:
-        """Tasks on a node that have been told to end and hold their room still."""
+        """Return the terminating tasks on a node, which still hold their resources."""
         return [task for task in self._on_node.get(node, {}).values() if task.status == status.RELEASING]
 
-    # --- groups, queues and the rest
+    # --- groups, queues and other kinds
 
     def _job(self, key: str) -> Job:
         job = self.jobs.get(key)
@@ -581,11 +581,11 @@ class ClusterState:
         if selector:
             self.spreaders[obj.kind][obj.key] = (obj.namespace, selector)
 
-    # --- what a session starts from
+    # --- derived data
 
     @property
     def nodes(self) -> NodeTable:
-        """The nodes, with every task accounted for."""
+        """The nodes, with all tasks added."""
         if self._nodes_stale:
             self._rebuild_nodes()
         self._nodes.widen()
@@ -608,7 +608,7 @@ class ClusterState:
         return self._loads
 
     def settle(self) -> None:
-        """Bring everything up to date that is derived: nodes, priorities, the job table."""
+        """Update all derived data: nodes, priorities, the job table."""
         self._served.settle(self.nodes)
         self._compact_classes()
         if self._queues_stale:
@@ -629,7 +629,7 @@ class ClusterState:
         self._dirty.clear()
 
     def priority_of(self, name: str) -> int:
-        """Value of a priority class; of an empty or unknown name, that of the global default class, or 0."""
+        """Return the value of a priority class; for an empty or unknown name, that of the global default, or 0."""
         known = self.priority_classes.get(name)
         if known is not None:
             return known.value
@@ -638,7 +638,7 @@ class ClusterState:
         return max((c.value for c in self.priority_classes.values() if c.global_default), default=0)
 
     def _compact_classes(self) -> None:
-        """Forget label classes that no pod has any more, once they are the greater part."""
+        """Drop unused label classes once they are the majority."""
         if len(self.classes) <= 2 * len(self.tasks) + 1024:
             return
         old, self.classes = self.classes, LabelClasses()
@@ -648,6 +648,6 @@ class ClusterState:
 
 
 def _version(obj: Object) -> int:
-    """The version of an object; -1 if it is not a number."""
+    """Return the version of an object; -1 if it is not a number."""
     version = obj.metadata.resource_version or ""
     return int(version) if version.isascii() and version.isdigit() and len(version) <= 20 else -1  # 64 bits

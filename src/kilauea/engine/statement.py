@@ -1,13 +1,13 @@
 """A statement: operations on tasks that are committed or undone together.
 
-Operations take effect in the session at once. `commit` puts them into the plan; `discard` undoes them in reverse;
-`checkpoint` and `roll_back` undo a part. A statement that is neither committed nor discarded keeps its hold on the
-session until the session closes, and never reaches the plan: that is how a gang waits for room that is being freed.
+Operations take effect in the session immediately. `commit` adds them to the plan; `discard` undoes them in reverse
+order; `checkpoint` and `roll_back` undo a part. A statement that is neither committed nor discarded stays in effect
+until the session closes, but is not added to the plan: this is how a gang waits for resources that are being released.
 
-What cannot be is refused with a `StatementError` (`kilauea.engine.statement`), and nothing is changed then: there is no
-room, the task is placed already, it is evicted already, or it or the node does not belong to the session. Filters of
-plugins are not asked, so an action may place a task where a filter would not; but a plugin that books something for the
-task, such as parts of cards, may refuse. An action that does not catch the error is left out of the cycle.
+An impossible operation raises a `StatementError` (`kilauea.engine.statement`) and changes nothing: the resources are
+not free, the task is already placed or evicted, or the task or node does not belong to the session. Predicates of
+plugins are not called, so an action can place a task on a node that they reject; but a plugin that assigns something to
+the task, such as parts of cards, can refuse. An action that does not catch the error is excluded from the cycle.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ ALLOCATE, PIPELINE, EVICT = "allocate", "pipeline", "evict"
 
 LATER = "even after the pods that are terminating"
 EVICTABLE = frozenset({status.RUNNING, status.BOUND, status.BINDING})
-"""States of tasks that hold room on a node, as far as a plan can take it back."""
+"""States of tasks that hold resources on a node and can be evicted."""
 
 
 class StatementError(ValueError):
-    """An operation that cannot be; the message names the task, the node and what is missing."""
+    """An impossible operation; the message names the task, the node and the problem."""
 
 
 class Operation(NamedTuple):
-    """One operation, with what the task was before it."""
+    """One operation, with the previous state of the task."""
 
     kind: str
     task: Task
@@ -55,19 +55,18 @@ class Statement:
         self.operations: list[Operation] = []
 
     def allocate(self, task: Task, row: int) -> None:
-        """Give a waiting task room that is free on a node.
+        """Place a pending task on a node with enough free resources.
 
         Raises:
-            StatementError: the task does not wait, the node lacks room now, or a plugin has nothing left for the task.
+            StatementError: the task is not pending, the node does not have enough free resources, or a plugin refuses.
         """
         self._place(task, row, now=True)
 
     def pipeline(self, task: Task, row: int) -> None:
-        """Promise a waiting task room that is being freed on a node.
+        """Nominate a pending task to a node where resources are being released.
 
         Raises:
-            StatementError: the task does not wait, the node will lack room, or a plugin will have nothing left for the
-                task.
+            StatementError: the task is not pending, the node will not have enough resources, or a plugin refuses.
         """
         self._place(task, row, now=False)
 
@@ -81,34 +80,34 @@ class Statement:
             raise StatementError(f"task {task.key} cannot be placed: {objection.message}")
 
     def take(self, task: Task, row: int, *, now: bool) -> None:
-        """As `allocate` (now) or `pipeline`, for a task and a node that an evaluation of this moment has matched."""
+        """Allocate (`now`) or pipeline a task on a node that an evaluation has just matched."""
         before = task.status
         self._ledger.place(task, row, status.ALLOCATED if now else status.PIPELINED)
         self.operations.append(Operation(ALLOCATE if now else PIPELINE, task, row, before))
 
     def evict(self, task: Task, action: str, preemptor: str = "") -> None:
-        """Free what a task on a node holds, as an action wants it for a job (`preemptor`), or for no job.
+        """Evict a task from its node, for an action and a job (`preemptor`), or for no job.
 
         Raises:
-            StatementError: another scheduler has placed the task, it neither runs nor starts in this cycle, or it is
-                evicted already.
+            StatementError: another scheduler placed the task, it neither runs nor starts in this cycle, or it is
+                already evicted.
         """
         check_evicting(self._ledger, task)
         self.release(task, action, preemptor)
 
     def release(self, task: Task, action: str, preemptor: str) -> None:
-        """As `evict`, for a task that is known to run, or to start in this cycle."""
+        """Evict a task that is known to run, or to start in this cycle."""
         before, row = task.status, self._ledger.nodes.row_of[task.node]
         self._ledger.release(task, row)
         self.operations.append(Operation(EVICT, task, row, before, action, preemptor))
 
     def checkpoint(self) -> int:
-        """A point to roll back to."""
+        """Return a point to roll back to."""
         return len(self.operations)
 
     def roll_back(self, checkpoint: int = 0) -> None:
-        """Undo everything since the checkpoint, last first."""
-        # Last first: an operation may stand on what the ones before it did, as a task that took an evicted one's room.
+        """Undo everything since the checkpoint, in reverse order."""
+        # In reverse order: an operation can depend on earlier ones, such as a placement on an eviction.
         while len(self.operations) > checkpoint:
             operation = self.operations.pop()
             if operation.kind == EVICT:
@@ -117,16 +116,16 @@ class Statement:
                 self._ledger.displace(operation.task, operation.row)
 
     def discard(self, checkpoint: int = 0) -> None:
-        """Undo everything since the checkpoint; tasks that had found room are remembered, for the plan's reasons."""
+        """Undo everything since the checkpoint; remember the tasks that had fit, for the plan's reasons."""
         self._ledger.report.had_room.update(op.task.key for op in self.operations[checkpoint:] if op.kind == ALLOCATE)
         self.roll_back(checkpoint)
 
     def rearrange(self, places: Sequence[tuple[Task, int]]) -> bool:
-        """Give the placed tasks these places, in this order: each to a task of the gang and shape of the one there.
+        """Move the placed tasks to these places, in this order; each swaps with a task of the same gang and shape.
 
         Returns:
-            False, with nothing changed, if a plugin keeps track of single tasks or pods look at their neighbours:
-            then the tasks of a gang cannot change places.
+            False, without changes, if the tasks of a gang cannot swap places because a plugin tracks individual tasks
+                or pods depend on their neighbours.
         """
         if not self._ledger.swaps():
             return False
@@ -138,7 +137,7 @@ class Statement:
         return True
 
     def commit(self) -> None:
-        """Put everything into the plan."""
+        """Add everything to the plan."""
         for operation in self.operations:
             if operation.kind == ALLOCATE:
                 self._ledger.bind(operation.task)
@@ -151,10 +150,10 @@ class Statement:
 
 
 def check_placing(ledger: Ledger, task: Task, row: int, *, now: bool) -> None:
-    """Refuse to place a task that does not wait, or on a node without the room (now, or once all is freed).
+    """Check that a task is pending and fits on a node (now, or once resources are released).
 
     Raises:
-        StatementError: as said.
+        StatementError: the check fails.
     """
     _check_known(ledger, task)
     if task.status != status.PENDING:
@@ -176,10 +175,10 @@ def check_placing(ledger: Ledger, task: Task, row: int, *, now: bool) -> None:
 
 
 def check_evicting(ledger: Ledger, task: Task) -> None:
-    """Refuse to evict a task that holds nothing which a plan can take back.
+    """Check that a task can be evicted.
 
     Raises:
-        StatementError: as said.
+        StatementError: the check fails.
     """
     if task.foreign:
         raise StatementError(f"task {task.key} cannot be evicted: another scheduler has placed it")

@@ -61,7 +61,7 @@ class JobsAnswer(msgspec.Struct, frozen=True):
         items: the jobs.
         since: the history is complete from here on.
         gaps: spans of time in which nothing was recorded, and why.
-        more: whether there are older ones beyond the limit.
+        more: True if there are older ones beyond the limit.
         seen: the history is complete up to here.
     """
 

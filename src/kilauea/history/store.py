@@ -431,7 +431,7 @@ class Imported:
 
 
 def read_lines(lines: Iterable[bytes], source: str) -> Imported:
-    """Records of exported lines. Lines that cannot be read are passed over and named.
+    """Records of exported lines. Lines that cannot be read are skipped and named.
 
     Raises:
         HistoryError: a newer program has written them.

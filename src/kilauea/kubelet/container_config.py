@@ -58,7 +58,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         host: the machine.
 
     Raises:
-        ConfigError: it refers to what does not exist, or asks for what is not possible.
+        ConfigError: it refers to what does not exist, or requests what is not possible.
     """
     spec, attempt, uid = member.spec, member.next_attempt(), member.uid
     name = hostname_of(pod, host.hostname)

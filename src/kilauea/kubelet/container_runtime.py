@@ -59,7 +59,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container to start: everything that a runtime has to know about it.
+    """A container to start: everything that a runtime must know about it.
 
     Attributes:
         id: unique on this machine, also over restarts of the container.

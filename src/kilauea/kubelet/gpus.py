@@ -77,7 +77,7 @@ class Gpus:
     def variables(self, pod: Obj, container: Obj) -> dict[str, str]:
         """Return the variables by which a container knows its devices, after they were assigned.
 
-        One that asks for none sees none, on a machine that has any.
+        One that requests none sees none, on a machine that has any.
         """
         shared = shared_cards(pod, container)
         if shared:

@@ -64,8 +64,8 @@ async def run_probe(kind: Kind, probe: Obj, target: Target, report: Report, tell
         kind: of the probe.
         probe: as the container's specification has it.
         target: the container.
-        report: is told of verdicts.
-        tell: is told of failures and warnings.
+        report: is notified of verdicts.
+        tell: is notified of failures and warnings.
     """
     counter = counter_of(probe)
     period, seconds = probe.get("periodSeconds") or 10, probe.get("timeoutSeconds") or 1

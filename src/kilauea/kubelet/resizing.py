@@ -67,7 +67,7 @@ class Resizer:
             now: microseconds since 1970.
 
         Returns:
-            Those that have to be restarted for it.
+            Those that must be restarted for it.
         """
         wanted = _wanted(pod)
         differing = [each for each in members if _differs(each, wanted)]
@@ -95,7 +95,7 @@ class Resizer:
         self._refusal = refusal
 
     async def _give(self, member: Member, wanted: Obj) -> bool:
-        """Resize a container; return False if it has to be restarted for that."""
+        """Resize a container; return False if it must be restarted for that."""
         has = member.entry["resources"]
         member.spec = {**member.spec, "resources": wanted}
         if member.running and restarts(member.spec, has):

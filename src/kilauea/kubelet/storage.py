@@ -18,7 +18,7 @@ from kilauea.api.quantity import parse_size
 
 RESOURCE = "ephemeral-storage"
 measurer = ThreadPoolExecutor(1, "storage")
-"""Measures beside the event loop: a folder may have millions of files."""
+"""Measures outside the event loop: a folder may have millions of files."""
 
 
 def is_limited(pod: Obj) -> bool:

@@ -189,11 +189,11 @@ class Run:
         self.entry = others | granted(self.container)
 
     def wait_for_image(self) -> bool:
-        """Let it wait for its image; returns whether it did not before."""
+        """Let it wait for its image; returns True if it did not before."""
         return self._wait(NO_IMAGE, f'{_PULLING} "{self.container.get("image", "")}"')
 
     def wait_for_config(self, message: str) -> bool:
-        """Let it wait for the source of a variable; returns whether it did not wait for that before."""
+        """Let it wait for the source of a variable; returns True if it did not wait for that before."""
         return self._wait(NO_CONFIG, message)
 
     def _wait(self, reason: str, message: str) -> bool:
@@ -211,7 +211,7 @@ class Run:
         self.entry = {**self.entry, "image": self.container.get("image", "")}
 
     def step(self, now: int) -> bool:
-        """Let happen what is due; returns whether anything did."""
+        """Let happen what is due; returns True if anything did."""
         due = self.due()
         if due is not None and due <= now:
             if self.running and not self.is_over(now):

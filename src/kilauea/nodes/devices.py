@@ -1,8 +1,8 @@
 """The device plugin of a simulated node: resources of its cards, and whether a pod gets the cards it was assigned.
 
 A Node that registers cards in an annotation, as device plugins write it, offers their resources. When a pod starts that
-asks for such resources, the cards in its annotations are checked as a device plugin does: they must be there, belong to
-this node, be as many as each container asks for, and be free beside those of the pods that run here. A pod whose
+requests such resources, the cards in its annotations are checked as a device plugin does: they must be there, belong to
+this node, be as many as each container requests, and be free beside those of the pods that run here. A pod whose
 annotations are wrong fails, with the reason; for one that starts, the phase of its bind becomes `success`, and the lock
 of its node is released.
 """
@@ -31,7 +31,7 @@ class Family(NamedTuple):
     fault: str
     split: bool
     resources: tuple[str, ...]
-    """Resources by which pods ask for them; the first is the number of cards."""
+    """Resources by which pods request them; the first is the number of cards."""
     memory: str
     record: str
     """Annotation with the cards of a pod."""
@@ -64,7 +64,7 @@ def families_of(node: Obj) -> list[Family]:
             fault = str(error)
         resource, record = f"huawei.com/{word}", f"hami.io/{word}-devices-allocated"
         names = (record, "hami.io/vgpu-node", "hami.io/bind-phase", devices.ASCEND_LOCK)
-        # Pods that ask for cores share a chip by software, in hundredths.
+        # Pods that request cores share a chip by software, in hundredths.
         by_id = {card.id: card._replace(cores=devices.WHOLE) for card in cards}
         out.append(Family(by_id, fault, False, (resource,), f"{resource}-memory", *names))
     return out
@@ -96,19 +96,19 @@ def asked(container: Obj, names: Sequence[str]) -> list[int]:
 
 
 def npu_cores(pod: Obj) -> int:
-    """The cores of chips that are split which a pod asks for: those of its first container that asks for any."""
+    """The cores of chips that are split which a pod requests: those of its first container that requests any."""
     wanted = (asked(each, (devices.NPU_CORES,))[0] for each in pod["spec"].get("containers") or ())
     return next((cores for cores in wanted if cores), 0)
 
 
 def serving(pod: Obj, node: Obj) -> list[Family]:
-    """The kinds of cards of a node that a pod asks for."""
+    """The kinds of cards of a node that a pod requests."""
     containers = pod["spec"].get("containers") or ()
     return [f for f in families_of(node) if any(any(asked(each, f.resources)) for each in containers)]
 
 
 def refusal(pod: Obj, node: Obj, others: Sequence[Obj]) -> str:
-    """The reason why a node cannot give a pod its cards; empty if it can, or if the pod asks for none.
+    """The reason why a node cannot give a pod its cards; empty if it can, or if the pod requests none.
 
     Args:
         pod: starts on the node.

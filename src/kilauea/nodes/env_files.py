@@ -1,6 +1,6 @@
 """Files of environment variables in volumes, which containers write for later ones (`fileKeyRef`).
 
-Each line is `NAME='value'`; a value may go on over several lines. Empty lines and comments are passed over. What a pod
+Each line is `NAME='value'`; a value may go on over several lines. Empty lines and comments are skipped. What a pod
 writes is not trusted: only regular files of the volume itself are read, up to a size.
 """
 

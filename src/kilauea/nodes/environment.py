@@ -36,7 +36,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """Facts about a pod that its containers may ask for.
+    """Facts about a pod that its containers may request.
 
     Attributes:
         pod: as the API has it.

@@ -75,7 +75,7 @@ def _named(number: int) -> str:
 
 
 def identity_of(pod: Obj, container: Obj) -> Identity:
-    """The identity of a container, if its command seems to ask for it."""
+    """The identity of a container, if its command seems to request it."""
     words = (*(container.get("command") or ()), *(container.get("args") or ()))
     if not any(_ASKS.search(word) for word in words):
         return UNASKED

@@ -46,7 +46,7 @@ class Step:
     Attributes:
         status: the fields of its status that change; empty if none does.
         due: when something happens after that, in microseconds since 1970; None if nothing does by itself.
-        rests: whether the pod, once it has this status, has no step before it is due.
+        rests: True if the pod, once it has this status, has no step before it is due.
     """
 
     status: Mapping[str, Any]
@@ -252,7 +252,7 @@ class _Life:
             self._end_others(now)
 
     def _pass(self, now: int, missing: Collection[str], faults: Mapping[str, str]) -> bool:
-        """One round over all containers; returns whether anything happened."""
+        """One round over all containers; returns True if anything happened."""
         concerned = (*self.inits, *self.mains)
         if any(run.restarts_all for run in concerned):
             for run in concerned:
@@ -278,7 +278,7 @@ class _Life:
                 return run.wait_for_config(faults[run.container["name"]])
             run.start(now)
             return True
-        # An init container that has ended is not run once more.
+        # An init container that has ended is not run again.
         if run.is_of_other_image and run.role != "init" and run.container.get("image") not in missing:
             run.change_image(now)
             return True

@@ -46,7 +46,7 @@ class ContainerLog(NamedTuple):
     Attributes:
         lines: what it has written so far.
         started: when the run started, by its status; empty if there was none.
-        running: whether it may write more.
+        running: True if it may write more.
         waits: why the container has not run yet; empty if it has, or does not exist.
         run: id of the container; a pod that takes the place of this one has another.
     """
@@ -112,7 +112,7 @@ class _Reader:
         self.ended = False
 
     def begin(self) -> Iterable[None]:
-        """Nothing has to be looked for."""
+        """There is nothing to search for."""
         return ()
 
     def read(self) -> Sequence[LogEntry]:

@@ -1,8 +1,8 @@
 """The device plugin of a simulated node for Ascend 310P chips that it splits on demand (MindCluster).
 
-A node with the label `servertype` (`Ascend310P-8`) that offers `huawei.com/npu-core` has such chips. A pod that asks
-for cores gets the chips in its annotation of that name, whole or by a template, if they are on the node, as large as
-it asks for, and free beside those of the pods that run there. Else it fails with the reason.
+A node with the label `servertype` (`Ascend310P-8`) that offers `huawei.com/npu-core` has such chips. A pod that
+requests cores gets the chips in its annotation of that name, whole or by a template, if they are on the node, as large
+as it requests, and free beside those of the pods that run there. Else it fails with the reason.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def refusal(pod: Obj, node: Obj, cores: int, before: Sequence[Obj]) -> str:
     Args:
         pod: starts on the node.
         node: the node.
-        cores: that the pod asks for.
+        cores: that the pod requests.
         before: the pods on the node that have their chips.
     """
     count, each = chips_of(node)

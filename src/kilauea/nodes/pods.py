@@ -59,7 +59,7 @@ class Pods:
     Args:
         start_delay: seconds that containers are being created; at 0 a pod goes to Running in one step.
         run_time: microseconds that commands of unknown run time take; 0 forever.
-        waits_for_objects: whether pods wait for the objects that they name. That needs a view of all ConfigMaps and
+        waits_for_objects: True if pods wait for the objects that they name. That needs a view of all ConfigMaps and
             Secrets of the cluster.
     """
 

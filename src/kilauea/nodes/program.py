@@ -51,7 +51,7 @@ class Program:
         exit_code: with which it ends.
         reason: of its end, as its status has it.
         script: its command, which says what it prints.
-        guessed: whether nothing says how long it runs, so that it runs for the default time.
+        guessed: True if nothing says how long it runs, so that it runs for the default time.
     """
 
     run_time: int | None
@@ -72,7 +72,7 @@ def program_of(pod: Obj, container: Obj, init: bool = False, default: int = JOB_
     Args:
         pod: whose container it is.
         container: as the pod's specification has it.
-        init: whether it has to end before others begin.
+        init: True if it has to end before others begin.
         default: microseconds that it runs if it is to end and nothing says when; 0 forever.
     """
     command, args = tuple(container.get("command") or ()), tuple(container.get("args") or ())

@@ -14,7 +14,7 @@ def requests_of(pod: Obj, granted: Mapping[str, Obj] | None = None) -> Mapping[s
 
     Args:
         pod: the pod.
-        granted: resources of containers by name, for those that have other ones than the specification asks for.
+        granted: resources of containers by name, for those that have other ones than the specification requests.
     """
     spec, own = pod["spec"], granted or {}
     total = _sum(_requests(each, own) for each in spec["containers"])

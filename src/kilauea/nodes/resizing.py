@@ -132,7 +132,7 @@ def granted(container: Obj) -> dict[str, Any]:
 
 
 def restarts(container: Obj, has: Obj) -> bool:
-    """Return True if a container has to be restarted to get the resources that its specification says.
+    """Return True if a container must be restarted to get the resources that its specification says.
 
     Args:
         container: as the specification has it.

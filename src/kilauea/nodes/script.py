@@ -49,7 +49,7 @@ class Script:
     """The effects of a command.
 
     Attributes:
-        tells_time: whether it says how long it takes.
+        tells_time: True if it says how long it takes.
         run_time: microseconds; None forever.
         exit_code: with which it ends.
         steps: its statements.
@@ -79,7 +79,7 @@ class Script:
         Args:
             path: of the file with the message.
             until: microseconds after the start at which it was ended.
-            fallback: whether the end of its log is the message where the file has none.
+            fallback: True if the end of its log is the message where the file has none.
         """
         run, lines = _Run(self.environment, MOST_FOLLOWED, self.identity), []
         try:
@@ -168,7 +168,7 @@ class _Run:
         environment: variables that it begins with.
         most: statements that are followed.
         identity: what programs print of the container.
-        stops_at_endless: whether a loop without an end raises at once, instead of being followed.
+        stops_at_endless: True if a loop without an end raises at once, instead of being followed.
     """
 
     def __init__(self, environment: Environment, most: int, identity: Identity, stops_at_endless: bool = False) -> None:

@@ -26,7 +26,7 @@ class Simple:
     Attributes:
         words: the command first.
         target: the file to which its output goes; empty for the log.
-        appends: whether the file keeps what it had.
+        appends: True if the file keeps what it had.
     """
 
     words: tuple[str, ...]

@@ -145,7 +145,7 @@ def expected_start(
 def _parts(group: str) -> tuple[float, ...]:
     """The places of the run times of a group in their range, from 0 to 1, play by play.
 
-    Run times of jobs that run side by side are not independent: many are alike in what no key of the history knows.
+    Run times of jobs that run side by side are not independent: many are equal in what no key of the history knows.
     So a part of the variance is common to all groups of a play (a Gaussian copula), and the rest is each group's own.
     """
     both = zip(_normal(""), _normal(group), strict=True)

@@ -26,7 +26,7 @@ class Step:
 
     Attributes:
         plan: binds, nominations and evictions; reasons are kept of the last cycle only.
-        quiet: True if nothing changed and no pod is terminating, so that the next cycle finds the same cluster.
+        quiet: True if nothing changed and no pod is terminating, so the next cycle sees the same cluster.
     """
 
     plan: Plan

@@ -170,19 +170,19 @@ class SchedulerMetrics:
         self._attempts.labels("error").inc()
 
     def action(self, name: str, time: int) -> None:
-        """An action was executed in so many microseconds."""
+        """An action was executed in this many microseconds."""
         self._action.labels(name).observe(time / MILLISECOND)
 
     def opened(self, time: int) -> None:
-        """A session was opened in so many microseconds."""
+        """A session was opened in this many microseconds."""
         self._open.observe(time / MILLISECOND)
 
     def hook(self, plugin: str, hook: str, time: int) -> None:
-        """A plugin did its work at the opening or the closing of a session in so many microseconds."""
+        """A plugin did its work at the opening or the closing of a session in this many microseconds."""
         self._hook.labels(plugin, hook).observe(time / MILLISECOND)
 
     def chose(self, predicates: int, scoring: int) -> None:
-        """A node was looked for, in so many microseconds."""
+        """A node was looked for, in this many microseconds."""
         self._stage.observe("Predicate", predicates / MILLISECOND)
         self._stage.observe("Scoring", scoring / MILLISECOND)
 

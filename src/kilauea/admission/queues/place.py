@@ -85,7 +85,7 @@ def check_deletion(name: str, queue: Obj | None, view: View, *, check_pods: bool
         name: of the queue.
         queue: as it is; None if it does not exist.
         view: the other queues.
-        check_pods: whether allocated pods hold it up.
+        check_pods: True if allocated pods hold it up.
 
     Raises:
         Denied: with the reason.

@@ -7,7 +7,7 @@ from kilauea.api.crds.facts import PERCENT, TIME, Facts, fact
 
 FACTS: Facts = {
     agents.NumaResource: {
-        "allocatable": fact("Resources that pods may use, as a set of ids."),
+        "allocatable": fact("Resources that pods may use, as a set of IDs."),
         "capacity": fact("Total amount."),
     },
     agents.CpuPlace: {
@@ -17,7 +17,7 @@ FACTS: Facts = {
     },
     agents.ContainerAllocation: {
         "name": fact("Name of the container."),
-        "allocations": fact("Resources that it holds, by name; processors as a set of ids."),
+        "allocations": fact("Resources that it holds, by name; processors as a set of IDs."),
     },
     agents.PodAllocation: {
         "uid": fact("UID of the pod."),
@@ -29,29 +29,31 @@ FACTS: Facts = {
         "policies": fact("Policies of the kubelet: CPUManagerPolicy, TopologyManagerPolicy."),
         "res_reserved": fact("Resources reserved for the system, by name."),
         "numa_resources": fact("Resources of the node, by name."),
-        "cpu_detail": fact("Place of each processor, by id."),
+        "cpu_detail": fact("Location of each processor, by ID."),
         "pod_allocations": fact("Resources that pods hold."),
     },
     agents.Numatopology: {"spec": fact("Topology of the node.")},
-    agents.NodeShardSpec: {"nodes_desired": fact("Nodes that the scheduler shall work on.", required=True)},
+    agents.NodeShardSpec: {"nodes_desired": fact("Nodes that the scheduler should use.", required=True)},
     agents.NodeShardStatus: {
         "last_update_time": fact("Time of the last update.", TIME),
-        "nodes_in_use": fact("Nodes that the scheduler works on."),
+        "nodes_in_use": fact("Nodes that the scheduler uses."),
         "nodes_to_remove": fact("Nodes that it will give up."),
-        "nodes_to_add": fact("Nodes that it will take on."),
+        "nodes_to_add": fact("Nodes that it will get."),
     },
     agents.NodeShard: {
         "spec": fact("Nodes that the scheduler should use.", required=True),
         "status": fact("Nodes that it uses."),
     },
     agents.MemoryQos: {
-        "high_ratio": fact("Memory in use at which pods are slowed down, of their limit.", PERCENT, default=100),
-        "low_ratio": fact("Memory that is taken from pods only when nothing else helps.", PERCENT, default=0),
-        "min_ratio": fact("Memory that is never taken from pods.", PERCENT, default=0),
+        "high_ratio": fact("Percentage of the memory limit at which pods are throttled.", PERCENT, default=100),
+        "low_ratio": fact(
+            "Percentage of memory that is reclaimed from pods only as a last resort.", PERCENT, default=0
+        ),
+        "min_ratio": fact("Percentage of memory that is never reclaimed from pods.", PERCENT, default=0),
     },
     agents.ColocationConfigurationSpec: {
-        "selector": fact("Pods of the namespace that it is for; none if absent, all if empty."),
-        "memory_qos": fact("Throttling and protection of their memory."),
+        "selector": fact("Selector of pods in the namespace; selects none if absent, all if empty."),
+        "memory_qos": fact("Memory throttling and protection."),
     },
     agents.ColocationConfigurationStatus: {
         "conditions": fact(

@@ -36,7 +36,7 @@ FACTS: Facts = {
         "mount_path": fact(
             "Mount path in each container; unique in a job.", minLength=1, pattern="^[^:]+$", required=True
         ),
-        "volume_claim_name": fact("Claim to use; if empty, one is made and named here.", NAME),
+        "volume_claim_name": fact("Claim to use; if empty, one is created and its name set here.", NAME),
         "volume_claim": kubernetes("Claim to make.", f"{_CORE}PersistentVolumeClaimSpec"),
     },
     batch.LifecyclePolicy: {
@@ -45,24 +45,26 @@ FACTS: Facts = {
             "ResumeJob."
         ),
         "event": fact("Event that triggers the action.", one_of(*EVENTS)),
-        "events": fact("Several of the same; any of them will do.", each_one_of(*EVENTS)),
+        "events": fact("Events, any of which triggers the action.", each_one_of(*EVENTS)),
         "exit_code": fact("Exit code of the first container of a pod, instead of an event; not 0.", INT32),
         "timeout": fact("Time to wait before the action, such as 10m."),
     },
     batch.DependsOn: {
         "name": fact("Tasks that must be ready first."),
-        "iteration": fact("any: one of them will do; all: every one."),
+        "iteration": fact("any: one of them is enough; all: every one is required."),
     },
     batch.PartitionPolicy: {
-        "total_partitions": fact("Number of groups.", POSITIVE, required=True),
-        "partition_size": fact("Pods of a group; with totalPartitions it makes replicas.", POSITIVE, required=True),
-        "min_partitions": fact("Groups that must run together for the task to start.", COUNT, default=0),
-        "network_topology": fact("Constraints on the distance of the pods of one group in the network."),
+        "total_partitions": fact("Number of partitions.", POSITIVE, required=True),
+        "partition_size": fact(
+            "Number of pods in a partition; totalPartitions times partitionSize is replicas.", POSITIVE, required=True
+        ),
+        "min_partitions": fact("Number of partitions that must run together for the task to start.", COUNT, default=0),
+        "network_topology": fact("Network topology constraints of the pods of each partition."),
     },
     batch.Task: {
         "name": fact("Name of the task; part of the names of its pods.", LABEL),
         "replicas": fact("Number of pods.", COUNT),
-        "min_available": fact("Number of pods that must run together; all, if absent.", COUNT),
+        "min_available": fact("Number of pods that must run together; all if not set.", COUNT),
         "template": kubernetes("The pods of the task.", f"{_CORE}PodTemplateSpec"),
         "policies": fact("Actions on events of this task; considered before those of the job."),
         "topology_policy": fact(
@@ -70,11 +72,11 @@ FACTS: Facts = {
         ),
         "max_retry": fact("Number of restarts of its containers before the event TaskFailed.", COUNT),
         "depends_on": fact("Tasks that must be ready before this one starts."),
-        "partition_policy": fact("Splits its pods into groups of one size."),
+        "partition_policy": fact("Partitions of equal size into which its pods are divided."),
     },
     batch.JobSpec: {
-        "scheduler_name": fact("Scheduler of pods whose template names none.", SHORT),
-        "min_available": fact("Number of pods that must run together; the sum over the tasks, if absent.", COUNT),
+        "scheduler_name": fact("Scheduler of pods whose template does not name one.", SHORT),
+        "min_available": fact("Number of pods that must run together; the sum over the tasks if not set.", COUNT),
         "volumes": fact("Volumes that every container of the job mounts."),
         "tasks": fact("The tasks of the job.", minItems=1),
         "policies": fact("Actions on events of the job, its tasks and pods."),
@@ -85,37 +87,41 @@ FACTS: Facts = {
         "running_estimate": fact("Estimated run time, such as 1h30m."),
         "queue": fact("Queue that the job is charged to.", SUBDOMAIN, default="default"),
         "max_retry": fact("Maximum number of restarts.", COUNT, default=3),
-        "ttl_seconds_after_finished": fact("Seconds after its end when it is deleted; never, if absent.", COUNT),
-        "priority_class_name": fact("Priority of the job, and of pods whose template names none.", SUBDOMAIN),
-        "min_success": fact("The job is completed once so many pods have succeeded.", POSITIVE),
-        "network_topology": fact("Constraints on the distance of its pods in the network."),
+        "ttl_seconds_after_finished": fact(
+            "Seconds after its end at which the job is deleted; never if not set.", COUNT
+        ),
+        "priority_class_name": fact(
+            "Priority class of the job, and of pods whose template does not name one.", SUBDOMAIN
+        ),
+        "min_success": fact("Number of pods that must succeed for the job to complete.", POSITIVE),
+        "network_topology": fact("Network topology constraints of its pods."),
     },
     batch.JobState: {
         "phase": fact("Phase of the job.", _PHASE),
-        "reason": fact("Reason, in one word."),
+        "reason": fact("Machine-readable reason in CamelCase."),
         "message": fact("Human-readable reason."),
         "last_transition_time": fact("Time of the last change.", TIME),
     },
     batch.TaskState: {"phase": fact("Number of pods by phase.", COUNTS)},
     batch.JobCondition: {
         "status": fact("The phase.", _PHASE, required=True),
-        "last_transition_time": fact("Since when.", TIME),
+        "last_transition_time": fact("Time of the last transition.", TIME),
     },
     batch.JobStatus: {
         "state": fact("Phase of the job."),
-        "min_available": fact("That of the specification.", COUNT),
+        "min_available": fact("minAvailable of the spec.", COUNT),
         "task_status_count": fact("Pods of each task by phase."),
-        "pending": fact("Number of pods that wait.", COUNT),
-        "running": fact("Number of pods that run.", COUNT),
+        "pending": fact("Number of pending pods.", COUNT),
+        "running": fact("Number of running pods.", COUNT),
         "succeeded": fact("Number of pods that have succeeded.", COUNT),
         "failed": fact("Number of pods that have failed.", COUNT),
         "terminating": fact("Number of pods that are being deleted.", COUNT),
-        "unknown": fact("Number of pods whose node does not answer.", COUNT),
-        "version": fact("Counts how often the whole job was stopped.", COUNT),
+        "unknown": fact("Number of pods whose node does not respond.", COUNT),
+        "version": fact("Number of times that the whole job was stopped.", COUNT),
         "retry_count": fact("Number of restarts.", COUNT),
         "running_duration": fact("Run time so far."),
-        "controlled_resources": fact("Objects that were made for the job."),
-        "conditions": fact("The phases that it was in, the newest last."),
+        "controlled_resources": fact("Objects that were created for the job."),
+        "conditions": fact("Phases of the job so far, newest last."),
     },
     batch.Job: {"spec": fact("Desired tasks and policies."), "status": fact("Observed state.")},
     batch.JobTemplateSpec: {
@@ -123,16 +129,16 @@ FACTS: Facts = {
         "spec": fact("Desired tasks and policies."),
     },
     batch.CronJobSpec: {
-        "schedule": fact("Cron schedule: five fields, or @hourly and the like.", required=True),
+        "schedule": fact("Cron schedule: five fields, or a macro such as @hourly.", required=True),
         "time_zone": fact("IANA name of the time zone of the schedule."),
-        "starting_deadline_seconds": fact("A time that was missed by more than this is left out.", INT64, minimum=0),
+        "starting_deadline_seconds": fact("Jobs that are late by more than this are skipped.", INT64, minimum=0),
         "concurrency_policy": fact(
             "If the last job still runs: Allow both, Forbid the new one, Replace the old one.",
             one_of("Allow", "Forbid", "Replace"),
             default="Allow",
         ),
-        "suspend": fact("Create no jobs while true.", default=False),
-        "job_template": fact("The jobs to make.", required=True),
+        "suspend": fact("True to pause the creation of jobs.", default=False),
+        "job_template": fact("Template of the jobs.", required=True),
         "successful_jobs_history_limit": fact("Number of completed jobs to keep.", COUNT, default=3),
         "failed_jobs_history_limit": fact("Number of failed jobs to keep.", COUNT, default=1),
     },

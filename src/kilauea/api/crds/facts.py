@@ -19,7 +19,7 @@ class Fact:
     Attributes:
         words: what `kubectl explain` says.
         rules: keywords of its schema; `items` and `additionalProperties` are merged into those of the type.
-        required: whether it must be there.
+        required: True if it must be there.
         kubernetes: definition of Kubernetes that is its schema, for fields that are kept as they are.
     """
 

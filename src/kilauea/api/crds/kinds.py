@@ -40,7 +40,7 @@ class CustomKind:
         type: wire type of the objects.
         resource: group, the one version, plural, kind and scope.
         short_names: names for `kubectl`.
-        status: whether `status` is a subresource, so that other writes leave it alone.
+        status: True if `status` is a subresource, so that other writes leave it alone.
         columns: columns beside the name.
     """
 

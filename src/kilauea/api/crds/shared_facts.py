@@ -15,8 +15,8 @@ FACTS: Facts = {
     TemplateMeta: {
         "annotations": fact("Annotations of created objects."),
         "labels": fact("Labels of created objects."),
-        "name": fact("Not used: created objects have names of their own."),
-        "namespace": fact("Not used: created objects are in the same namespace."),
+        "name": fact("Ignored; the names of created objects are generated."),
+        "namespace": fact("Ignored; created objects are in the same namespace."),
         "finalizers": fact("Finalizers of created objects."),
     },
     SelectorRequirement: {
@@ -25,8 +25,8 @@ FACTS: Facts = {
         "values": fact("Values of the label, for In and NotIn.", ATOMIC),
     },
     LabelSelector: {
-        "match_labels": fact("Labels that must have these values."),
-        "match_expressions": fact("Requirements that must all hold.", ATOMIC),
+        "match_labels": fact("Required labels with their values."),
+        "match_expressions": fact("Requirements on labels, all of which must be met.", ATOMIC),
     },
     OwnerReference: {
         "api_version": fact("Group and version of the object.", required=True),
@@ -42,16 +42,16 @@ FACTS: Facts = {
         "namespace": fact("Namespace of the object."),
         "name": fact("Name of the object."),
         "uid": fact("UID of the object."),
-        "resource_version": fact("Revision of the object that is meant."),
-        "field_path": fact("The part of the object that is meant."),
+        "resource_version": fact("Revision of the referenced object."),
+        "field_path": fact("Part of the referenced object."),
     },
     Condition: {
         "type": fact("Type of the condition.", maxLength=316, pattern=_QUALIFIED, required=True),
         "status": fact("True, False or Unknown.", one_of("True", "False", "Unknown"), required=True),
-        "observed_generation": fact("Generation of the object that was looked at.", INT64, minimum=0),
-        "last_transition_time": fact("Since when the status is what it is.", TIME, required=True),
+        "observed_generation": fact("Generation of the object that the condition is based on.", INT64, minimum=0),
+        "last_transition_time": fact("Time of the last change of the status.", TIME, required=True),
         "reason": fact(
-            "Reason, in one word.",
+            "Machine-readable reason in CamelCase.",
             maxLength=1024,
             minLength=1,
             pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
@@ -65,7 +65,7 @@ FACTS: Facts = {
             one_of("hard", "soft"),
             default="hard",
         ),
-        "highest_tier_allowed": fact("The highest tier of HyperNode that the group may need.", minimum=0),
-        "highest_tier_name": fact("The same as the name of the tier; not beside the number.", NAME),
+        "highest_tier_allowed": fact("Highest tier of HyperNode in which the pods may be placed.", minimum=0),
+        "highest_tier_name": fact("Name of this tier, instead of its number.", NAME),
     },
 }

@@ -47,7 +47,7 @@ class AdmissionStep:
         """Complete the object; raise an `ApiFault` to refuse."""
 
     def examine(self, attributes: Attributes) -> None:
-        """Look at the final object of a large write alone, beside the event loop; note what `validate` is to know."""
+        """Look at the final object of a large write alone, outside the event loop; note what `validate` is to know."""
 
     def validate(self, attributes: Attributes) -> None:
         """Agree to the final object, or raise an `ApiFault`."""
@@ -73,7 +73,7 @@ class Admission:
             step.mutate(attributes)
 
     def examine(self, attributes: Attributes) -> None:
-        """Have the final object of a large write looked at, beside the event loop."""
+        """Check the final object of a large write, outside the event loop."""
         for step in self._of("examine", attributes.resource):
             step.examine(attributes)
 

@@ -34,10 +34,10 @@ BYTES_OF_COST = 20
 
 
 class Work(Protocol):
-    """The work of a write, which is done beside the event loop if the write is large."""
+    """The work of a write, which is done outside the event loop if the write is large."""
 
     async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call a function that looks at nothing but the object of the write."""
+        """Call a function that depends only on the object of the write."""
         ...
 
     def grow(self, size: int) -> None:
@@ -61,9 +61,9 @@ class Attributes:
         obj: the object as it will be; None for deletions. Steps may change it in `mutate`.
         old: the object as it is; None for creations.
         user: who asks.
-        dry_run: whether nothing will be written.
+        dry_run: True if nothing will be written.
         warnings: texts for the caller; steps may add to them.
-        waited: whether webhooks were asked, so that other objects may have changed since `mutate`.
+        waited: True if webhooks were asked, so that other objects may have changed since `mutate`.
         verb: that of the request, such as `patch`, as roles name it.
         work: where work on large objects is done; None to do it in the event loop.
         subject: what webhooks and policies are asked about, once there are any.
@@ -130,7 +130,7 @@ class Subject:
             await asyncio.sleep(0)
 
     async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call a function that looks at nothing but objects of the write; for a large write, beside the loop."""
+        """Call a function that depends only on objects of the write; for a large write, outside the loop."""
         work = self._attributes.work
         return function(*args, **options) if work is None else await work.aside(function, *args, **options)
 

@@ -21,7 +21,7 @@ def pod_amounts(spec: dict[str, Any], side: Side, *, every_pod_level: bool = Fal
     Args:
         spec: of the pod.
         side: which of the two.
-        every_pod_level: whether huge pages, too, may be set for the whole pod.
+        every_pod_level: True if huge pages, too, may be set for the whole pod.
     """
     total: dict[str, Amount] = {}
     for container in spec.get("containers") or ():

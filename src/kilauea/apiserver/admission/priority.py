@@ -120,6 +120,6 @@ class Priority(AdmissionStep):
 
 
 def _default_class(values: Sequence[bytes]) -> PriorityClass | None:
-    """The class of pods that name none; the lowest, should there be several."""
+    """The class of pods that do not name one; the lowest, should there be several."""
     defaults = (each for each in map(_read, values) if each.global_default)
     return min(defaults, key=lambda each: each.value, default=None)

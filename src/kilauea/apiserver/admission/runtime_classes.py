@@ -66,7 +66,7 @@ def _new_pod(attributes: Attributes) -> dict[str, Any] | None:
 
 
 def _class_of(attributes: Attributes, spec: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The class of a pod; None if it names none."""
+    """The class of a pod; None if it does not name one."""
     name = spec.get("runtimeClassName")
     if not name:
         return None

@@ -18,7 +18,7 @@ LONGEST = 8192
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of what is read: unknown fields are passed over."""
+    """Base of what is read: unknown fields are skipped."""
 
 
 class Metadata(Record, frozen=True):

@@ -74,7 +74,7 @@ async def proxy_to_service(
 
 
 class _InTime(Body):
-    """The parts of an answer, all of which have to come in some seconds."""
+    """The parts of an answer, all of which must come in some seconds."""
 
     def __init__(self, parts: AsyncGenerator[bytes, None], connection: Connection, seconds: float) -> None:
         super().__init__(parts, connection)

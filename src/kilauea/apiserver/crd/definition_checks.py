@@ -181,7 +181,7 @@ def _versions(spec: Object, accepted: Raw) -> Iterator[Cause]:
 
 
 def _shared(spec: Object, accepted: Raw) -> Iterator[Cause]:
-    """The parts that all versions share, which are told of as if they stood in the specification itself."""
+    """The parts that all versions share, whose errors are reported as if they were in the specification itself."""
     versions = spec.get("versions") or []
     if versions:
         yield from _parts(versions[0], "spec", _shared_parts(versions), accepted)

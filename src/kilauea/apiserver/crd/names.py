@@ -84,7 +84,7 @@ def condition(kind: str, holds: bool, reason: str, message: str) -> Object:
 
 
 def set_conditions(status: Object, conditions: Iterable[Object], now: str) -> bool:
-    """Put conditions into a status in the place of those of the same type; returns whether anything changed."""
+    """Put conditions into a status in the place of those of the same type; returns True if anything changed."""
     current: list[Object] = list(status.get("conditions") or [])
     changed = False
     for each in conditions:

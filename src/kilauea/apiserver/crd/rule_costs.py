@@ -25,7 +25,7 @@ class RuleCosts:
         self._expensive: list[tuple[int, str]] = []
 
     def add(self, name: str, path: str, cost: int, count: int) -> Iterator[Cause]:
-        """Count an expression that costs so much for each of so many values; yields an error beyond its limit."""
+        """Count an expression that costs so much for each of this many values; yields an error beyond its limit."""
         whole = min(cost * count, _MOST)
         self._total = min(self._total + whole, _MOST)
         if whole >= COST_OF_DEFINITION // 100:

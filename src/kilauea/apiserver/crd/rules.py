@@ -99,8 +99,8 @@ class ValidationRule:
         message_text: an expression that makes the message.
         reason: of the error.
         field_path: of the error, below the value.
-        is_transition: whether it speaks of the old value.
-        optional_old: whether it sees `oldSelf` as an optional, and applies where there is no old value too.
+        is_transition: True if it speaks of the old value.
+        optional_old: True if it sees `oldSelf` as an optional, and applies where there is no old value too.
     """
 
     text: str

@@ -44,7 +44,7 @@ def group_list(registry: Registry) -> dict[str, Any]:
 def _listed(registry: Registry) -> list[str]:
     """All groups in order.
 
-    Of two groups with a kind of the same name, clients take the first: `kubectl get podgroups` has to show Volcano's.
+    Of two groups with a kind of the same name, clients take the first: `kubectl get podgroups` must show Volcano's.
     """
     return sorted(registry.groups(), key=lambda name: name == KUBERNETES_POD_GROUPS.group)
 

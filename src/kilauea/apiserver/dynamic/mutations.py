@@ -30,7 +30,7 @@ KIND = "MutatingAdmissionPolicy"
 
 
 async def change_by_policies(policies: Sequence[Policy], attributes: Attributes, settle: Settle) -> None:
-    """Have policies change an object, one after another; those that see a later change may run once more.
+    """Have policies change an object, one after another; those that see a later change may run again.
 
     Raises:
         ApiFault: one cannot be evaluated, and may not fail.

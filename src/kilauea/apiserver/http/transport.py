@@ -247,8 +247,8 @@ def _too_late(request: web.BaseRequest, work: Work) -> web.StreamResponse:
 class _Incoming:
     """The body of a request, which is still on its way.
 
-    It is kept until its last byte has come and the request is answered. So only so many large ones are read at a time,
-    and the others wait, each tenant for its own.
+    It is kept until its last byte has come and the request is answered. So only this many large ones are read at a
+    time, and the others wait, each tenant for its own.
     """
 
     def __init__(self, request: web.BaseRequest, tenant: str, turns: Turns) -> None:

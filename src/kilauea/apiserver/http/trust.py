@@ -41,7 +41,7 @@ class Trust:
 
         Args:
             authority: certificates as PEM; empty for those of the system.
-            verify: whether servers need a certificate of it, for their name.
+            verify: True if servers need a certificate of it, for their name.
 
         Raises:
             ssl.SSLError: the certificates cannot be read.

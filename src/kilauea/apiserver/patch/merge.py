@@ -45,7 +45,7 @@ def merged(document: Any, patch: Any, *, nulls: bool) -> Any:
     Args:
         document: is not changed.
         patch: its parts become parts of the result.
-        nulls: whether there may be nulls within the patch.
+        nulls: True if there may be nulls within the patch.
     """
     if not isinstance(document, dict) or not isinstance(patch, dict):
         return without_nulls(patch) if nulls and not isinstance(document, dict) else patch

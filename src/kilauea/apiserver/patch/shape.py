@@ -39,11 +39,11 @@ class Shape:
 
     Attributes:
         sort: what the value is.
-        leaf: whether that is `LEAF`, which is asked for every field.
+        leaf: True if that is `LEAF`, which is asked for every field.
         keys: of `ITEMS`, the keys that tell items apart, sorted.
         zero: what stands in Go's struct where JSON leaves the field out; `ABSENT` where it can be left out.
         declared: of objects, the described fields; all other keys are those of a map.
-        is_list: whether the value is a list, atomic or not.
+        is_list: True if the value is a list, atomic or not.
         made: nodes that `kilauea.apiserver.patch.whole` remembers.
         flat: the same for objects whose fields are all leaves, by their keys.
         reduced: sets that `kilauea.apiserver.patch.fresh` remembers, by the identity of what they are made from.

@@ -72,7 +72,7 @@ def node_of_object(shape: Shape, keys: Iterable[str], parts: Sequence[FieldSet |
         shape: of the object.
         keys: of the object.
         parts: the node of each field, None for those that do not belong to the set.
-        itself: whether the object itself does.
+        itself: True if the object itself belongs to it.
     """
     signature = (itself, *keys, *map(id, parts))
     made = shape.made.get(signature)
@@ -129,7 +129,7 @@ class _Memory:
     def __init__(self) -> None:
         self._size = 0
         self._shapes: WeakSet[Shape] = WeakSet()  # those of a definition go with it
-        self._lock = Lock()  # large writes are worked on beside the event loop
+        self._lock = Lock()  # large writes are processed outside the event loop
 
     def add(self, shape: Shape, size: int) -> None:
         """Count what a shape remembers from now on; where it would be too much, all shapes begin again."""

@@ -140,7 +140,7 @@ def _granted(bound: Bound, role: Role, kind: str, namespace: str) -> Iterator[Gr
 
 
 def _meant(action: Action) -> Action:
-    """Return the action that has to be allowed for an action."""
+    """Return the action that must be allowed for an action."""
     if action.group == HISTORY_GROUP and action.verb in ("get", "list"):
         return Action(*_LIST_JOBS, namespace=action.namespace)
     return action

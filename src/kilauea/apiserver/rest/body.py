@@ -254,7 +254,7 @@ def strip(call: Call, obj: Object, *, twice: bool = False, keep_nulls: bool = Fa
     except DecodeError as error:
         raise _unfit(call, str(error)) from error
     if unknown:
-        call.like = None  # the next one must be told of them, too
+        call.like = None  # the next one must get them, too
     if unknown or twice:
         _tell_fields(call, unknown, twice)
 

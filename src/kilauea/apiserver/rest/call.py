@@ -44,7 +44,7 @@ class Call:
     """Of a large write; None if all is done in the event loop."""
 
     async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call a function that looks at nothing but the object of the write; that of a large one beside the loop."""
+        """Call a function that depends only on the object of the write; that of a large one outside the loop."""
         if self.turn is None:
             return function(*args, **options)
         return await self.turn.run(partial(function, *args, **options))

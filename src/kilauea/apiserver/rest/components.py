@@ -1,7 +1,7 @@
 """ComponentStatuses: the parts of the control plane that this process runs, computed and never stored.
 
 The real server asks each part at its port. Here a part lives in the process of the server or is not known to it, so all
-that are told of are healthy.
+reported ones are healthy.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class DeleteOptions:
         propagation: what becomes of dependents; None for what the kind does.
         uid: that the object must have, or empty.
         revision: that the object must be at, or empty.
-        dry_run: whether nothing is deleted.
+        dry_run: True if nothing is deleted.
     """
 
     grace: int | None = None

@@ -95,7 +95,7 @@ async def delete_object(
         name: of the object.
         options: of the deletion.
         namespace: of the object, if not that of the call.
-        reviewed: whether admission has agreed already, to an eviction.
+        reviewed: True if admission has agreed already, to an eviction.
 
     Returns:
         Its last bytes, and whether it is gone.
@@ -142,7 +142,7 @@ async def _delete_once(
 
 
 def _decoded_twice(value: bytes) -> tuple[Object, Object]:
-    """An object as it is, and once more to be changed."""
+    """An object as it is, and again to be changed."""
     return decode(value), decode(value)
 
 
@@ -162,7 +162,7 @@ def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> Non
 
 
 def _begin(call: Call, obj: Object, options: DeleteOptions) -> bool:
-    """Mark an object as being deleted; returns whether that changed it."""
+    """Mark an object as being deleted; returns True if that changed it."""
     metadata = obj["metadata"]
     strategy = call.resource.strategy
     changed = _set_finalizers(metadata, options.propagation or strategy.propagation)

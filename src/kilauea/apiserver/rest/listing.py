@@ -1,7 +1,7 @@
 """List: many objects as they were at one revision, complete or in pages.
 
 Stored bytes are joined while the answer is sent, so that a list of a hundred thousand objects neither decodes them nor
-holds up the loop.
+blocks the loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHUNK = 128 * 1024
 PART = 64 * 1024
 """Bytes of JSON that are written as YAML in one go."""
 LONG_SELECTOR = 16 * 1024
-"""Characters of selectors from which on they are read beside the loop."""
+"""Characters of selectors from which on they are read outside the loop."""
 TURN = 0.02
 """Seconds of CPU time for which objects are tested against a selector before others have their turn.
 
@@ -73,7 +73,7 @@ async def list_objects(call: Call) -> ApiResponse | TextStream:
 
 
 async def asked_selection(call: Call) -> Selection:
-    """The selection that a call asks for. Reading long selectors takes up to a tenth of a second, beside the loop.
+    """The selection that a call asks for. Reading long selectors takes up to a tenth of a second, outside the loop.
 
     Raises:
         ApiFault: a selector cannot be parsed, or asks for a field that is not selectable (400).

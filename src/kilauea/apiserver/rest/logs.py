@@ -44,10 +44,10 @@ class _Options:
     """The requested lines, and their form.
 
     Attributes:
-        tail: only so many of the last lines; None for all.
+        tail: only this many of the last lines; None for all.
         since: only lines from this time on, in the form of `log_time`.
-        limit: at most so many bytes; None for all.
-        timestamps: whether each line begins with its time.
+        limit: at most this many bytes; None for all.
+        timestamps: True if each line begins with its time.
         stream: only what was written to it; None for all.
     """
 
@@ -164,7 +164,7 @@ async def _rest(
 ) -> AsyncGenerator[bytes, None]:
     """A log piece by piece; one that is followed, as it is written, until its container ends.
 
-    To read and take apart a piece holds up the loop for some milliseconds, so those who read many logs take turns. Who
+    To read and take apart a piece blocks the loop for some milliseconds, so those who read many logs take turns. Who
     waits for more to be written needs none.
     """
     try:

@@ -85,9 +85,9 @@ async def change_object(
     Args:
         call: an update or patch of an object, or of its status.
         change: may be called several times, each time with the object as it is by then.
-        track: whether to note changed fields as set by the caller; a server-side apply has done that.
-        whole: whether the change is a whole object, whose missing resourceVersion must be allowed by the kind.
-        shares: whether the change leaves the object that it is given as it is, and shares parts of it.
+        track: True to record changed fields as set by the caller; a server-side apply has done that.
+        whole: True if the change is a whole object, whose missing resourceVersion must be allowed by the kind.
+        shares: True if the change leaves the object that it is given as it is, and shares parts of it.
     """
     store = call.backend.store
     for _ in range(TRIES):

@@ -77,7 +77,7 @@ def variables_of(obj: Type = DYN, params: Type | None = None, *, may_ask: bool =
     Args:
         obj: the type of the object that is written.
         params: that of the parameters; None if there are none.
-        may_ask: whether the expression may ask the authorizer.
+        may_ask: True if the expression may ask the authorizer.
     """
     found = {"object": obj, "oldObject": obj, "namespaceObject": NAMESPACE, "request": REQUEST}
     return found | ({} if params is None else {"params": params}) | (dict(AUTHORIZER) if may_ask else {})

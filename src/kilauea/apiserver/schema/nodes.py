@@ -36,10 +36,10 @@ class Schema:
         required: names of fields that must be there.
         enum: allowed values, or None.
         format: such as `date-time` or `int32`; empty if none.
-        nullable: whether null is kept as a value.
-        int_or_string: whether whole numbers and text are both allowed.
-        preserve_unknown: whether fields that are not described are kept.
-        embedded: whether the object is a resource of its own, with apiVersion, kind and metadata.
+        nullable: True if null is kept as a value.
+        int_or_string: True if whole numbers and text are both allowed.
+        preserve_unknown: True if fields that are not described are kept.
+        embedded: True if the object is a resource of its own, with apiVersion, kind and metadata.
         patch_strategy: `merge`, `retainKeys`, or both with a comma; empty if none.
         merge_key: field that tells the items of a list apart in a strategic merge patch.
         list_type: `atomic`, `set` or `map`; atomic where nothing is said.

@@ -49,7 +49,7 @@ def type_of_schema(raw: Raw, name: str, *, whole: bool) -> Type | None:
     Args:
         raw: the schema.
         name: the name of the type if it is an object; parts of it have names below that.
-        whole: whether it is that of a whole object, of which expressions see its kind and name.
+        whole: True if it is that of a whole object, of which expressions see its kind and name.
     """
     if raw.get("x-kubernetes-int-or-string"):
         most = raw["maxLength"] * 4 if "maxLength" in raw else _LONGEST_TEXT

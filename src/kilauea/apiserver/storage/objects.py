@@ -70,7 +70,7 @@ class Objects:
             then = {key: stored for key, stored in then.items() if first <= key < end}
         if limit is None:
             return Page(_merged(ordered.between(first, end), then), revision, 0, None)
-        # So many of today's objects that at least `limit` are left without those that differed.
+        # This many of today's objects that at least `limit` are left without those that differed.
         items = _merged(ordered.between(first, end, limit + len(then)), then)[:limit]
         more = sum(stored is not None for stored in then.values()) - sum(ordered.get(key) is not None for key in then)
         remaining = ordered.count(first, end) + more - len(items)

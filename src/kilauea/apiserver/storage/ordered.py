@@ -60,7 +60,7 @@ class Ordered:
             del self._firsts[chunk], self._objects[chunk]
 
     def between(self, first: str, end: str, most: int | None = None) -> list[Stored]:
-        """Objects with first <= key < end, at most so many."""
+        """Objects with first <= key < end, at most this many."""
         (chunk, place), (last, stop) = self._find(first), self._find(end)
         most = sys.maxsize if most is None else most
         found: list[Stored] = []

@@ -315,7 +315,7 @@ class Store:
             self._writer.put(self._epoch, rows)
 
     def _committed(self, count: int) -> None:
-        """So many of the writes on their way are durable: show them to readers and watchers."""
+        """This many of the writes on their way are durable: show them to readers and watchers."""
         pending = [self._in_flight.popleft() for _ in range(count)]
         events = [each.event for each in pending]
         for each in pending:

@@ -81,7 +81,7 @@ class Watcher:
     async def __anext__(self) -> list[Event]:
         while not self._closed:
             if self._more:
-                await asyncio.sleep(0)  # a long way back does not hold up the loop
+                await asyncio.sleep(0)  # a long way back does not block the loop
             batch = self._take()
             if batch:
                 return batch

@@ -17,7 +17,7 @@ V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
 V4_BASE64 = "v4.base64.channel.k8s.io"
 V1, V1_BASE64 = "channel.k8s.io", "base64.channel.k8s.io"
 COMMANDS = (V5, V4, V4_BASE64, V1, V1_BASE64, "")
-"""Protocols of exec and attach; the empty one is that of clients that name none."""
+"""Protocols of exec and attach; the empty one is that of clients that do not name one."""
 PORTS = (V4, V4_BASE64, "")
 """Protocols of port-forward."""
 TEXTS = frozenset({V4_BASE64, V1_BASE64})

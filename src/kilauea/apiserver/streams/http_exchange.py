@@ -194,7 +194,7 @@ class _Reader:
         return size
 
     async def exactly(self, count: int) -> AsyncGenerator[bytes, None]:
-        """So many bytes, or fewer if the connection ends before."""
+        """This many bytes, or fewer if the connection ends before."""
         while count > 0:
             if not self._left:
                 more = await self._connection.read()
@@ -206,7 +206,7 @@ class _Reader:
             yield part
 
     def _taken(self, count: int) -> bytes:
-        """So many bytes of what was read."""
+        """This many bytes of what was read."""
         taken = bytes(memoryview(self._left)[:count])
         del self._left[:count]
         return taken

@@ -61,7 +61,7 @@ class CronJobController:
 
 
 def _running(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Operation]]:
-    """The jobs that are not over, as the status names them, and what is told of those that are now, and of others."""
+    """The jobs in the status that are not over, and the events about those that are now, and about others."""
     active = _active(cron, jobs)
     there = {uid_of(job) for job in active}
     strange = [job for job in jobs if ended(job) is None and uid_of(job) not in there]

@@ -19,7 +19,7 @@ class Slots(NamedTuple):
 
     Attributes:
         latest: that has passed and was not served yet; None if there is none, or it is too late for it.
-        many: whether many have been missed.
+        many: True if many have been missed.
         following: the first that has not come yet.
     """
 

@@ -43,7 +43,7 @@ LONGEST_LABEL = 63
 MISSING_SECONDS = 5.0
 """Seconds until a new flow looks again for a missing object."""
 MOST_TOLD = 10
-"""Vertices that are told of at a time because their jobs cannot be made: a flow may have tens of thousands."""
+"""Number of vertices to report at a time because their jobs cannot be made: a flow may have tens of thousands."""
 
 
 class JobFlowController:

@@ -145,7 +145,7 @@ class Reconciliation:
         return status_patch(JOBS, self._job, status, safe=True)
 
     def _say(self, type: str, status: str, reason: str, message: str) -> bool:
-        """Say a condition; returns whether it is new."""
+        """Say a condition; returns True if it is new."""
         before = self._conditions
         self._conditions = with_condition(before, condition(type, status, reason, message, self._now))
         return self._conditions != before

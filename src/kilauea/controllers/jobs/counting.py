@@ -104,7 +104,7 @@ def count(job: Obj, pods: Sequence[Obj], *, over: bool) -> Count:
     Args:
         job: with its status.
         pods: of the job.
-        over: whether pods that are being deleted count as failed in any case, as the job is over.
+        over: True if pods that are being deleted count as failed in any case, as the job is over.
     """
     status = status_of(job)
     found = _written(status, {uid_of(pod) for pod in pods if is_tracked(pod)})

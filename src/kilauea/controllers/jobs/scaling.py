@@ -56,7 +56,7 @@ def pauses_left(job: Obj, last_failed: Mapping[int, Obj], now: int) -> dict[int,
 
 
 def _left(failures: int, last: int, now: int) -> float:
-    """Seconds that are left of the pause after so many failures."""
+    """Seconds that are left of the pause after this many failures."""
     pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 10))
     return max(0.0, (last - now) / SECOND + pause)
 

@@ -157,7 +157,7 @@ def _scheduler(given: Any, where: str) -> SchedulerShare:
 
 
 def _scalar_policies(given: Mapping[str, Any], where: str) -> tuple[Policy, ...]:
-    """The policies of a scheduler that names none: what its other fields say."""
+    """The policies of a scheduler that does not name one: what its other fields say."""
     rate = {
         "minCPUUtil": given.get("cpuUtilizationMin", 0.0),
         "maxCPUUtil": given.get("cpuUtilizationMax", 1.0),

@@ -34,7 +34,7 @@ BY_NODES = Key("", "nodes")
 CHANGE_SECONDS = 0.2
 """Seconds for which changes are collected before nodes are shared out."""
 LEAST_NEW = 0.1
-"""The part of a shard that has to be new before it is written."""
+"""The part of a shard that must be new before it is written."""
 
 
 class ShardingController:

@@ -84,7 +84,7 @@ def count_ending(work: Work, members: Members, is_doomed: Callable[[PodState], b
         work: the job.
         members: its pods.
         is_doomed: returns True for a state in which pods are about to be deleted.
-        keep: whether the status' counts of pods that have ended stay, whatever becomes of those pods: so it is with a
+        keep: True if the status' counts of pods that have ended stay, whatever becomes of those pods: so it is with a
             job that is stopped or about to be.
     """
     counts = Counts(terminating=members.count(lambda state: state.going or is_doomed(state)))

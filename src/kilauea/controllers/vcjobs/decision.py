@@ -35,7 +35,7 @@ class Decision:
         targets: pods that a targeted action kills, by name.
         notes: patches that must be written before.
         records: what is told.
-        by_policy: whether an event led to it, not a command.
+        by_policy: True if an event led to it, not a command.
         again: in how many seconds something is due, if nothing happens before.
     """
 
@@ -61,7 +61,7 @@ class PolicyMatch(NamedTuple):
 
     @property
     def needs_note(self) -> bool:
-        """True if the action has to be recorded to be done later."""
+        """True if the action must be recorded to be done later."""
         return bool(self.timeout) and self.event.type != POD_PENDING
 
 
@@ -132,7 +132,7 @@ def _still_waiting(waiting: dict[str, Delayed], members: Members) -> dict[str, D
 
 
 def _is_delayed(matched: PolicyMatch, decision: Decision, now: int) -> bool:
-    """Return True if an action has to wait; how long a pod has been pending can be observed, all else is recorded."""
+    """Return True if an action must wait; how long a pod has been pending can be observed, all else is recorded."""
     if not matched.timeout or matched.needs_note:
         return matched.needs_note
     left = ((matched.event.since or now) + matched.timeout - now) / SECOND
@@ -149,7 +149,7 @@ def _record_delays(
     decision: Decision,
     now: int,
 ) -> None:
-    """Note what has to wait and is not noted yet; another action takes the place of one for the same pod."""
+    """Note what must wait and is not noted yet; another action takes the place of one for the same pod."""
     seen: set[str] = set()
     for event, action, timeout in matches:
         pod, task = (event.pods[0] if event.pods else ""), (event.task.name if event.task else "")

@@ -2,7 +2,7 @@
 
 The status is written first. It says a new version of the job, and pods of an earlier one are no more listened to; so
 whatever is interrupted afterwards goes on at the next look. Parts of a job have no version of their own: their pods are
-marked, and until they are, they are the reason to restart them that they were; this does not count once more.
+marked, and until they are, they are the reason to restart them that they were; this does not count again.
 """
 
 from __future__ import annotations

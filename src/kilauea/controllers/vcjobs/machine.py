@@ -35,9 +35,9 @@ class Step:
 
     Attributes:
         procedure: kill everything, kill what the action is about, or keep in step.
-        keep_ended: whether pods that have ended stay when everything is killed.
+        keep_ended: True if pods that have ended stay when everything is killed.
         becomes: the phase that follows at once; empty if that depends on the pods.
-        counts: whether it is a try that counts.
+        counts: True if it is a try that counts.
     """
 
     procedure: Literal["kill", "kill target", "sync"]

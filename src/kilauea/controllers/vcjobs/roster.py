@@ -34,9 +34,9 @@ class PodState(NamedTuple):
     Attributes:
         version: of the job, when the pod was made.
         phase: of `COUNTED`.
-        going: whether it is being deleted.
-        marked: whether the controller itself wants it gone.
-        ready: whether all of its containers are ready.
+        going: True if it is being deleted.
+        marked: True if the controller itself wants it gone.
+        ready: True if all of its containers are ready.
         exit_code: of the first container of a pod that has failed; 0 if there is none.
     """
 
@@ -99,7 +99,7 @@ class TaskMembers:
         self._odd: set[str] = set()
         """Names that the controller does not give."""
         self._last: int | None = -1
-        """The highest index of the others; None if it has to be looked for."""
+        """The highest index of the others; None if it must be looked for."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -135,7 +135,7 @@ class TaskMembers:
         return sorted(chosen, key=_name)
 
     def are_within(self, replicas: int) -> bool:
-        """Return True if all pods have names that a task with so many replicas gives."""
+        """Return True if all pods have names that a task with this many replicas gives."""
         if self._last is None:
             self._last = max((each.index for name, each in self._members.items() if name not in self._odd), default=-1)
         return not self._odd and self._last < replicas

@@ -25,7 +25,7 @@ class Scaling:
 
     Attributes:
         faults: reason and message of what stands against it.
-        is_cut: whether there are more to be made than were now.
+        is_cut: True if there are more to be made than were now.
     """
 
     def __init__(self, work: Work, members: Members, view: View, plugins: Sequence[JobPlugin]) -> None:

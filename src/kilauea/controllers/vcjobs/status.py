@@ -37,7 +37,7 @@ def changed(
         version: that it has from now on.
         retries: tries that have counted until now.
         controlled: what the job has made, for `controlledResources`.
-        duration: whether to say how long it took to come to this phase.
+        duration: True to include the time that it took to reach this phase.
     """
     before = work.status
     state = _state(before.get("state") or {}, phase, reason, message)

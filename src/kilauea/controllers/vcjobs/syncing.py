@@ -52,7 +52,7 @@ class Sync:
     Attributes:
         status: the patch of the status, if it is to be another one; comes first.
         operations: what else is to be done, in order.
-        records: what is told about the job.
+        records: what is recorded about the job.
         again: in how many seconds to look again.
     """
 

@@ -29,7 +29,7 @@ class Volumes:
         operations: claims to be made.
         claim_names: names of claims that were chosen here, by the index in `spec.volumes`: to be written into the job.
         controlled: entries of the status' `controlledResources`, of all volumes that have a claim.
-        missing: what has to be waited for, in words; empty if nothing.
+        missing: the objects that it waits for, in words; empty if none.
     """
 
     operations: Sequence[Operation]

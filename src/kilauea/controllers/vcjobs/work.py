@@ -63,7 +63,7 @@ class Task:
         max_retry: restarts of containers at which the task counts as failed; -1 for never.
         policies: its own, which come before the job's.
         needs: tasks that must be ready before.
-        needs_all: whether all of these, or one of them.
+        needs_all: True if all of these are needed; else one of them.
         partition_size: pods of one partition; 0 if it has none.
     """
 

@@ -1,6 +1,6 @@
 """Claims that wait for their first consumer get its node, if its scheduler has not set it.
 
-Kubernetes' own scheduler names the node on the claim before it binds the pod, and waits. One that does not is helped
+kube-scheduler names the node on the claim before it binds the pod, and waits. One that does not is helped
 here: once the pod has a node, that node is written on its claims.
 """
 

@@ -1,8 +1,8 @@
 """Allocate nodes to jobs: queue by queue, the first job of each; gangs are placed entirely or not at all.
 
-A gang's first turn places as many tasks as make it ready; every later turn of the job places one more, so that queues
-share what is left. Gangs that have to be close together in the network are planned whole (`gang_placement.py`).
-Spec of the scheduler, 5.3.
+A gang's first turn places as many tasks as it needs to be ready. Every later turn of the job places one more, so that
+queues share the remaining resources. Gangs that must be close together in the network are planned as a whole. Spec of
+the scheduler, 5.3.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class AllocateArguments:
     error_cache: bool = argument(
         "predicateErrorCacheEnable",
         True,
-        "Accepted for Volcano's sake; nodes are evaluated once for equal tasks anyway.",
+        "Accepted and ignored; nodes are always evaluated once for equal tasks.",
     )
 
 
 class Allocate(Action):
-    """Waiting tasks are placed."""
+    """Place pending tasks."""
 
     name = "allocate"
     acts_unprompted = False
@@ -58,7 +58,7 @@ class Allocate(Action):
         serve_elsewhere(session)
 
     def _worksheets(self, session: Session) -> dict[str, Worksheet]:
-        """Jobs to work on, each with its tasks to place."""
+        """Yield the jobs to place, each with its tasks."""
         out: dict[str, Worksheet] = {}
         for job in session.waiting_jobs():
             if job.is_pending:

@@ -1,8 +1,8 @@
 """Start tasks that request nothing but a pod slot, on any node that accepts them.
 
-They are placed at once, without a statement: such a task of a gang that is not ready yet keeps its place until the
-cycle ends. As in the original, they may be placed outside the domain that a hard network topology binds their gang to.
-Spec of the scheduler, 5.4.
+They are placed without a statement: such a task of a gang that is not ready yet keeps its node until the cycle ends. As
+in Volcano, they can be placed outside the domain to which a hard network topology limits their gang. Spec of the
+scheduler, 5.4.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class BackfillArguments:
     error_cache: bool = argument(
         "predicateErrorCacheEnable",
         True,
-        "Accepted for Volcano's sake; nodes are evaluated once for equal tasks anyway.",
+        "Accepted and ignored; nodes are always evaluated once for equal tasks.",
     )
 
 
 class Backfill(Action):
-    """Best-effort tasks are placed."""
+    """Place best-effort tasks."""
 
     name = "backfill"
     acts_unprompted = False
@@ -44,7 +44,7 @@ class Backfill(Action):
                     self._place(session, task)
 
     def _concerns(self, session: Session, job: Job) -> bool:
-        # Asked first because few jobs have such tasks, and their places in the line cost more.
+        # Checked first because few jobs have such tasks, and sorting jobs costs more.
         best_effort = any(task.spec.best_effort for task in job.tasks.values())
         return best_effort and not job.is_pending and session.job_valid(job) is None
 
@@ -63,7 +63,7 @@ class Backfill(Action):
             return
         evaluation = session.evaluation(task)
         choice = evaluation.choose()
-        # It waits for what is being freed without a nomination: it takes its turn again when that is free.
+        # It waits for releasing resources without a nomination, and is tried again when they are free.
         if choice is None or not choice.now:
             unfit[task.key] = session.unfit(evaluation)
             return

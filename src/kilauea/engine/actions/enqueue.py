@@ -1,9 +1,9 @@
 """Admit waiting jobs, queue by queue, as long as the plugins find enough resources for their minimum.
 
-A group without `minResources` is admitted without a vote. Pods need not exist yet: for jobs of a controller admission
-is what makes them. A group that has given its admission back is not admitted before it could be placed, or its time has
-come (`kilauea.engine.placement.admission_backoff`); then it lets those go first that could be placed
-(`kilauea.engine.placement.readmission`). Spec of the scheduler, 5.2.
+A group without `minResources` is admitted without a vote. Its pods do not have to exist: controllers create the pods of
+a job after its admission. A group that has released its admission is admitted again only when it could be placed, or
+when its backoff has expired (`kilauea.engine.placement.admission_backoff`); in the latter case, groups that could be
+placed go first (`kilauea.engine.placement.readmission`). Spec of the scheduler, 5.2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kilauea.engine.session import Session
 
 
 class Enqueue(Action):
-    """Pending pod groups become Inqueue."""
+    """Admit pending pod groups."""
 
     name = "enqueue"
     acts_unprompted = False
@@ -43,7 +43,7 @@ class Enqueue(Action):
 
 
 def _admit(session: Session, job: Job) -> bool:
-    """Admit a group unless votes refuse it; True if it is admitted."""
+    """Admit a group unless a vote rejects it; return True if it is admitted."""
     refusal = session.job_enqueueable(job) if job.min_resources is not None else None
     if refusal is not None:
         session.report.refusals[job.key] = refusal

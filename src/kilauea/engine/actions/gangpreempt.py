@@ -1,7 +1,7 @@
 """Evict less important jobs of the same queue for starving gangs, within one network domain.
 
-Only jobs of strictly lower priority give way, with the tasks that they can spare before whole gangs. How the room is
-searched is in `kilauea.engine.eviction.by_domain`. Spec of the scheduler, 5.8.
+Only jobs of strictly lower priority are evicted: first tasks beyond their minimum, then whole gangs.
+`kilauea.engine.eviction.by_domain` describes the search. Spec of the scheduler, 5.8.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kilauea.engine.session import Session
 
 @dataclass(frozen=True)
 class GangArguments:
-    """Arguments of gangpreempt and of gangreclaim."""
+    """Arguments of gangpreempt and gangreclaim."""
 
-    domains: int = argument("maxDomains", 8, "Network domains that are tried for a job.", minimum=1)
+    domains: int = argument("maxDomains", 8, "Maximum number of network domains to try for a job.", minimum=1)
     whole: bool = argument(
-        "allowWholeBundle", True, "Whether entire gangs may be evicted; otherwise only tasks that they can spare."
+        "allowWholeBundle", True, "Evict whole gangs if necessary; otherwise only tasks beyond their minimum."
     )
 
 
 class GangPreempt(Action):
-    """Starving gangs get room from lesser jobs of their queue."""
+    """Evict jobs of lower priority in the same queue for starving gangs."""
 
     name = "gangpreempt"
     acts_unprompted = False
@@ -44,7 +44,7 @@ class GangPreempt(Action):
 def make_room(
     session: Session, policy: LesserGangs | GangsOfOtherQueues, arguments: GangArguments, serve: Callable[..., None]
 ) -> None:
-    """Make room for jobs that wait, queue by queue, in each the job that is first."""
+    """Evict pods for pending jobs, queue by queue, the first job of each."""
     waiting = [job for job in session.waiting_jobs() if not job.is_pending and session.job_valid(job) is None]
     if serve is serve_starving:
         waiting = [job for job in waiting if session.points.job_starving(job)]

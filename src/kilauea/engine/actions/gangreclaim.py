@@ -1,8 +1,8 @@
-"""Reclaim for gangs, within one network domain, what other queues hold beyond what they deserve.
+"""Reclaim resources for gangs, within one network domain, from queues above their deserved share.
 
-Jobs of other queues give way with the tasks that they can spare before whole gangs, and queues keep what
-`kilauea.engine.eviction.floor` says. How the room is searched is in `kilauea.engine.eviction.by_domain`. Spec of the
-scheduler, 5.8.
+In other queues, tasks beyond the minimum of their job are evicted first, then whole gangs.
+`kilauea.engine.eviction.floor` limits what queues lose, and `kilauea.engine.eviction.by_domain` describes the search.
+Spec of the scheduler, 5.8.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class GangReclaimArguments(GangArguments):
     serves: str = argument(
         "reclaimFor",
         PENDING,
-        "`pending` makes room for every pod that waits, `starving` only for jobs that plugins find starving.",
+        "`pending` serves every pending pod, `starving` only jobs that plugins report as starving.",
         choices=(PENDING, STARVING),
     )
 
 
 class GangReclaim(Action):
-    """Queues get back for their gangs what they deserve."""
+    """Reclaim the deserved share of queues for their gangs."""
 
     name = "gangreclaim"
     acts_unprompted = False

@@ -1,6 +1,6 @@
 """Evict less important jobs of the same queue, and a job's own less important tasks, for starving jobs.
 
-A job is starving when the plugins say so; its victims are whom the plugins let go. What it takes is planned whole
+Plugins determine which jobs are starving and which tasks may be evicted. All evictions for a job are planned together
 (`kilauea.engine.eviction.by_node`). Spec of the scheduler, 5.5.
 """
 
@@ -22,18 +22,24 @@ from kilauea.engine.session import Session
 
 @dataclass(frozen=True)
 class PreemptArguments:
-    """Arguments of preempt; all but the first steer a search that this version does for every preemption."""
+    """Arguments of preempt; all are accepted for compatibility."""
 
-    error_cache: bool = argument("predicateErrorCacheEnable", True, "Accepted; equal tasks are evaluated once anyway.")
-    topology_aware: bool = argument("enableTopologyAwarePreemption", False, "Accepted; plans are always minimal.")
-    workers: int = argument("topologyAwarePreemptWorkerNum", 16, "Accepted; there is one.")
-    percentage: int = argument("minCandidateNodesPercentage", 10, "Accepted; the most promising nodes are tried.")
-    least: int = argument("minCandidateNodesAbsolute", 1, "Accepted, as above.")
-    most: int = argument("maxCandidateNodesAbsolute", 100, "Accepted, as above.")
+    error_cache: bool = argument(
+        "predicateErrorCacheEnable", True, "Accepted and ignored; equal tasks are evaluated once."
+    )
+    topology_aware: bool = argument(
+        "enableTopologyAwarePreemption", False, "Accepted and ignored; plans are always minimal."
+    )
+    workers: int = argument("topologyAwarePreemptWorkerNum", 16, "Accepted and ignored; there is one worker.")
+    percentage: int = argument(
+        "minCandidateNodesPercentage", 10, "Accepted and ignored; the most promising nodes are tried."
+    )
+    least: int = argument("minCandidateNodesAbsolute", 1, "Accepted and ignored, as above.")
+    most: int = argument("maxCandidateNodesAbsolute", 100, "Accepted and ignored, as above.")
 
 
 class Preempt(Action):
-    """Starving jobs get room from jobs of their queue."""
+    """Evict jobs in the same queue for starving jobs."""
 
     name = "preempt"
     acts_unprompted = False
@@ -67,5 +73,5 @@ class Preempt(Action):
 
 
 def tasks_of(session: Session, job: Job) -> list[Task]:
-    """Tasks that wait, in order."""
+    """Return the pending tasks, in order."""
     return session.in_order(task for task in job.pending() if not task.gated)

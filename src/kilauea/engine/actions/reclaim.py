@@ -1,8 +1,9 @@
-"""Reclaim for queues below their share what other queues hold beyond what they deserve.
+"""Reclaim resources for queues below their deserved share from queues above theirs.
 
-Every pod that waits in such a queue is served: first the minimum of its gang, whole or not at all, then each further
-pod by itself. Whom the plugins let go decides; on top of that queues keep what `kilauea.engine.eviction.floor` says.
-What the action takes is planned whole (`kilauea.engine.eviction.by_node`). Spec of the scheduler, 5.6.
+Reclaim serves every pending pod in such a queue: first the minimum of its gang, as a whole or not at all, then each
+further pod separately. Plugins determine which tasks may be evicted, and `kilauea.engine.eviction.floor` limits what
+queues lose. All evictions for a job are planned together (`kilauea.engine.eviction.by_node`). Spec of the scheduler,
+5.6.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ from kilauea.engine.session import Session
 class ReclaimArguments:
     """Arguments of reclaim."""
 
-    error_cache: bool = argument("predicateErrorCacheEnable", True, "Accepted; equal tasks are evaluated once anyway.")
+    error_cache: bool = argument(
+        "predicateErrorCacheEnable", True, "Accepted and ignored; equal tasks are evaluated once."
+    )
     serves: str = argument(
         "reclaimFor",
         PENDING,
-        "`pending` makes room for every pod that waits, `starving` only for jobs that plugins find starving.",
+        "`pending` serves every pending pod, `starving` only jobs that plugins report as starving.",
         choices=(PENDING, STARVING),
     )
 
 
 class Reclaim(Action):
-    """Queues get back what they deserve."""
+    """Reclaim the deserved share of queues."""
 
     name = "reclaim"
     acts_unprompted = False

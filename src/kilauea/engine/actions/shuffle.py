@@ -1,8 +1,8 @@
-"""Evict the tasks that plugins name, without a preemptor.
+"""Evict tasks that plugins select, without a preemptor.
 
-Of the tasks that run, those go that the first tier names whose plugins name any (`victim_tasks`); nothing is placed in
-their stead. It is for plugins that have reasons of their own, such as hours in which nodes are lent out. Spec of the
-scheduler, 5.7.
+Evicts the running tasks that the first tier with any victims selects (`victim_tasks`); nothing is placed instead. It is
+for plugins that evict for other reasons, such as the end of the hours in which nodes are lent. Spec of the scheduler,
+5.7.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kilauea.engine.session import Session
 
 
 class Shuffle(Action):
-    """Plugins say who has to go."""
+    """Evict the victims of plugins."""
 
     name = "shuffle"
 

@@ -2,7 +2,7 @@
 
 The file is Volcano's. It is read as a whole: what is wrong is collected with its place and the nearest right name, and
 a configuration with errors is never used (`ConfError`). Wrong types of single arguments and unknown keys are warnings;
-the default stays, as it does in the original.
+the default stays, as it does in Volcano.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ FLAG_NAMES = (
     "enabledSubJobOrder",
     "enabledHyperNodeGradient",
 )
-"""Enable flags as the original spells them; here `enable` and `enabled` and upper and lower case mean the same."""
+"""Enable flags as Volcano spells them; here `enable` and `enabled` and upper and lower case mean the same."""
 
 
 def flag_of(key: str) -> str:
@@ -278,7 +278,7 @@ class _Reader:
                 if moved is not None:
                     self._warn_of_moved(entry, moved.keys, moved.proportional, new)
                 if moved is not None and new is None:
-                    # Its scores stay off: no configuration asks for them.
+                    # Its scores stay off: no configuration requests them.
                     arguments = {"resourceStrategyFitWeight": 0, NEW_KEY: moved.proportional}
                     entries.append(PluginConf(NEW_PLUGIN, entry.flags, arguments, entry.path))
             out.append(tuple(entries))

@@ -1,6 +1,6 @@
 """Classes of cards: cards with the same capacity and the same usage share a number.
 
-Pods ask for a few amounts, so the thousands of cards of a cluster are in a few dozen classes. What follows from the
+Pods request a few amounts, so the thousands of cards of a cluster are in a few dozen classes. What follows from the
 state of a card is found once for its class; the answer for a node is then looked up by the numbers of its cards.
 """
 

@@ -1,6 +1,6 @@
 """Ascend 310P chips that are split on demand: the cores, processors and image units of each chip (MindCluster).
 
-A pod asks for cores (`huawei.com/npu-core`). A multiple of a chip's cores means whole chips; fewer cores mean a
+A pod requests cores (`huawei.com/npu-core`). A multiple of a chip's cores means whole chips; fewer cores mean a
 template, by which the device plugin splits one chip. Templates of the same cores differ in processors: where those of a
 chip do not suffice, a pod whose labels allow it gets the template with fewer.
 """
@@ -26,11 +26,11 @@ MOST_KNOWN = 65536
 IntArray = NDArray[np.int64]
 NO_CHIPS, NO_TEMPLATE, TOO_FEW = 1, 2, 3
 Question = tuple[int, str, str]
-"""Cores, level and image units that a pod asks for: all that decides which chips it may have."""
+"""Cores, level and image units that a pod requests: all that decides which chips it may have."""
 
 
 def splits_for(cores: int, level: str, images: str) -> tuple[Split, ...]:
-    """Return the templates for so many cores, best first; none if there is none.
+    """Return the templates for this many cores, best first; none if there is none.
 
     Args:
         cores: number of cores.
@@ -139,7 +139,7 @@ class ChipLedger:
         self._codes: dict[tuple[Question, bool], dict[int, int]] = {}
         """Answers of `fits`: for room later by the kind of the state, for room now by the state."""
         self._chosen: dict[tuple[Question, bool, int], tuple[tuple[int, ...], Split | None] | None] = {}
-        """The chips that a pod gets, by what it asks for, whether it starts now, and the state."""
+        """The chips that a pod gets, by what it requests, whether it starts now, and the state."""
         states = {each: self._number_of(_unused(*each)) for each in dict.fromkeys(found)}
         self._at = [states[each] for each in found]
         """By node: the number of its state."""
@@ -254,7 +254,7 @@ class ChipLedger:
 
 
 def _unused(count: int, cores: int) -> NodeChips:
-    """So many chips of so many cores that no pod uses."""
+    """This many chips of this many cores that no pod uses."""
     chips = (Chip(cores, CHIP_PROCESSORS, CHIP_IMAGES, 0, 0, 0),) * count
     return NodeChips(chips, chips)
 
@@ -300,7 +300,7 @@ def _judged(wish: DeviceWish, chips: Sequence[Chip]) -> int:
 
 
 def cores_of(wish: DeviceWish) -> int:
-    """The cores that a pod asks for: those of the first container that asks for any."""
+    """The cores that a pod requests: those of the first container that requests any."""
     return next((request.number for request in wish.requests if request.kind == DYNAMIC), 0)
 
 

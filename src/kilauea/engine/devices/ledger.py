@@ -103,18 +103,18 @@ class DeviceLedger:
         return cards
 
     def serves(self, wish: DeviceWish | None) -> bool:
-        """Return True if the cards that a pod asks for are given out here."""
+        """Return True if the cards that a pod requests are given out here."""
         return wish is not None and any(map(self._kinds, wish.kinds))
 
     def serves_shape(self, shape: TaskShape) -> bool:
-        """As `serves`, for what a shape asks for."""
+        """As `serves`, for what a shape requests."""
         known = self._served.get(shape)
         if known is None:
             known = self._served[shape] = self.serves(shape.spec.devices)
         return known
 
     def wish_of(self, of: TaskShape | Task) -> DeviceWish:
-        """The cards that a task asks for, as the configuration reads it."""
+        """The cards that a task requests, as the configuration reads it."""
         wish = of.spec.devices
         assert wish is not None
         return self.adapt(wish)
@@ -257,7 +257,7 @@ class DeviceLedger:
         one: Callable[[int], float],
         many: Callable[[NodeRows], NDArray[Any]],
     ) -> NDArray[Any]:
-        """(n,) answers that follow from what a shape asks for and from the cards of the nodes.
+        """(n,) answers that follow from what a shape requests and from the cards of the nodes.
 
         `one` answers for a row, `many` for several nodes; neither is asked where the answer is known.
         """
@@ -266,7 +266,7 @@ class DeviceLedger:
         return self.states.ask((about, shape.spec.devices), nodes, one, many)
 
     def plain(self, shape: TaskShape) -> PlainRequest | None:
-        """The request of a shape that asks for no more than some cards of one kind, not split."""
+        """The request of a shape that requests no more than some cards of one kind, not split."""
         if shape not in self._plain:
             self._plain[shape] = self._read_plain(shape)
         return self._plain[shape]
@@ -280,7 +280,7 @@ class DeviceLedger:
             return None
         if wish.selects:
             return PlainRequest(table, wish.requests[0], wish)
-        # Shapes that ask for the same cards share what is known of the nodes.
+        # Shapes that request the same cards share what is known of the nodes.
         request = wish.requests[0]
         known = self._plain_of.get(request)
         if known is None:
@@ -462,7 +462,7 @@ class DeviceLedger:
         """As `choose`, for a plain request."""
         if plain.eligible is not None:
             return self._found_plainly(plain, row, now=now)
-        # Nodes whose cards are alike and are used alike give the same, wherever the order of the cards is the same.
+        # Nodes whose cards are equal and are used alike give the same, wherever the order of the cards is the same.
         question = plain.table.classes.key(row), now and plain.table.moving > 0, self._order.state(row)
         known = plain.chosen.get(question)
         if known is None:

@@ -19,7 +19,7 @@ from kilauea.engine.model.nodes import NodeRows, NodeTable
 MOST_KNOWN = 65536
 """Choices that are remembered for each request."""
 FEW = 16
-"""So many nodes are looked at one by one."""
+"""This many nodes are looked at one by one."""
 Rows = NDArray[np.intp]
 
 

@@ -23,7 +23,7 @@ MOST_QUESTIONS = 256
 MOST_KNOWN = 4096
 """Results of `once` that are kept."""
 FEW = 8
-"""So many states are looked at one by one."""
+"""This many states are looked at one by one."""
 
 T = TypeVar("T")
 

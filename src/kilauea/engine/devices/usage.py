@@ -100,7 +100,7 @@ def _recorded(task: Task) -> list[GivenCard]:
 
 
 def _part(card: Card, task: Task, given: GivenCard) -> Part:
-    """A part of a card; of records without amounts, as much as the pod asks for."""
+    """A part of a card; of records without amounts, as much as the pod requests."""
     shared = _share(task.spec.devices) if given.kind == SHARE and task.spec.devices is not None else None
     if shared is None:
         return Part(task.key, given.memory, given.cores)
@@ -120,7 +120,7 @@ def _config_of(state: ClusterState) -> DeviceConfig:
 
 
 def free_cards_text(state: ClusterState, task: Task, given: Iterable[Given] = ()) -> list[str]:
-    """The amounts that a pod asks for, and the card with the most free memory; by kind that it asks for.
+    """The amounts that a pod requests, and the card with the most free memory; by kind that it requests.
 
     Args:
         state: the cluster.

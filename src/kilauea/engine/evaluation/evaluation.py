@@ -212,7 +212,7 @@ class Evaluation:
         scores = self._now if within is None else self._now.take(within)
         places = (scores > kernels.NEVER).nonzero()[0]
         if len(places):
-            # Often all are free: then nothing has to be gathered.
+            # Often all are free: then nothing must be gathered.
             rows = places if within is None else within if len(places) == len(within) else within.take(places)
             known = scores if len(places) == len(scores) else scores.take(places)
             return NodeChoice(self._best_of(rows, known, batch), True)

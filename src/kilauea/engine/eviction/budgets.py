@@ -1,8 +1,8 @@
-"""PodDisruptionBudgets during a cycle: the pods that they still allow to evict.
+"""PodDisruptionBudgets during a cycle: the evictions that they still allow.
 
-The API server does not look at budgets when a pod is deleted, so a scheduler that evicts has to. Evictions of the
-running cycle are charged, because the budgets' statuses do not contain them yet. Those of earlier cycles may not be in
-them either, as a controller writes them later; so a budget also has to leave as many running pods as it wants healthy.
+The API server ignores budgets when a pod is deleted, so the scheduler must check them. Evictions in the current cycle
+are counted, because the statuses of the budgets do not contain them yet. Those of earlier cycles may be missing, too, as
+a controller writes them later; so a budget must also keep as many running pods as it wants healthy.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Budgets:
 
     Args:
         state: the cluster.
-        gone: tasks that are evicted in this cycle already.
+        gone: tasks that are already evicted in this cycle.
     """
 
     def __init__(self, state: ClusterState, gone: Iterable[Task] = ()) -> None:
@@ -76,7 +76,7 @@ class Budgets:
         self._spent.update(budget.key for budget in self._of(task))
 
     def _of(self, task: Task) -> list[Budget]:
-        """Budgets that the eviction of a task is charged to."""
+        """Return the budgets that select a task."""
         of_namespace = self._by_namespace.get(task.namespace)
         if not of_namespace:
             return []

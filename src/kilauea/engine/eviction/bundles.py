@@ -1,7 +1,7 @@
-"""Bundles of tasks that other jobs can give up for a gang that lacks resources.
+"""Bundles of tasks that can be evicted from other jobs for a gang.
 
-A job that runs gives up to two bundles: `Safe`, the tasks that it can spare, and `Whole`, the gang with all its tasks.
-Which of them go, and for whom, is in `by_domain.py`. Spec of the scheduler, 5.8.
+A running job has up to two bundles: `Safe`, the tasks beyond its minimum, and `Whole`, the gang with all of its tasks.
+`by_domain.py` chooses among them. Spec of the scheduler, 5.8.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from kilauea.engine.session import Session
 
 @dataclass(frozen=True, slots=True)
 class GangPreemptor:
-    """A gang that needs room, as it is passed to `unified_evictable`.
+    """A gang that needs resources, as it is passed to `unified_evictable`.
 
     Attributes:
         action: `gangpreempt` or `gangreclaim`.
-        job: the job that wants room.
-        domain: number of the network domain in which it wants it.
+        job: the job that needs resources.
+        domain: number of the network domain in which it needs them.
     """
 
     action: str
@@ -40,13 +40,13 @@ class GangPreemptor:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Tasks of one job that are thought of together.
+    """Tasks of one job that are considered together.
 
     Attributes:
-        job: whose tasks they are.
-        tasks: what would be evicted.
-        whole: they are the whole gang.
-        gain: how much of what is wanted they free in the domain, against what the job loses.
+        job: the job of the tasks.
+        tasks: the tasks to evict.
+        whole: True if they are the whole gang.
+        gain: the needed resources that they free in the domain, relative to the loss of the job.
     """
 
     job: Job
@@ -56,9 +56,9 @@ class Bundle:
 
 
 InOrder = Callable[[Iterable[Bundle], Queue], list[Bundle]]
-"""Bundles of one kind in the order in which they go for a queue."""
+"""Orders bundles of one kind for eviction for a queue."""
 PluginsAllow = Callable[[GangPreemptor, Sequence[Task]], list[Task]]
-"""Tasks that the plugins permit to evict for a gang."""
+"""Selects the tasks that the plugins allow to evict for a gang."""
 
 
 class Bundles:
@@ -66,14 +66,14 @@ class Bundles:
 
     Args:
         session: the cycle.
-        pool: who might be evicted.
-        eligible: (T,) tasks of the pool that may be thought of.
+        pool: the tasks that might be evicted.
+        eligible: (T,) tasks of the pool to consider.
         action: name of the action that evicts.
-        plugins_allow, in_order: what its policy says.
+        plugins_allow, in_order: functions of its policy.
         queue: the queue of the job.
-        job: the job that wants room.
-        tasks: what of it waits.
-        whole: whether gangs may go whole.
+        job: the job that needs resources.
+        tasks: its pending tasks.
+        whole: True if whole gangs may be evicted.
     """
 
     def __init__(
@@ -105,11 +105,11 @@ class Bundles:
         self._smallest = least_of(session, tasks, 1)
 
     def of(self, domain: int, hopeful: NDArray[np.bool_]) -> list[Bundle]:
-        """Bundles that may be evicted for room in a domain, in order of eviction.
+        """Return bundles that may be evicted for resources in a domain, in order of eviction.
 
         Args:
             domain: number of the domain.
-            hopeful: (N,) nodes on which evictions could make room for any of the tasks.
+            hopeful: (N,) nodes where evictions could free enough resources for any of the tasks.
         """
         session, pool = self._session, self._pool
         inside = np.zeros(len(session.nodes), dtype=bool)
@@ -131,7 +131,7 @@ class Bundles:
         for bundle in found:
             left = tuple(task for task in bundle.tasks if task.key in plugins_allow)
             if bundle.whole and self._whole:
-                # A plugin that counts as it goes may spare a gang among all candidates that it lets go alone.
+                # A plugin that counts evictions may spare a gang among all candidates that it would not spare alone.
                 if len(left) == len(bundle.tasks) or len(self._allowed(claim, bundle.tasks)) == len(bundle.tasks):
                     kept.append(bundle)
             elif left and not bundle.whole:
@@ -140,7 +140,7 @@ class Bundles:
         return [b for kind in (safe, whole) for b in self._in_order(kind, self._queue)]
 
     def _of_job(self, job: Job, here: Sequence[Task]) -> Iterator[Bundle]:
-        """The bundles of a job with these tasks in the domain."""
+        """Return the bundles of a job with these tasks in the domain."""
         safe, rest = spare_and_rest(job, here)
         if safe:
             yield Bundle(job, tuple(safe), whole=False, gain=math.inf)
@@ -153,7 +153,7 @@ class Bundles:
             yield Bundle(job, tasks, whole=True, gain=self._gain(rest, tasks))
 
     def _gain(self, here: Sequence[Task], lost: Sequence[Task]) -> float:
-        """The gain of evicting tasks in the domain, against the loss of their job."""
+        """Return the gain of evicting tasks in the domain, relative to the loss of their job."""
         brings, costs = 0.0, 0.0
         for name, need in self._need.items():
             if need > EPSILON:
@@ -162,7 +162,7 @@ class Bundles:
         return brings / costs if costs else math.inf
 
     def by_node(self, bundles: Sequence[Bundle]) -> list[Bundle]:
-        """The same tasks, the spare ones one by one, node by node, those nodes first that lack the least for a task."""
+        """Return the same tasks, spare ones separately, by node, with nodes first that lack the least for a task."""
         nodes, smallest = self._session.nodes, self._smallest[:, None]
         lacking = np.maximum(smallest - np.maximum(nodes.all().future_idle, 0), 0) / np.maximum(smallest, 1)
         place = np.argsort(lacking.sum(axis=0), kind="stable").argsort()
@@ -173,7 +173,7 @@ class Bundles:
 
 
 def least_of(session: Session, tasks: Sequence[Task], count: int) -> NDArray[np.int64]:
-    """(R,) what any so many of the tasks take together at least, whichever they are."""
+    """(R,) the minimum total request of any tasks of this number."""
     least = np.zeros(len(session.axis), dtype=np.int64)
     for name, row in session.axis.rows.items():
         least[row] = sum(sorted(task.spec.requests.get(name, 0) for task in tasks)[:count])

@@ -1,8 +1,8 @@
-"""Evictions for a gang in one network domain: entire domains are searched, and other gangs are evicted in bundles.
+"""Evictions for a gang in one network domain: whole domains are searched, and other gangs are evicted in bundles.
 
-Bundles (`bundles.py`) are added one by one until all that the gang lacks can be placed in the domain, passing every
-predicate on the state after the evictions. Then what turned out not to be needed is put back, and of a gang that goes
-whole only the pods in the way go, if it can spare just these. Spec of the scheduler, 5.8, with the product's own
+Bundles (`bundles.py`) are added one by one until all missing tasks of the gang can be placed in the domain, passing
+every predicate on the state after the evictions. Then bundles that are not needed are put back, and of a whole gang
+only the pods in the way are evicted, if it can spare just these. Spec of the scheduler, 5.8, with additional
 guarantees.
 """
 
@@ -31,10 +31,10 @@ from kilauea.engine.placement.tasks import Part
 from kilauea.engine.session import Session
 
 EVICTION = "Evict"
-"""The purpose for which domains are asked."""
+"""The purpose for which plugins select domains."""
 
 Enough = Callable[[], bool]
-"""True if the job lacks nothing more that others would be evicted for."""
+"""True if the job has all tasks that others would be evicted for."""
 
 
 def domain_search(
@@ -47,23 +47,23 @@ def domain_search(
     domains: int,
     whole: bool,
 ) -> Search:
-    """Return a search that makes room for tasks of a job, each time in a new plan. Arguments as for `DomainSearch`."""
+    """Return a search that evicts others for tasks of a job, in a new plan each time; arguments of `DomainSearch`."""
     return lambda tasks, enough: DomainSearch(session, pool, policy, queue, job, domains=domains, whole=whole).make(
         tasks, enough
     )
 
 
 class DomainSearch:
-    """One job's search for a domain in which room can be made for it.
+    """The search for a domain in which evictions make room for a job.
 
     Args:
         session: the cycle.
-        pool: who might be evicted.
+        pool: the tasks that might be evicted.
         policy: the rules of the action.
         queue: the queue of the job.
         job: the job.
-        domains: how many domains are tried at most.
-        whole: whether gangs may be evicted whole.
+        domains: maximum number of domains to try.
+        whole: True if whole gangs may be evicted.
     """
 
     def __init__(
@@ -87,20 +87,20 @@ class DomainSearch:
         self._eligible: NDArray[np.bool_] = policy.candidates(pool, job) & pool.there
         self._plan = EvictionPlan(session, pool, policy, queue, job, gangs=True)
         self._inner: dict[str, int] = {}
-        """By part of the gang: the domain that the plan puts it in."""
+        """The domain of each part of the gang in the plan."""
         self._refused = False
-        """A unit stayed because its queue may not lose it."""
+        """True if a unit was spared because its queue may not lose it."""
         self._keeping: frozenset[int] = frozenset()
-        """Rows of jobs that keep what they have: a plan that took from them was out of turn."""
+        """Rows of jobs to spare: a plan that evicted their tasks was out of turn."""
         self._crossing = False
-        """True if a unit may take a queue from above to below what it deserves."""
+        """True if a unit may take a queue below its deserved share."""
 
     def make(self, tasks: Sequence[Task], enough: Enough) -> bool:
-        """Evict what it takes to place tasks in one domain, and nominate them; nothing is done if that fails.
+        """Evict others to place tasks in one domain, and nominate the tasks; change nothing if that fails.
 
         Args:
-            tasks: those that wait, in order.
-            enough: when to stop.
+            tasks: pending tasks, in order.
+            enough: the condition to stop.
         """
         session, job = self._session, self._job
         refusal = self._policy.refusal(self._queue, tasks)
@@ -138,7 +138,7 @@ class DomainSearch:
                 return
 
     def _domains(self) -> list[int]:
-        """Domains to try; for a job that need not be in one, the whole cluster."""
+        """Return the domains to try; the whole cluster for a job without topology constraint."""
         session, job = self._session, self._job
         gradient = session.hyper_node_gradient("hyper_node_gradient_for_job", job, 0, EVICTION)
         found = list(dict.fromkeys(domain for group in gradient for domain in group))[: self._most_domains]
@@ -147,23 +147,23 @@ class DomainSearch:
         return found or [0]
 
     def _lacking(self) -> int:
-        """The number of tasks that the gang lacks, at least one."""
+        """Return the number of missing tasks of the gang, at least one."""
         job = self._job
         return max(job.min_available - job.ready_count - job.counts[status.PIPELINED] - job.pending_best_effort, 1)
 
     def _holds_enough(self, domain: int) -> bool:
-        """Return True if all nodes of the domain together have at least the minimum of the gang free."""
+        """Return True if the free resources of all nodes of the domain add up to the minimum of the gang."""
         free = self._session.nodes.select(self._session.domains.tree.rows[domain]).future_idle
         return bool((np.maximum(free, 0).sum(axis=1) >= self._least).all())
 
     def _short(self, domain: int) -> frozenset[str]:
-        """Resources of which the domain has less free, all nodes together, than the gang takes at least."""
+        """Return the resources of which all nodes of the domain together have less free than the gang needs."""
         free = self._session.nodes.select(self._session.domains.tree.rows[domain]).future_idle
         lacking = np.maximum(free, 0).sum(axis=1) < self._least
         return frozenset(name for name, row in self._session.axis.rows.items() if lacking[row] and name != PODS)
 
     def _hopeful(self, tasks: Sequence[Task]) -> NDArray[np.bool_]:
-        """(N,) nodes on which evictions could make room for any of the tasks."""
+        """(N,) nodes where evictions could free enough resources for any of the tasks."""
         session = self._session
         shapes = {session.shape_of(task): task for task in tasks}
         out = np.zeros(len(session.nodes), dtype=bool)
@@ -174,10 +174,10 @@ class DomainSearch:
     # --- evictions
 
     def _make_room(self, domains: Sequence[int], tasks: Sequence[Task]) -> bool:
-        """Add bundles until the gang can be placed in one of the domains.
+        """Evict bundles until the gang can be placed in one of the domains.
 
-        A queue that cannot lose them all may lose them on the wrong nodes; then they are taken node by node. Last,
-        where no domain can be had otherwise, a unit may go that is larger than what its queue has too much.
+        If a queue cannot lose all of them, it could lose them on the wrong nodes; then they are evicted node by node.
+        If no domain fits otherwise, a unit may be evicted that is larger than the excess of its queue.
         """
         policy, hopeful = self._policy, self._hopeful(tasks)
         finder = Bundles(
@@ -220,12 +220,12 @@ class DomainSearch:
         return False
 
     def _least_overshoot(self, waiting: Sequence[Bundle]) -> int:
-        """Index of the bundle that takes its queue least below what it deserves, the first among equals."""
+        """Return the index of the bundle that takes its queue least below its deserved share; the first of equals."""
         over = [self._policy.overshoot(self._queue, bundle.tasks) for bundle in waiting]
         return over.index(min(over))
 
     def _add(self, bundle: Bundle) -> bool:
-        """Evict a bundle, as far as its queue may lose it; whether anything is evicted that was not."""
+        """Evict a bundle, as far as its queue may lose it; return True if this evicts further tasks."""
         plan = self._plan
         if not bundle.whole:
             before = len(plan.units)
@@ -235,7 +235,7 @@ class DomainSearch:
         others = [unit for unit in plan.units if unit[0].group != bundle.job.key]
         if len(others) == len(plan.units):
             return self._add_unit(bundle.tasks)
-        # Of a gang that goes whole nothing can be put back alone, so its spare tasks become part of the whole.
+        # Tasks of a whole gang cannot be put back separately, so its spare tasks become part of the whole.
         known = plan.units
         plan.restart(())
         if all(self._add_unit(unit) for unit in (*others, bundle.tasks)):
@@ -254,7 +254,7 @@ class DomainSearch:
     # --- nominations
 
     def _place(self, domain: int) -> bool:
-        """Nominate in a domain as many tasks as the job lacks; undone if they are too few."""
+        """Nominate the missing tasks of the job in a domain; undone if they are too few."""
         session, job, plan = self._session, self._job, self._plan
         checkpoint = plan.checkpoint()
         self._inner.clear()
@@ -276,7 +276,7 @@ class DomainSearch:
         return self._session.points.job_pipelined(self._job) and self._enough()
 
     def _place_part(self, part: Part, tasks: list[Task], domain: int) -> list[Task] | None:
-        """Nominate what a sub-gang needs, in the first domain inside the one given; what is left, or None if it fails.
+        """Nominate the tasks of a sub-gang in the first domain inside this one; return the rest, or None if it fails.
 
         A job without sub-gangs is placed by `_place`, in the domain itself.
         """
@@ -298,7 +298,7 @@ class DomainSearch:
         return None
 
     def _nominate(self, tasks: Sequence[Task], domain: int, enough: Enough) -> list[Task]:
-        """Nominate tasks in a domain until it is enough; those that are left."""
+        """Nominate tasks in a domain until it is enough; return the rest."""
         session = self._session
         rows = session.domains.tree.rows[domain] if domain > 0 else None
         unfit: set[TaskShape] = set()
@@ -318,7 +318,7 @@ class DomainSearch:
         return left
 
     def _keep(self, domain: int) -> bool:
-        """The plan is taken; where the gang is to be is remembered for the rest of the session."""
+        """Keep the plan, and the domain of the gang for the rest of the session."""
         job, domains = self._job, self._session.domains
         if domains.wishes(job):
             for key, inner in ((job.key, domain), *self._inner.items()):
@@ -326,12 +326,12 @@ class DomainSearch:
         self._plan.commit()
         return True
 
-    # --- no more than it takes
+    # --- minimize
 
     def _split_gangs(self) -> None:
-        """Of gangs that go whole leave what is not in the way, where they can spare just the rest.
+        """Spare the tasks of whole gangs that are not in the way, if their gang can spare just the others.
 
-        Which pods a gang spares was settled before it was known where the preemptor goes.
+        The spare pods of a gang were chosen before the nodes of the preemptor were known.
         """
         plan, row_of = self._plan, self._session.nodes.row_of
         promised = plan.nominations()
@@ -341,7 +341,7 @@ class DomainSearch:
             others = [unit for unit in known if unit is not gang]
             singles: list[Unit] = [(task,) for task in gang]
             in_the_way = [unit for unit in singles if row_of[unit[0].node] in rows]
-            # Where the queue's limit asks for more than the nodes do, pods elsewhere are in the way too.
+            # If the queue's limit needs more than the nodes, pods on other nodes are in the way, too.
             if any(plan.stands([*others, *some], promised) for some in (in_the_way, singles)):
                 self._thin_out(singles, promised)
                 gone = [unit[0] for unit in plan.units if unit[0].group == gang[0].group]
@@ -353,7 +353,7 @@ class DomainSearch:
             plan.stands(known, promised)
 
     def _thin_out(self, singles: Sequence[Unit], promised: Sequence[tuple[Task, int]]) -> None:
-        """Put back those of a gang's pods, one after the other, that the plan can do without."""
+        """Put back pods of a gang, one by one, that the plan does not need."""
         plan = self._plan
         for unit in singles:
             if any(unit is taken for taken in plan.units):
@@ -362,7 +362,7 @@ class DomainSearch:
                     plan.stands(known, promised)
 
     def _move_where_less_is_needed(self, domain: int) -> None:
-        """Take units off the plan without which the gang can be placed on other nodes of the domain."""
+        """Remove units from the plan if the gang can be placed on other nodes of the domain without them."""
         plan = self._plan
         for unit in plan.units[::-1]:
             promised, units, inner = plan.nominations(), plan.units, dict(self._inner)

@@ -1,16 +1,16 @@
-"""Evictions for a gang node by node: for one task after another, the node where the fewest pods are evicted.
+"""Evictions for a gang node by node: for each task, the node where the fewest pods are evicted.
 
-All tasks that a gang lacks are placed on the cluster as it would be after the evictions, passing every predicate; only
-then is the plan kept (`plan.py`). For each task the nodes are found where room could be made, the most promising are
-tried out, and the one that costs the fewest pods is taken. Pods that were to start in this very cycle give their room
-back first: they have not started, so that evicts no pod. Spec of the scheduler, 5.5 and 5.6, with the product's own
-guarantees.
+The plan is kept only if all missing tasks of a gang can be placed on the cluster as it would be after the evictions,
+passing every predicate (`plan.py`). For each task, the search finds nodes where evictions could free enough resources,
+tries the most promising ones, and uses the one that costs the fewest pods. Pods that were about to start in this cycle
+are taken first: they have not started, so this does not evict a running pod. Spec of the scheduler, 5.5 and 5.6, with
+additional guarantees.
 
-Services (`services.py`) are served as by Kubernetes' own scheduler: the least important victims rather than the fewest.
+For services (`services.py`), victims of the lowest priority are preferred to the fewest, as in kube-scheduler.
 
-Two rules stand above the number of pods. Victims come from the queues nearest to the preemptor's as long as these can
-make the room, on whichever node. And no queue is taken below what it deserves as long as any other choice serves the
-preemptor; only then may the one unit that is larger than the excess go (`floor.py`).
+Two rules take precedence over the number of pods. Victims come from the queues nearest to the preemptor's as long as
+these can free the resources, on any node. And no queue falls below its deserved share as long as any other choice
+works; only then may one unit that is larger than the excess be evicted (`floor.py`).
 """
 
 from __future__ import annotations
@@ -37,57 +37,57 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 
 NODES_TRIED = 8
-"""Nodes on which a plan is worked out for one task, the most promising first."""
+"""Number of nodes on which to plan evictions for one task, the most promising first."""
 
 NODES_IN_VAIN = 64
-"""If none of them has one, the next are tried, until so many were tried in vain for tasks of a kind."""
+"""If none of them works, the next ones are tried, up to this number for tasks of a kind."""
 
 _LOWEST = -(2**31)
-"""The lowest priority that there is."""
+"""The lowest possible priority."""
 
 
 @dataclass
 class Option:
-    """A node with the evictions that make room on it for a task."""
+    """A node with the evictions that free enough resources for a task."""
 
     row: int
     units: list[Unit]
     overshoot: float
-    """The amount by which they take queues below what these deserve."""
+    """Amount by which they take queues below their deserved share."""
     pods: int
     """Pods that are evicted."""
     serves: int
-    """Tasks of the same shape that would fit then, as far as the gang lacks them."""
+    """Number of missing tasks of the gang with the same shape that would fit then."""
     turn: int
-    """The latest turn of any of those that go, in the order in which jobs lose tasks."""
+    """The latest turn of any victim, in the order in which jobs lose tasks."""
     priority: int
-    """The highest priority of any of those that go; 0 where priority does not rank nodes."""
+    """The highest priority of any victim; 0 if priority does not rank nodes."""
 
     @property
     def rank(self) -> tuple[float, int, int, int, int]:
-        """Least below what is deserved, then fewest pods, then room for the most tasks, then who is to go first.
+        """Sort key: least below the deserved share, then fewest pods, then room for the most tasks, then the turn.
 
-        For services, the least important victims come before the fewest, as with Kubernetes' own scheduler.
+        For services, victims of the lowest priority come before the fewest, as in kube-scheduler.
         """
         return (self.overshoot, self.priority, self.pods, -self.serves, self.turn)
 
 
 @dataclass
 class Prospect:
-    """A node where room could be made, and bounds on what that takes: nothing below them need be tried."""
+    """A node where evictions could free enough resources, with lower bounds on their cost."""
 
     row: int
     pods: int
-    """No plan takes fewer pods."""
+    """Lower bound of evicted pods."""
     free: NDArray[np.int64]
-    """(R,) what is free there, or costs nothing to take back."""
+    """(R,) free resources there, including those of pods that have not started."""
     largest: NDArray[np.int64]
-    """(R,) the most that any one candidate holds there."""
+    """(R,) maximum that any candidate holds there."""
     asked: NDArray[np.int64]
     lacking: int
-    """Tasks that the job lacks; room for more serves nothing."""
+    """Number of missing tasks of the job; room for more is not useful."""
     by_priority: bool
-    """Plans are ranked by the priority of victims first, so the number of pods bounds nothing."""
+    """True if plans are ranked by the priority of victims first, so the number of pods is not a bound."""
 
     def may_beat(self, best: Option | None) -> bool:
         """Return True if a plan on this node could take fewer pods than an option, or as many and serve more tasks."""
@@ -100,24 +100,24 @@ class Prospect:
 
 
 def fitting(free: NDArray[np.int64], asked: NDArray[np.int64]) -> int:
-    """Return the number of times a request (R,) fits into what is free (R,), at least one."""
+    """Return the number of times a request (R,) fits into free resources (R,), at least one."""
     some = asked > 0
     return max(int((free[some] // asked[some]).min()), 1) if some.any() else 1
 
 
 @dataclass
 class Attempt:
-    """One look for room for a task: whose pods may go, and how much of them.
+    """One attempt to free resources for a task: the candidates and the limits.
 
     Attributes:
         task: the task.
-        wanted: (T,) tasks of the pool that may be thought of.
-        crossing: a unit may take a queue from above to below what it deserves.
+        wanted: (T,) tasks of the pool to consider.
+        crossing: True if a unit may take a queue below its deserved share.
         turns: (T,) the turn of each task's job to lose tasks.
-        in_vain: (N,) nodes that were tried in vain for tasks of this kind.
-        kind: what tells tasks apart for which the same nodes are tried in vain.
-        over: why the queue may not have the task beside what it holds.
-        want: what room is wanted for on the node that is being looked at.
+        in_vain: (N,) nodes that failed for tasks of this kind.
+        kind: key of tasks for which the same nodes fail.
+        over: the reason why the task would exceed the limit of its queue.
+        want: the missing resources on the current node.
     """
 
     task: Task
@@ -131,12 +131,12 @@ class Attempt:
 
 
 def node_search(session: Session, pool: VictimPool, policy: Policy, queue: Queue, job: Job, *, gangs: bool) -> Search:
-    """Return a search that makes room for tasks of a job, each time in a new plan."""
+    """Return a search that evicts others for tasks of a job, each time in a new plan."""
     return lambda tasks, enough: NodeSearch(session, pool, policy, queue, job, gangs=gangs).make(tasks, enough)
 
 
 class NodeSearch:
-    """A job's search for room, in one plan."""
+    """A job's search for nodes, in one plan."""
 
     def __init__(
         self, session: Session, pool: VictimPool, policy: Policy, queue: Queue, job: Job, *, gangs: bool
@@ -148,12 +148,12 @@ class NodeSearch:
         self._job = job
         self._plan = EvictionPlan(session, pool, policy, queue, job, gangs=gangs)
         self._in_vain: dict[tuple[object, ...], int] = {}
-        """By kind of task: how many operations there were when no room could be made for it."""
+        """Number of operations at the last failed search, by kind of task."""
         self._keeping: frozenset[int] = frozenset()
-        """Rows of jobs that keep what they have: a plan that took from them was out of turn."""
+        """Rows of jobs to spare: a plan that evicted their tasks was out of turn."""
 
     def make(self, tasks: Sequence[Task], enough: Callable[[], bool]) -> bool:
-        """Nominate tasks until it is enough, with as few evictions as it takes; undone if the gang is not complete."""
+        """Nominate tasks until it is enough, with the fewest evictions; undone if the gang is not complete."""
         plan, refused = self._plan, list[Task]()
         for _ in range(PLANS_TRIED):
             if not self._make_plan(tasks, enough):
@@ -172,7 +172,7 @@ class NodeSearch:
         return False
 
     def _make_plan(self, tasks: Sequence[Task], enough: Callable[[], bool]) -> bool:
-        """Return True if there is a plan with which the gang is complete, without what it does not need."""
+        """Make a minimal plan; return True if the gang is complete with it."""
         plan = self._plan
         for task in tasks:
             if enough():
@@ -186,7 +186,7 @@ class NodeSearch:
     # --- one task
 
     def _nominate(self, task: Task) -> bool:
-        """Promise a task room, free or made; remembers why if there is none."""
+        """Nominate a task to free or freed resources; record the reason if there are none."""
         session, plan = self._session, self._plan
         if task.gated or task.no_preemption:
             return False
@@ -217,7 +217,7 @@ class NodeSearch:
         return True
 
     def _best_option(self, task: Task, over: Refusal | None) -> Option | None:
-        """The node where room for the task costs the fewest pods, of the first attempt that finds any."""
+        """Return the node that costs the fewest pods for a task, from the first attempt that finds one."""
         futile, pool = self._futile_kind(task, over), self._pool
         if futile is not None and pool.futile.get(futile) == pool.commits:
             return None
@@ -230,10 +230,10 @@ class NodeSearch:
         return None
 
     def _futile_kind(self, task: Task, over: Refusal | None) -> tuple[object, ...] | None:
-        """Key of tasks for which the same search must end the same as long as no plan is kept.
+        """Return a key of tasks for which the same search has the same result as long as no plan is kept.
 
-        None where that is not known: in the middle of a plan, for votes that look at the job (preempt), and for those
-        of plugins that users bring, which may look at anything. At rest a cycle then searches once for each kind.
+        None if that is unknown: within a plan, for votes that depend on the job (preempt), and for custom plugins,
+        which may depend on anything. At rest, a cycle thus searches once for each kind.
         """
         if not self._policy.elsewhere or self._plan.checkpoint() or self._session.points.has_user_plugins:
             return None
@@ -242,7 +242,7 @@ class NodeSearch:
         return (*kind, self._keeping, self._session.shape_of(task), limited)
 
     def _attempts(self, task: Task, over: Refusal | None) -> Iterator[Attempt]:
-        """Attempts in order: the nearest queues, then farther ones too; then all of them, with units that cross."""
+        """Yield attempts in order: the nearest queues, then also farther ones; then all again, with crossing units."""
         pool, session = self._pool, self._session
         wanted = self._policy.candidates(pool, self._job, task) & pool.there & pool.without(self._keeping)
         turns = pool.turns(session, self._queue)
@@ -261,11 +261,11 @@ class NodeSearch:
         turns: NDArray[np.int64],
         kind: tuple[object, ...],
     ) -> Iterator[Attempt]:
-        """The attempts with some of the candidates."""
+        """Yield the attempts with some of the candidates."""
         pool, session = self._pool, self._session
         distance, levels = pool.distance(session, self._queue)
         for crossing in (False, True):
-            # Where no unit stayed for the sake of the line alone, letting units cross it changes nothing.
+            # If no unit was spared only because of the deserved share, crossing units change nothing.
             if crossing and kind not in pool.held_by_the_line:
                 return
             for limit in levels:
@@ -285,7 +285,7 @@ class NodeSearch:
         return best
 
     def _best_among(self, attempt: Attempt, prospects: Sequence[Prospect]) -> Option | None:
-        """The best option on some nodes; those that have none are noted."""
+        """Return the best option on some nodes; record nodes without an option."""
         best: Option | None = None
         for prospect in prospects:
             if not prospect.may_beat(best):
@@ -299,16 +299,16 @@ class NodeSearch:
         return best
 
     def _lacking(self) -> int:
-        """Tasks that the job still lacks, at least one."""
+        """Return the number of missing tasks of the job, at least one."""
         job = self._job
         return max(job.min_available - job.ready_count - job.counts[PIPELINED], 1)
 
     def _promising(self, attempt: Attempt) -> list[Prospect]:
-        """Nodes where room could be made, those first that lack the least of what their candidates hold.
+        """Yield nodes where evictions could free enough resources, with nodes first that lack the least.
 
-        Among equals those first where a job has candidates that is to lose tasks before others. Nodes that were tried
-        in vain for tasks of this kind make way for others. Everything is a bound by node, computed for all nodes at
-        once; only the few best nodes are worked out.
+        Of equal nodes, those come first with candidates of the job whose turn to lose tasks is earliest. Nodes that
+        failed for tasks of this kind come last. Everything is a bound per node, computed for all nodes at once; plans
+        are made only for the few best nodes.
         """
         session, pool, wanted = self._session, self._pool, attempt.wanted
         nodes, shape = session.nodes, session.shape_of(attempt.task)
@@ -328,7 +328,7 @@ class NodeSearch:
         pods = np.ceil(np.divide(short, largest, out=np.zeros(short.shape), where=largest > 0)).max(axis=0, initial=0)
         at_least = pods.copy()
         if self._plan.gangs:
-            # Where pods that can go alone are not enough, a whole gang has to go: its size is a better bound.
+            # If single pods are not enough, a whole gang must be evicted, and its size is a better bound.
             at_minimum = wanted & pool.at_minimum() & ~fresh
             alone = pool.room(wanted & ~at_minimum & ~fresh, len(nodes))
             whole = ((free + alone)[:, rows] < need).any(axis=0)
@@ -355,7 +355,7 @@ class NodeSearch:
     # --- one node
 
     def _short(self, attempt: Attempt, row: int) -> frozenset[str]:
-        """Resources of which a node has too little for a task; those of the queue's limit where the node has enough."""
+        """Return the resources that a node lacks for a task; if it has enough, those of the queue's limit."""
         lacking = self._plan.free(row) < self._session.shape_of(attempt.task).need[:, 0]
         names = {name for name, index in self._session.axis.rows.items() if lacking[index]}
         if not names and attempt.over is not None and attempt.over.resource:
@@ -363,7 +363,7 @@ class NodeSearch:
         return frozenset(names - {PODS})
 
     def _work_out(self, attempt: Attempt, prospect: Prospect, known: Option | None) -> Option | None:
-        """The evictions that make room on a node, tried out and taken back; None if they beat no option known."""
+        """Return the evictions for a task on a node, tried and undone; None if a known option is as good."""
         session, pool, task = self._session, self._pool, attempt.task
         session.observer.tried(self._policy.action)
         want = attempt.want = Want(task, task.spec.requests, self._short(attempt, prospect.row))
@@ -380,10 +380,10 @@ class NodeSearch:
         return best
 
     def _several(self, attempt: Attempt, ordered: Sequence[Task], row: int) -> Option | None:
-        """Units in victim order until the task fits, without those that turn out not to be needed.
+        """Return units in victim order until the task fits, without units that are not needed.
 
-        Units that cross the line are taken only when the others are not enough, the smallest overshoot first: which
-        do so depends on what went before, so that is asked again after each.
+        Crossing units are used only if the others are not enough, smallest overshoot first. This depends on the units
+        before them, so it is computed again after each.
         """
         plan, task = self._plan, attempt.task
         checkpoint, overshoot = plan.checkpoint(), 0.0
@@ -404,7 +404,7 @@ class NodeSearch:
         return found
 
     def _next_unit(self, attempt: Attempt, waiting: list[Task]) -> tuple[Unit | None, float]:
-        """The first unit that may go, taken off the list; of those that cross the line the smallest overshoot."""
+        """Remove and return the first unit that may be evicted; of crossing ones, that with the smallest overshoot."""
         late: list[tuple[Task, Unit]] = []
         while waiting:
             victim = waiting.pop(0)
@@ -433,10 +433,10 @@ class NodeSearch:
         prospect: Prospect,
         best: Option | None,
     ) -> Option | None:
-        """The best of `best` and of single units that make room alone; in victim order among equals.
+        """Return the best of `best` and of single units that are enough alone; in victim order among equals.
 
-        A plugin that counts as it goes spares some among all candidates whom it does not spare alone. So those that
-        are not let go among all (`plugins_allow`) are asked about alone.
+        A plugin that counts evictions may spare candidates among all others that it would not spare alone. So
+        candidates that are spared among all (`plugins_allow`) are checked separately.
         """
         session, pool, plan, task, row = self._session, self._pool, self._plan, attempt.task, prospect.row
         checkpoint = plan.checkpoint()
@@ -466,7 +466,7 @@ class NodeSearch:
         return best
 
     def _unit(self, attempt: Attempt, victim: Task) -> Unit | None:
-        """The unit of a victim, if all of it can be taken."""
+        """Return the unit of a victim, if all of it can be evicted."""
         pool = self._pool
         unit = pool.unit(self._session, victim, gangs=self._plan.gangs)
         if unit is None or any(mate.group == self._job.key and mate is not victim for mate in unit):
@@ -476,11 +476,11 @@ class NodeSearch:
         return unit
 
     def _plugins_allow_unit(self, attempt: Attempt, unit: Unit) -> bool:
-        """Return True if the plugins allow the eviction of a whole unit; of a single pod that is known."""
+        """Return True if the plugins allow the eviction of a whole unit; this is already known for a single pod."""
         return len(unit) == 1 or len(self._policy.plugins_allow(attempt.want, unit)) == len(unit)
 
     def _may_go(self, attempt: Attempt, unit: Unit, *, crossing: bool) -> bool:
-        """Return True if queues allow the eviction of a unit; a refusal by what they deserve alone is recorded."""
+        """Return True if queues allow the eviction of a unit; record refusals only because of the deserved share."""
         if self._policy.keeps(self._queue, attempt.want, unit, crossing=crossing) is None:
             return True
         known = crossing or not self._policy.may_cross or attempt.kind in self._pool.held_by_the_line
@@ -498,9 +498,9 @@ class NodeSearch:
         return Option(row, units, overshoot, pods, min(room, self._lacking()), turn, priority)
 
     def _needed(self, task: Task, row: int, taken: list[Unit], checkpoint: int) -> list[Unit]:
-        """The units without which the task would not fit, the others put back, the most important first.
+        """Return the units without which the task would not fit; put back the others, most important first.
 
-        All of them are evicted when this is called, and those that are needed when it returns.
+        All of them are evicted before the call, and only the needed ones after it.
         """
         plan, needed = self._plan, list(taken)
         need = self._session.shape_of(task).need[:, 0]

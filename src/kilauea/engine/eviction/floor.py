@@ -1,12 +1,12 @@
 """The lower limit of reclaim: the amounts that a queue and each of its ancestors keep.
 
-A queue gives only while it holds more than it deserves, and never falls below its guarantee. One unit (a pod, or a
-gang that goes whole) may be larger than the excess. It may cross the line where no other choice of units serves the
-preemptor, and only for a preemptor that stays within what it deserves: then the preemptor is never above its own
-share, so the queue that lost the unit has nothing to take back from it, and the two cannot evict each other in turn.
+A queue loses tasks only while it holds more than it deserves, and never falls below its guarantee. One unit (a pod or a
+whole gang) may be larger than the excess. It may cross the line if no other choice of units works, and only for a
+preemptor that stays within its deserved share: then the queue that lost the unit cannot reclaim from the preemptor, and
+the two cannot evict each other repeatedly.
 
-The floor holds whatever plugins let go, in the victim's queue and in those of its ancestors that are not the
-preemptor's too: what moves within a common ancestor does not change what that ancestor holds.
+The floor applies regardless of plugins, to the victim's queue and to those of its ancestors that are not also the
+preemptor's: moves within a common ancestor do not change what that ancestor holds.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ NOTHING: dict[str, float] = {}
 HOLDS = "holds no more"
 
 Why = tuple[str, str, str, str]
-"""A code, and the end of a sentence: verb, resource, measure."""
+"""A code and the parts of a message: verb, resource, measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A request for room.
+    """A request for resources.
 
     Attributes:
-        preemptor: the task, or the gang in a domain, as plugins are told.
-        asked: what it takes, in all.
-        short: resources of it of which there is too little room; empty if that is not known, or not what is missing.
+        preemptor: the task, or the gang in a domain, as it is passed to plugins.
+        asked: its total request.
+        short: the missing resources of it; empty if that is unknown, or resources are not what is missing.
     """
 
     preemptor: Task | GangPreemptor
@@ -44,10 +44,10 @@ class Want:
 
 
 class Floor:
-    """The amounts that queues keep while an action takes from them.
+    """The amounts that queues keep while an action evicts their tasks.
 
     Args:
-        session: the cycle; what queues hold now counts as what they held when the action began.
+        session: the cycle; the current allocations count as those at the start of the action.
     """
 
     def __init__(self, session: Session) -> None:
@@ -58,10 +58,10 @@ class Floor:
         """Return the reason to spare a unit, after the evictions so far; None if it may be evicted.
 
         Args:
-            preemptor: the queue that wants room.
-            asked: what it wants beside what it holds and is promised.
-            unit: tasks that would go together.
-            crossing: whether they may take a queue from above to below what it deserves.
+            preemptor: the queue that needs resources.
+            asked: its request in addition to what it holds and is nominated for.
+            unit: tasks that would be evicted together.
+            crossing: True if they may take a queue below its deserved share.
         """
         for queue, lost in self._losses(preemptor, unit):
             owns = queue is self._owner(unit[0])
@@ -80,13 +80,13 @@ class Floor:
         return None
 
     def _may_cross(self, preemptor: Queue, queue: Queue, asked: Amounts, lost: Amounts, *, crossing: bool) -> bool:
-        """Return True if a queue may fall below what it deserves: the preemptor then holds no more than it deserves."""
+        """Return True if a queue may fall below its deserved share: if the preemptor stays within its own."""
         deserved = queue.figures.deserved or NOTHING
         counted = {name: amount for name, amount in lost.items() if deserved.get(name, 0) > EPSILON}
         return crossing and within_share(self._unshared(preemptor, queue), asked, counted)
 
     def overshoot(self, preemptor: Queue, unit: Sequence[Task]) -> float:
-        """Return how far a unit takes queues below what they deserve, as parts of that; the largest part counts."""
+        """Return the largest part of its deserved amounts that a unit takes a queue below them."""
         return max(
             (part for queue, lost in self._losses(preemptor, unit) for part in self._crossed(queue, lost).values()),
             default=0.0,
@@ -96,7 +96,7 @@ class Floor:
         return self._session.queues[self._session.state.jobs[task.group].queue]
 
     def _losses(self, preemptor: Queue, unit: Sequence[Task]) -> Iterator[tuple[Queue, dict[str, float]]]:
-        """Queues that lose something to a preemptor, each with what it loses: the owners, then their ancestors."""
+        """Yield the queues that lose resources to a preemptor, with the amounts: the owners, then their ancestors."""
         shared = {ancestor.name for ancestor in preemptor.figures.ancestors}
         lost: dict[str, dict[str, float]] = {}
         for task in unit:
@@ -107,13 +107,13 @@ class Floor:
         return ((self._session.queues[name], amounts) for name, amounts in lost.items())
 
     def _guaranteed(self, queue: Queue, lost: Amounts) -> Why | None:
-        """The part of its guarantee that a queue would lack."""
+        """Return the reason that a queue would fall below its guarantee."""
         held, kept = queue.allocated, queue.guarantee
         short = [n for n in lost if n != PODS and held.get(n, 0) - lost[n] < kept.get(n, 0) - EPSILON]
         return ("Guarantee", "would have less", min(short, key=order_of), "than its guarantee") if short else None
 
     def _has_no_more(self, queue: Queue, lost: Amounts) -> Why | None:
-        """That a queue holds no more than it deserves of anything that it would lose."""
+        """Return the reason that a queue holds no more than it deserves of any resource that it would lose."""
         deserved = queue.figures.deserved or NOTHING
         counted = [name for name in lost if name != PODS and deserved.get(name, 0) > EPSILON]
         if not counted or any(queue.allocated.get(name, 0) > deserved[name] + EPSILON for name in counted):
@@ -121,11 +121,10 @@ class Floor:
         return "WithinDeserved", HOLDS, " or ".join(sorted(counted, key=order_of)), "than it deserves"
 
     def _crossed(self, queue: Queue, lost: Amounts) -> dict[str, float]:
-        """Resources of which a queue would have less than it deserves, each with the part of it that is missing.
+        """Return the resources of which a queue would have less than it deserves, with the missing part of each.
 
-        Empty as long as the queue still has all that it deserves of any resource: its share, which is the largest part
-        of what it deserves that it holds, is then not below 1. Only resources of which it held more count, now or when
-        the action began: it may have come down to the line by now.
+        Empty as long as the queue still has all that it deserves of any resource: its share is then not below 1. Only
+        resources of which it held more count, now or when the action began.
         """
         deserved, at_first = queue.figures.deserved or NOTHING, self._at_first[queue.name]
         out = {}
@@ -141,15 +140,15 @@ class Floor:
         return out
 
     def _unshared(self, preemptor: Queue, of: Queue) -> list[Queue]:
-        """The preemptor's queue and those of its ancestors that are not ancestors of another queue, or that queue."""
+        """Yield the preemptor's queue and its ancestors, except another queue and the ancestors of that queue."""
         above = {of.name, *(ancestor.name for ancestor in of.figures.ancestors)}
         return [preemptor, *(ancestor for ancestor in preemptor.figures.ancestors if ancestor.name not in above)]
 
 
 def within_share(chain: Sequence[Queue], asked: Amounts, names: Amounts) -> bool:
-    """Return True if a queue and its ancestors (`chain`) deserve what they hold and ask for, of some resources.
+    """Return True if a queue and its ancestors (`chain`) deserve what they hold and request of some resources.
 
-    A level that deserves none of a resource says nothing about it, as long as another one of the chain does.
+    A level that deserves none of a resource is ignored if another level of the chain deserves some.
     """
     for name in names:
         if name == PODS or asked.get(name, 0) < EPSILON:
@@ -162,15 +161,16 @@ def within_share(chain: Sequence[Queue], asked: Amounts, names: Amounts) -> bool
 
 
 def nothing_to_take(preemptor: Queue, owner: Queue, want: Want, task: Task) -> SpareReason | None:
-    """Return the reason why a queue may not take a task of another, as the two are now; None if it may.
+    """Return the reason why a queue may not reclaim a task of another in their current state; None if it may.
 
-    The resources that are short and that the task holds decide. Its queue has too much of one of them. The preemptor
-    has a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no more than
-    it deserves, or neither deserves any. A right to something else does not count: two queues, each with a right to
-    what is not short, would take the same room from each other forever.
+    The missing resources that the task holds decide. Its queue must exceed its deserved share of one of them. The
+    preemptor must be entitled to one, and to each of which the task's queue deserves any: with its request, it holds no
+    more than it deserves, or neither deserves any. Entitlement to other resources does not count: otherwise two queues,
+    each entitled to a resource that is not missing, would reclaim the same resources from each other forever.
 
-    A preemptor that stays within what it deserves of all that it asks for may take from a queue that has too much of
-    any of it. Nothing can be taken back from it for that reason, so the two cannot evict each other in turn.
+    A preemptor that stays within its deserved share of everything that it requests may reclaim from a queue that
+    exceeds its deserved share of any of it. The other queue then cannot reclaim from it, so the two cannot evict each
+    other repeatedly.
     """
     held, of_owner = owner.allocated, owner.figures.deserved or NOTHING
     asked = [n for n in task.spec.requests if n != PODS and want.asked.get(n, 0) > EPSILON]
@@ -183,12 +183,12 @@ def nothing_to_take(preemptor: Queue, owner: Queue, want: Want, task: Task) -> S
         what = " or ".join(sorted(contested, key=order_of)) or "of anything"
         return SpareReason("QueueWithinDeserved", f"its queue holds no more {what} than it deserves")
     missing = [n for n in contested if not _has_right(preemptor, owner, n, want.asked[n])]
-    # What its queue deserves nothing of it cannot take back on that ground, so there one right is enough.
+    # A queue cannot reclaim resources of which it deserves nothing, so one entitlement is enough for them.
     disputed = [n for n in missing if of_owner.get(n, 0) > EPSILON] if want.short else []
     if not disputed and len(missing) < len(contested):
         return None
     what = " and ".join(sorted(missing, key=order_of))
-    message = f"{preemptor.name} would hold more {what} than it deserves, and the room lacks that"
+    message = f"{preemptor.name} would hold more {what} than it deserves, which is missing"
     return SpareReason("PreemptorHasItsShare", message)
 
 
@@ -205,9 +205,9 @@ def _stays_within(preemptor: Queue, owner: Queue, asked: Amounts) -> bool:
 
 
 def _has_right(preemptor: Queue, owner: Queue, name: str, asked: float) -> bool:
-    """Return True if a queue deserves what it would hold of a resource, or neither queue deserves any.
+    """Return True if a queue deserves what it would hold of a resource, or if neither queue deserves any.
 
-    For the preemptor those of its ancestors may stand that take part in reclaim and are not the owner's too.
+    Ancestors of the preemptor that take part in reclaim and are not the owner's can be compared instead of it.
     """
     above = {ancestor.name for ancestor in owner.figures.ancestors}
     near = preemptor.figures.ancestors[: preemptor.figures.reclaim_level]

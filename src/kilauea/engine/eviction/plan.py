@@ -4,8 +4,8 @@
     plan.evict([unit]); plan.nominate(task, row)          # try; `undo(checkpoint)` takes back
     plan.put_back_what_is_not_needed(); plan.commit()     # minimise, keep
 
-Everything happens in the session at once, so every later question (does it fit, who is next) is answered for the
-cluster as it would be. What the searches (`by_node.py`, `by_domain.py`) decide is which units to try.
+Everything takes effect in the session immediately, so all later checks see the cluster as it would be. The searches
+(`by_node.py`, `by_domain.py`) decide which units to try.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kilauea.engine.statement import EVICT, PIPELINE
 Nominations = Sequence[tuple[Task, int]]
 """Tasks with the rows of their nodes."""
 PLANS_TRIED = 8
-"""Plans for the same tasks, each without the jobs that may not lose what the one before it takes."""
+"""Maximum number of plans for the same tasks, each without the jobs that the previous one may not evict from."""
 
 
 class EvictionPlan:
@@ -39,14 +39,14 @@ class EvictionPlan:
 
     Args:
         session: the cycle.
-        pool: who might be evicted; kept in step with what the plan evicts.
+        pool: the tasks that might be evicted; updated with the evictions of the plan.
         policy: the rules of the action.
         queue: the queue of the job.
-        job: the job that wants room.
-        gangs: gangs at their minimum go whole.
+        job: the job that needs resources.
+        gangs: True if gangs at their minimum are evicted as a whole.
 
     Attributes:
-        units: what the plan takes so far; `evict` alone does not add to it.
+        units: the units of the plan so far; `evict` alone does not add to it.
     """
 
     def __init__(
@@ -60,25 +60,25 @@ class EvictionPlan:
         self.gangs = gangs
         self.units: list[Unit] = []
         self._come_first: list[str] = []
-        """Names of queues that would come before the plan's own with what it took from them."""
+        """Names of queues that would go before the plan's own queue after their losses."""
         self._statement = session.statement()
         self._axis = session.axis
 
     # --- try
 
     def checkpoint(self) -> int:
-        """A point to go back to."""
+        """Return a point to undo to."""
         return self._statement.checkpoint()
 
     def evict(self, units: Sequence[Unit]) -> None:
-        """Free what units hold."""
+        """Evict units."""
         for unit in units:
             for victim in unit:
                 self._statement.release(victim, self.policy.action, self.job.key)
             self.pool.evicted(unit, gone=True)
 
     def nominate(self, task: Task, row: int) -> bool:
-        """Promise a task room on a node; False, and no promise, if a plugin objects to it there."""
+        """Nominate a task to a node; return False, without a nomination, if a plugin refuses it there."""
         checkpoint = self.checkpoint()
         self._statement.take(task, row, now=False)
         objection = self.session.points.objections.get(task.key)
@@ -89,30 +89,30 @@ class EvictionPlan:
         return False
 
     def undo(self, checkpoint: int = 0) -> None:
-        """Take back everything since a checkpoint."""
+        """Undo everything since a checkpoint."""
         evicted = [op.task for op in self._statement.operations[checkpoint:] if op.kind == EVICT]
         self._statement.roll_back(checkpoint)
         self.pool.evicted(evicted, gone=False)
 
     def nominations(self) -> list[tuple[Task, int]]:
-        """The nominations so far."""
+        """Return the nominations so far."""
         return [(op.task, op.row) for op in self._statement.operations if op.kind == PIPELINE]
 
     def restart(self, units: Sequence[Unit]) -> None:
-        """These units go and nothing else, and nothing is nominated."""
+        """Start over with only these units evicted, and without nominations."""
         self.undo()
         self.units = list(units)
         self.evict(units)
 
     def free(self, row: int) -> NDArray[np.int64]:
-        """(R,) what is free on a node, or will be once it is freed."""
-        # The first four parts of the block, in the order of `columns_of`: asked for each unit, so with few small views.
+        """(R,) resources of a node that are free now or will be."""
+        # The first four parts of the block, in the order of `columns_of`. Called for each unit, so with few views.
         parts = self.session.nodes.block[: 4 * len(self._axis), row].reshape(4, -1)
         free: NDArray[np.int64] = parts[0] - parts[1] + parts[2] - parts[3]
         return free
 
     def fits(self, task: Task, row: int) -> bool:
-        """Return True if a task could be placed on a node now; plugins are asked only where there is room."""
+        """Return True if a task could be placed on a node now; plugins are called only if its resources are enough."""
         session = self.session
         if (self.free(row) < session.shape_of(task).need[:, 0]).any():
             return False
@@ -121,30 +121,30 @@ class EvictionPlan:
         return session.evaluation(task).choose(np.array([row], dtype=np.intp)) is not None
 
     def held(self, unit: Unit, row: int) -> NDArray[np.int64]:
-        """(R,) what a unit holds on a node."""
+        """(R,) resources that a unit holds on a node."""
         pool = self.pool
         index = [i for i in (pool.index[mate.key] for mate in unit) if pool.node[i] == row]
-        # A view, for by far the most units are one pod.
+        # A view, because most units are one pod.
         held: NDArray[np.int64] = pool.request[:, index[0]] if len(index) == 1 else pool.request[:, index].sum(axis=1)
         return held
 
     def may_stay(self, unit: Unit, others: Sequence[Unit]) -> bool:
-        """Return True if an evicted unit can be put back; not as the rest of a gang, too few to work."""
+        """Return True if an evicted unit can be put back, and its gang has its minimum then."""
         group = unit[0].group
         going = sum(len(other) for other in others if other[0].group == group)
         return not self.gangs or going == 0 or enough_with(self.session.state.jobs[group], unit)
 
-    # --- minimise
+    # --- minimize
 
     def put_back_what_is_not_needed(self) -> None:
-        """Take units off the plan as long as all nominations still fit, those first that were added last."""
+        """Remove units from the plan as long as all nominations still fit, in reverse order."""
         if len(self.units) < 2:
             return
         promised = self.nominations()
         asked = self._asked(promised)
-        # What is needed now is needed all the more once others are put back.
+        # A unit that is needed now is still needed after others are put back.
         last_first = [unit for unit in reversed(self.units) if not self._clearly_needed(unit, asked)]
-        # Fresh units cost nothing, so they are put back last.
+        # Units that have not started cost nothing, so they are put back last.
         last_first.sort(key=lambda unit: not self.pool.cost(unit))
         together = self._fitting_together(last_first, asked)
         if len(together) > 1:
@@ -154,7 +154,7 @@ class EvictionPlan:
                 self._put_back([unit], promised)
 
     def _put_back(self, units: Sequence[Unit], promised: Nominations) -> bool:
-        """Do the plan again without some of its units; with them if it does not hold without."""
+        """Redo the plan without some of its units, or with them if it fails without."""
         before = self.units
         rest = [other for other in before if not any(other is unit for unit in units)]
         if not all(self.may_stay(unit, rest) for unit in units):
@@ -165,19 +165,19 @@ class EvictionPlan:
         return False
 
     def stands(self, units: Sequence[Unit], promised: Nominations) -> bool:
-        """Do the plan again with these units only; whether it holds, on the nodes and in the limits of the queue."""
+        """Redo the plan with these units only; return True if it fits on the nodes and within the queue's limits."""
         self.restart(units)
         return all(self.fits(task, row) and self.nominate(task, row) for task, row in promised)
 
     def _asked(self, promised: Nominations) -> dict[int, NDArray[np.int64]]:
-        """(R,) what is promised, by row of the node."""
+        """Nominated requests (R,) by row of the node."""
         asked: dict[int, NDArray[np.int64]] = {}
         for task, row in promised:
             asked[row] = asked.get(row, 0) + self.session.shape_of(task).request
         return asked
 
     def _clearly_needed(self, unit: Unit, asked: dict[int, NDArray[np.int64]]) -> bool:
-        """Return True if a node would have less of a resource than is promised on it without a unit."""
+        """Return True if nominations on a node would not fit without a unit."""
         for row in {int(self.pool.node[self.pool.index[mate.key]]) for mate in unit} & asked.keys():
             short = self.free(row) < self.held(unit, row)
             if (short & (asked[row] > 0)).any():
@@ -185,7 +185,7 @@ class EvictionPlan:
         return False
 
     def _fitting_together(self, units: Sequence[Unit], asked: dict[int, NDArray[np.int64]]) -> list[Unit]:
-        """Units that all find room again beside the nominations; taken together, they save a try for each."""
+        """Return units that fit back together next to the nominations; together, they need only one try."""
         pool, left, found = self.pool, dict[int, NDArray[np.int64]](), []
         for unit in units:
             rows = {int(pool.node[pool.index[mate.key]]) for mate in unit} & asked.keys()
@@ -199,7 +199,7 @@ class EvictionPlan:
     # --- keep
 
     def waits_for_room(self) -> bool:
-        """True if a nomination needs room that others are about to leave; allocate takes what is free already."""
+        """True if a nomination needs resources that are being released; allocate uses those that are free already."""
         asked: dict[int, NDArray[np.int64]] = {}
         for task, row in self.nominations():
             need = self.session.shape_of(task).need[:, 0]
@@ -209,14 +209,14 @@ class EvictionPlan:
         return any(bool(((asked[row] > idle[:, i]) & (asked[row] > 0)).any()) for i, row in enumerate(rows.tolist()))
 
     def out_of_turn(self) -> frozenset[int]:
-        """Rows of the jobs that may not lose what the plan takes: their queues would come before the plan's own."""
+        """Return the rows of jobs that the plan may not evict from: their queues would go before the plan's own."""
         jobs, queues = self.session.state.jobs, self.policy.out_of_turn(self.queue, self.units)
         self._come_first += [name for name in sorted(queues) if name not in self._come_first]
         losers = (jobs[unit[0].group] for unit in self.units)
         return frozenset(job.row for job in losers if job.queue in queues)
 
     def tell_out_of_turn(self, tasks: Iterable[Task]) -> None:
-        """Say of tasks that the order of queues allows no plan for them; at least one was out of turn."""
+        """Set the reason of tasks that the order of queues allows no plan; at least one was out of turn."""
         for task in tasks:
             first = self._come_first[0]
             message = f"queue {self.queue.name} would come after queue {first} if it took this room from it"
@@ -224,10 +224,10 @@ class EvictionPlan:
             self.session.report.task_refusals.setdefault(task.key, refusal)
 
     def commit(self) -> None:
-        """Keep the plan. Where only pods give way that were to start in this cycle, its own start in their stead.
+        """Keep the plan. If its victims are only pods that have not started, its tasks start instead of them.
 
-        If they waited for the next cycle, allocate would give the others the same room again, and so on forever.
-        Nominations of a gang that the plan leaves incomplete are dropped: they would hold room for nothing.
+        If they waited for the next cycle, allocate would place the others there again, and so on forever. Nominations
+        of a gang that the plan leaves incomplete are dropped, because they would hold resources for nothing.
         """
         promised, costs = self.nominations(), sum(map(self.pool.cost, self.units))
         self._statement.commit()

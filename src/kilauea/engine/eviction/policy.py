@@ -1,8 +1,8 @@
 """The rules of each evicting action: one policy per action, for searches and for explanations.
 
-A policy says which pods may be thought of, which of those the plugins let go, what queues keep (`floor.py`), and why a
-pod is spared. Preempt and reclaim look for room on a node for one task after another (`by_node.py`), gangpreempt and
-gangreclaim for room in a network domain for a whole gang (`by_domain.py`). Spec of the scheduler, 5.5, 5.6 and 5.8.
+A policy defines the candidates, the candidates that plugins allow to evict, what queues keep (`floor.py`), and the
+reasons to spare a pod. Preempt and reclaim search nodes for one task after another (`by_node.py`), gangpreempt and
+gangreclaim network domains for a whole gang (`by_domain.py`). Spec of the scheduler, 5.5, 5.6 and 5.8.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from kilauea.engine.plan import SpareReason
 from kilauea.engine.session import Session
 
 STARVING, PENDING = "starving", "pending"
-"""The jobs that reclaim serves: those that starve, as the newest Volcano does, or all with waiting pods."""
+"""The jobs that reclaim serves: starving ones, as in the newest Volcano, or all with pending pods."""
 
 OUT_OF_TURN = "QueueOutOfTurn"
-"""The code where the order of queues, and nothing else, keeps one from taking what another holds."""
+"""The code if only the order of queues keeps a queue from reclaiming."""
 
 NOT_RUNNING = SpareReason("NotRunning", "does not run yet")
 QUEUE_CLOSED = SpareReason("QueueNotReclaimable", "its queue is not reclaimable")
-HOLDS_SOMETHING = SpareReason("HoldsSomething", "a pod that asks for nothing takes from no pod that does")
+HOLDS_SOMETHING = SpareReason("HoldsSomething", "a pod without requests does not evict pods with requests")
 NOT_LOWER = SpareReason("PriorityNotLower", "its priority is not lower")
 
 
@@ -42,10 +42,10 @@ class Policy(ABC):
 
     Class attributes:
         action: name of the action.
-        point: the extension point at which plugins let victims go.
-        elsewhere: it takes from other queues; else from the preemptor's own.
-        by_task: room is made for one task after another; else for a gang at once.
-        may_cross: a unit may take its queue from above to below what it deserves, where no other choice is left.
+        point: the extension point at which plugins select victims.
+        elsewhere: True if victims are in other queues; else they are in the preemptor's own.
+        by_task: True to search for one task after another; else for a gang at once.
+        may_cross: True if a unit may take its queue below its deserved share when there is no other choice.
     """
 
     action: ClassVar[str]
@@ -59,18 +59,18 @@ class Policy(ABC):
 
     @abstractmethod
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
-        """(T,) tasks of the pool that may be thought of for a job, or for one task of it."""
+        """Return the candidates (T,) in the pool for a job, or for one of its tasks."""
 
     @abstractmethod
     def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         """Return the reason why a pod of the queues in question is not among the candidates."""
 
     def serves_pending(self, session: Session) -> bool:
-        """Return True if the action serves every pod that waits; else only jobs that plugins find starving."""
+        """Return True if the action serves every pending pod; else only jobs that plugins report as starving."""
         return self.elsewhere and session.conf.action_arguments.get(self.action, {}).get("reclaimFor") != STARVING
 
     def plugins_allow(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
-        """Candidates that the plugins let go."""
+        """Return the candidates that the plugins allow to evict."""
         return self.session.points.victims(self.point, want.preemptor, candidates) if candidates else []
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
@@ -78,11 +78,11 @@ class Policy(ABC):
         return None
 
     def refusal(self, queue: Queue, tasks: Sequence[Task]) -> Refusal | None:
-        """Return the reason why no room may be made for tasks of a queue; None if it may."""
+        """Return the reason why the action may not evict others for tasks of a queue; None if it may."""
         return None
 
     def over_limit(self, queue: Queue, task: Task) -> Refusal | None:
-        """Return the reason why a queue may not have a task beside what it holds now; None if it may."""
+        """Return the reason why a task would exceed the limits of a queue; None if it would not."""
         return self.session.points.allocatable(queue, task)
 
     def spares(self, preemptor: Queue, want: Want, task: Task) -> SpareReason | None:
@@ -94,11 +94,11 @@ class Policy(ABC):
         return None
 
     def overshoot(self, preemptor: Queue, unit: Sequence[Task]) -> float:
-        """Return how far a unit takes its queues below what they deserve."""
+        """Return how far a unit takes its queues below their deserved share."""
         return 0.0
 
     def out_of_turn(self, preemptor: Queue, units: Iterable[Sequence[Task]]) -> frozenset[str]:
-        """The queues that lost some of these units and would come before the queue that has the room now."""
+        """Return the queues that lost some of these units and would go before the queue that has the resources now."""
         return frozenset()
 
 
@@ -117,7 +117,7 @@ class BetweenJobs(Policy):
 
 
 class WithinJob(BetweenJobs):
-    """Preempt, in a second round: victims are lesser tasks of the same job."""
+    """Preempt, in a second round: victims are tasks of the same job with lower priority."""
 
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
         own: NDArray[np.bool_] = pool.job == job.row
@@ -137,7 +137,7 @@ class BetweenQueues(Policy):
         self.floor = Floor(session)
         self._open = np.array([session.queues[name].reclaimable for name in sorted(session.queues)], dtype=bool)
         self._spared: dict[tuple[object, ...], SpareReason | None] = {}
-        """Reasons for which victims stay, by preemptor and victim alike; valid until a task moves."""
+        """Reasons to spare victims, by kind of preemptor and victim; valid until a task moves."""
         self._spared_at = 0
 
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
@@ -179,8 +179,8 @@ class BetweenQueues(Policy):
         return self.floor.overshoot(preemptor, unit)
 
     def out_of_turn(self, preemptor: Queue, units: Iterable[Sequence[Task]]) -> frozenset[str]:
-        # Where plugins say what queues deserve, that has bounded what moves. Elsewhere the order of the queues has to:
-        # two of them, each with a vote of the plugins for it, would take the same room from each other forever.
+        # If plugins compute deserved shares, these limit what moves. Otherwise the order of queues must: two queues,
+        # each allowed by the plugins' votes, would reclaim the same resources from each other forever.
         if self.session.points.tiers_of("preemptive"):
             return frozenset()
         jobs, queues = self.session.state.jobs, self.session.queues
@@ -191,11 +191,11 @@ class BetweenQueues(Policy):
         return frozenset(owner.name for owner in owners if ours > self._turn(owner))
 
     def _turn(self, queue: Queue) -> tuple[object, ...]:
-        """The place of a queue among others, which must not fall when it loses a pod nor rise when it gets one.
+        """Return the place of a queue in the order, which must not fall when it loses a pod or rise when it gets one.
 
-        Where a plugin has a tree of weights, what the branches on the way to the queue hold decides; elsewhere what
-        plugins say, then what the queue holds for its weight. Shares of all resources count, the largest first: what
-        moves may be none of those of which the queues hold the most.
+        With a tree of weights, the allocations of the branches on the path to the queue decide; otherwise the keys of
+        plugins, then the queue's weighted allocation. Shares of all resources count, largest first, because the moved
+        resources may not be the dominant ones.
         """
         session = self.session
         if session.weighted_shares is not None:
@@ -222,7 +222,7 @@ class LesserGangs(Policy):
         return NOT_LOWER
 
     def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
-        """Bundles of one kind in the order in which they go."""
+        """Return bundles of one kind in order of eviction."""
         return sorted(bundles, key=lambda bundle: self.session.points.job_key(bundle.job), reverse=True)
 
 
@@ -246,7 +246,7 @@ class GangsOfOtherQueues(BetweenQueues):
         return reason or next((why for why in spared if why is not None), None)
 
     def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
-        """Bundles of one kind in the order in which they go: by queue, by what they bring, by importance."""
+        """Return bundles of one kind in order of eviction: by queue, gain and importance."""
         session = self.session
         ordered = sorted(bundles, key=lambda bundle: session.points.job_key(bundle.job), reverse=True)
         ordered.sort(key=lambda bundle: -bundle.gain)
@@ -255,7 +255,7 @@ class GangsOfOtherQueues(BetweenQueues):
 
 
 def _takes_something(pool: VictimPool, task: Task | None) -> NDArray[np.bool_]:
-    """(T,) a task that asks for nothing takes only from tasks that ask for nothing."""
+    """Return the tasks (T,) that hold resources, unless the preemptor requests nothing."""
     best_effort = task is not None and task.spec.best_effort
     return pool.best_effort if best_effort else np.ones(len(pool.tasks), dtype=bool)
 

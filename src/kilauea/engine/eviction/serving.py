@@ -1,4 +1,4 @@
-"""The pods of a job for which others are evicted: its minimum as a unit, and then every further pod separately."""
+"""Serving a job by evictions: its minimum as a unit, then every further pod separately."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 
 Search = Callable[[Sequence[Task], Callable[[], bool]], bool]
-"""Makes room for tasks, which wait, until it is enough; whether it did."""
+"""Evicts others for pending tasks until it is enough; returns True on success."""
 
 
 def serve_starving(session: Session, job: Job, tasks: Iterable[Task], search: Search) -> None:
-    """Make room for a job as long as plugins find that it starves."""
+    """Evict others for a job as long as plugins report it as starving."""
     if session.points.job_starving(job):
         search(session.in_order(tasks), lambda: not session.points.job_starving(job))
 
 
 def serve_pending(session: Session, job: Job, tasks: Iterable[Task], search: Search) -> None:
-    """Make room for the minimum of a job, whole or not at all; then for each further task that waits.
+    """Evict others for the minimum of a job, as a whole or not at all; then for each further pending task.
 
-    A queue below its share is owed room for all that waits in it, not only for what its jobs need to start.
+    A queue below its share is entitled to resources for all of its pending tasks, not only for minimums.
     """
     waiting = session.in_order(tasks)
     if not session.points.job_pipelined(job) and not search(waiting, lambda: session.points.job_pipelined(job)):

@@ -1,8 +1,8 @@
 """Units of eviction: a pod that its gang can spare, or an entire gang.
 
-A gang that is left running below its minimum does no work and holds its room, so an eviction takes a pod beyond the
-minimum, or all pods of the gang. The units are the product's own; which tasks a job can spare is in the spec of the
-scheduler, 3.4.7 and 5.8.
+A gang below its minimum does no work and still holds resources, so an eviction takes a pod beyond the minimum, or all
+pods of the gang. Units are specific to Kilauea; the spec of the scheduler, 3.4.7 and 5.8, defines which tasks a job can
+spare.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Unit = tuple[Task, ...]
 
 
 def may_be_evicted(task: Task, job: Job) -> bool:
-    """Return True if a pod may be evicted: by its own annotation, else its group's, else yes; a foreign one never."""
+    """Return True if a pod may be evicted: by its annotation, else its group's; True by default, False if foreign."""
     if task.foreign:
         return False
     if task.preemptable is not None:
@@ -30,7 +30,7 @@ def may_be_evicted(task: Task, job: Job) -> bool:
 def surplus(job: Job, task: Task) -> int:
     """Return the number of tasks beyond the job's minimum, in total and in the role of the task.
 
-    Of a task that runs, without its mates that are to start in this cycle: until they run, they do not make up for it.
+    For a running task, tasks that start in this cycle do not count, because they do not run yet.
     """
     if job.whole:
         return 0
@@ -44,7 +44,7 @@ def surplus(job: Job, task: Task) -> int:
 
 
 def whole_gang(jobs: Mapping[str, Job], tasks: Sequence[Task]) -> bool:
-    """Return True if tasks are all that a gang has on nodes: then they are evicted together or not at all."""
+    """Return True if these are all tasks of a gang on nodes, which are evicted together or not at all."""
     if len(tasks) < 2 or any(task.group != tasks[0].group for task in tasks):
         return False
     job = jobs.get(tasks[0].group)
@@ -64,9 +64,9 @@ def enough_with(job: Job, unit: Unit) -> bool:
 
 
 def spare_and_rest(job: Job, tasks: Iterable[Task]) -> tuple[list[Task], list[Task]]:
-    """Tasks that a job can lose without falling below its minimum, in total, of a role or of sub-gangs; and the rest.
+    """Return the tasks that a job can lose without falling below its minimum, of a role or sub-gangs; and the rest.
 
-    The least important come first. A job that is below its minimum already has nothing to lose.
+    The least important tasks come first. A job that is already below its minimum has no tasks to lose.
     """
     ordered = sorted(tasks, key=lambda t: (t.priority, t.uid))
     spare = job.ready_count - job.counts[status.BINDING] - job.min_available
@@ -98,7 +98,7 @@ class _Left:
         }
 
     def takes(self, task: Task) -> bool:
-        """Count the task and return True if it can be evicted too."""
+        """Count a task and return True if it can also be evicted."""
         if self._spare <= 0 or self._roles.get(task.role, 1) <= 0:
             return False
         sub_job = self._job.sub_jobs.get(task.sub_job)

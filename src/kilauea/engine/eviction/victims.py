@@ -1,7 +1,7 @@
-"""Tasks that might be evicted, as columns: their identity, their nodes, and what would be free without them.
+"""Tasks that might be evicted, as columns: their identity, their nodes, and the resources they would free.
 
-Columns, because a search asks about all victims of all nodes at once: how much could be freed on each node is one
-sum by node, not a loop over pods. Spec of the scheduler, 3.4.7, 5.5 and 5.6.
+A search processes all victims of all nodes at once: the resources that could be freed on each node are one sum over
+columns, not a loop over pods. Spec of the scheduler, 3.4.7, 5.5 and 5.6.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 
 MANY = 1 << 40
-"""More pods than there are."""
+"""More pods than any cluster has."""
 
 
 class VictimPool:
-    """All tasks that run or are bound, that may be evicted at all, and whose job is in the session.
+    """All running or bound tasks that may be evicted and whose job is in the session.
 
-    With `fresh` also those that were given room in this cycle: they have not started, so taking it back evicts no pod.
-    Tasks that got the room they had been promised are not fresh: other pods were evicted for it.
+    With `fresh`, also tasks that were placed in this cycle: they have not started, so removing them does not evict a
+    running pod. Nominated tasks that were placed are not fresh, because other pods were evicted for them.
 
     Attributes:
-        states: what the tasks are.
+        states: statuses of the tasks.
         tasks: the tasks, by node and key.
         node: (T,) row of the node.
-        request: (R, T) what each takes.
+        request: (R, T) requests of the tasks.
         queue: (T,) row of the queue.
         job: (T,) row of the job.
         priority: (T,) priority of the job.
-        running: (T,) it runs, or it is fresh; a task that is only bound does not.
-        fresh: (T,) it got its room in this cycle.
-        there: (T,) it was not evicted in this session.
-        job_open: (T,) neither the task nor its group is marked as not preemptable; gang evictions respect both marks.
+        running: (T,) True if it runs or is fresh; not if it is only bound.
+        fresh: (T,) True if it was placed in this cycle.
+        there: (T,) True if it was not evicted in this session.
+        job_open: (T,) True if neither the task nor its group is marked as not preemptable; gang evictions respect both.
     """
 
     def __init__(self, session: Session, *, fresh: bool = False) -> None:
@@ -89,49 +89,49 @@ class VictimPool:
             if known.setdefault(job.key, len(known)) == len(self._jobs):
                 self._jobs.append(job)
         self._job_index: NDArray[np.intp] = np.array([known[job.key] for job in jobs], dtype=np.intp)
-        """(T,) index of the job among those of the pool."""
+        """(T,) index of the job among the jobs of the pool."""
         self._no_spare = np.zeros(len(known), dtype=bool)
         self._size = np.zeros(len(known), dtype=np.int64)
         self._in_vain: dict[tuple[object, ...], NDArray[np.bool_]] = {}
         self.held_by_the_line: set[tuple[object, ...]] = set()
-        """Kinds of tasks for which a unit stayed only so as not to take its queue below what that deserves."""
+        """Kinds of tasks for which a unit was spared only because of its queue's deserved share."""
         self.commits = 0
-        """Plans that were kept."""
+        """Number of plans that were kept."""
         self.futile: dict[tuple[object, ...], int] = {}
-        """By kind of task that found no victims anywhere: how many plans had been kept then."""
+        """Number of kept plans at the last search without victims, by kind of task."""
         self._turns: dict[str, NDArray[np.int64]] = {}
         self._distances: dict[str, tuple[NDArray[np.int64], list[int]]] = {}
         self._stale = set(range(len(known)))
-        """Jobs of which pods came or went since the two arrays above were brought up to date."""
+        """Jobs whose pods changed since the two arrays above were updated."""
         self._used = np.flatnonzero(np.diff(self._starts))
-        """Rows of the nodes that have any of the tasks."""
+        """Rows of the nodes with any of the tasks."""
 
     def queue_of(self, job: Job) -> int:
-        """Row of a job's queue."""
+        """Return the row of a job's queue."""
         return self._queue_rows[job.queue]
 
     def without(self, jobs: Iterable[int]) -> NDArray[np.bool_]:
-        """(T,) tasks of other jobs than these, given by their rows."""
+        """Return the tasks (T,) of jobs other than these, given by their rows."""
         return ~np.isin(self.job, list(jobs))
 
     def on_node(self, row: int, wanted: NDArray[np.bool_]) -> list[Task]:
-        """Tasks on a node that a mask over all tasks wants."""
+        """Return the tasks on a node that a mask over all tasks selects."""
         return [self.tasks[i] for i in range(self._starts[row], self._starts[row + 1]) if wanted[i]]
 
     def room(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
-        """(R, N) what would be free on each node without the wanted tasks."""
+        """(R, N) resources that would be free on each node without the wanted tasks."""
         return self._by_node(np.add, wanted, nodes)
 
     def largest(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
-        """(R, N) the most that any one wanted task holds on each node."""
+        """(R, N) maximum that any wanted task holds on each node."""
         return self._by_node(np.maximum, wanted, nodes)
 
     def in_vain(self, kind: tuple[object, ...]) -> NDArray[np.bool_]:
-        """(N,) nodes that were tried in vain for tasks of a kind; searches write to it."""
+        """(N,) nodes that failed for tasks of a kind; searches write to it."""
         return self._in_vain.setdefault(kind, np.zeros(len(self._starts) - 1, dtype=bool))
 
     def at_minimum(self) -> NDArray[np.bool_]:
-        """(T,) tasks of gangs that have no pod to spare."""
+        """(T,) tasks of gangs without spare pods."""
         for i in self._stale:
             job = self._jobs[i]
             self._no_spare[i] = job.ready_count - job.counts[status.BINDING] <= job.min_available
@@ -140,7 +140,7 @@ class VictimPool:
         return self._no_spare[self._job_index]
 
     def smallest_gang(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
-        """(N,) pods of the smallest gang that has a wanted task on a node; many where there is none."""
+        """(N,) pods of the smallest gang with a wanted task on a node; `MANY` if there is none."""
         out = np.full(nodes, MANY)
         if len(self._used):
             sizes = np.where(wanted, self._size[self._job_index], MANY)
@@ -148,7 +148,7 @@ class VictimPool:
         return out
 
     def turns(self, session: Session, preemptor: Queue) -> NDArray[np.int64]:
-        """(T,) the turn of each task's job to lose tasks to a queue, as things stood when the queue first asked."""
+        """(T,) the turn of each task's job to lose tasks to a queue, when the queue first needed it."""
         known = self._turns.get(preemptor.name)
         if known is None:
             place = {job.key: i for i, job in enumerate(jobs_in_victim_order(session, self._jobs, preemptor))}
@@ -157,7 +157,7 @@ class VictimPool:
         return known
 
     def distance(self, session: Session, preemptor: Queue) -> tuple[NDArray[np.int64], list[int]]:
-        """(T,) how late each task's queue loses tasks to another, as plugins say; and the values, ascending."""
+        """(T,) the plugins' order in which each task's queue loses tasks to another; and the values, ascending."""
         known = self._distances.get(preemptor.name)
         if known is None:
             queues = [session.queues[name] for name in sorted(session.queues)]
@@ -170,28 +170,29 @@ class VictimPool:
         return known
 
     def earliest(self, wanted: NDArray[np.bool_], turns: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
-        """(N,) the earliest turn of a wanted task on each node; of no meaning where there is none."""
+        """(N,) the earliest turn of a wanted task on each node; undefined if there is none."""
         out = np.full(nodes, MANY)
         if len(self._used):
             out[self._used] = np.minimum.reduceat(np.where(wanted, turns, MANY), self._starts[self._used])
         return out
 
     def _by_node(self, combine: np.ufunc, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
-        """(R, N) requests of the wanted tasks combined, for each node."""
+        """(R, N) combined requests of the wanted tasks on each node."""
         out = np.zeros((len(self.request), nodes), dtype=np.int64)
         if len(self._used):
             out[:, self._used] = combine.reduceat(self.request * wanted, self._starts[self._used], axis=1)
         return out
 
     def cost(self, unit: Unit) -> int:
-        """Return the number of pods that are evicted with a unit, without those that have not started yet."""
+        """Return the number of running pods that are evicted with a unit."""
         return sum(1 for task in unit if not self.fresh[self.index[task.key]])
 
     def unit(self, session: Session, task: Task, *, gangs: bool) -> Unit | None:
-        """The unit of a task: itself alone, or its whole gang; None if the gang cannot be evicted.
+        """Return the unit of a task: the task alone, or its whole gang; None if the gang cannot be evicted.
 
-        With `gangs` a gang at its minimum goes whole, or not at all; without, every task goes alone. A gang that pods
-        are evicted for in this cycle does not go whole: they would be evicted in vain.
+        With `gangs`, a gang at its minimum is evicted as a whole or not at all; otherwise, every task is evicted alone.
+        A gang for which pods are evicted in this cycle is not evicted as a whole, because those evictions would be
+        useless.
         """
         job = session.state.jobs[task.group]
         if not gangs or surplus(job, task) > 0:
@@ -209,7 +210,7 @@ class VictimPool:
         return index is not None and bool(self.there[index])
 
     def evicted(self, tasks: Iterable[Task], gone: bool) -> None:
-        """These tasks are gone, or are there again."""
+        """Mark tasks as evicted, or as restored."""
         for task in tasks:
             index = self.index.get(task.key)
             if index is not None:
@@ -218,12 +219,12 @@ class VictimPool:
 
 
 def is_served(session: Session, job: Job) -> bool:
-    """Return True if pods are evicted in this cycle for tasks that would be too few without the job's other tasks."""
+    """Return True if pods are evicted in this cycle for tasks that need the job's other tasks to be enough."""
     return job.key in session.ledger.served and job.counts[status.PIPELINED] < job.min_available
 
 
 def jobs_in_victim_order(session: Session, jobs: Iterable[Job], preemptor: Queue) -> list[Job]:
-    """Jobs in the order in which they lose tasks: by queue as plugins say, then the one served last first."""
+    """Return jobs in the order in which they lose tasks: by the plugins' order of queues, then last served first."""
     points, listed = session.points, list(jobs)
     queues = {name: session.queues[name] for name in dict.fromkeys(job.queue for job in listed)}
     keys: dict[str, tuple[Any, ...]] = {

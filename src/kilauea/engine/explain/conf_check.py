@@ -52,7 +52,7 @@ EVICTING = {
     "reclaimable": frozenset({"reclaim"}),
     "unified_evictable": frozenset({"gangpreempt", "gangreclaim"}),
 }
-"""Actions that ask for victims, by extension point."""
+"""Actions that request victims, by extension point."""
 
 KNOW_STARVING = ("gang", "priority", "tdm")
 """Plugins that report starving jobs."""

@@ -57,17 +57,17 @@ RULES = {
     "ClusterOvercommitted": "the minimum of all admitted groups stays within overcommit-factor times the cluster",
     "ResourceQuotaInsufficient": "a gang's minResources fit into the ResourceQuotas of its namespace",
     "AdmissionGivenBack": "a group that cannot be placed within a minute gives up its quota until it can be placed",
-    "ExtenderRefused": "the extender of the configuration agrees",
-    "ExtenderFailed": "the extender of the configuration answers, unless it is ignorable",
+    "ExtenderRefused": "the configured extender accepts the job or pod",
+    "ExtenderFailed": "the configured extender responds, unless it is ignorable",
     "QueueQuotaExceeded": "a queue holds at most what it may use; with proportion, at most what it deserves",
     "GetTaskRequestResourceFailed": "the card of a pod exists on some node, and the pod requests its resource",
     "InsufficientCPUQuota": "the allocated cpu of a queue stays within its capability",
     "InsufficientMemoryQuota": "the allocated memory of a queue stays within its capability",
     "InsufficientScalarQuota": "the allocated cards of a queue stay within its card quota",
     "QueueMayNotReclaim": "a queue reclaims only up to what it deserves",
-    "QueueOutOfTurn": "where no plugin says what queues deserve, no queue reclaims what would put it after the other",
+    "QueueOutOfTurn": "without deserved shares, a queue reclaims only if it stays before the other queue in order",
     "QueueOverused": "a queue that has its deserved share lets others go first",
-    "ResourceClaimsNotReady": "the resource claims of a pod exist, and what they ask can be understood",
+    "ResourceClaimsNotReady": "the resource claims of a pod exist, and their requests are valid",
     "InsufficientDevices": "a pod needs a node whose cards have enough free memory, cores and slots for it",
     "VolumesNotReady": "the volume claims of a pod exist and are bound, or can be bound on its node",
     "Unschedulable": "a pod needs a node on which it fits and that no rule excludes",
@@ -173,7 +173,7 @@ class Explanation:
     stated: bool = False
     """True if the first blocker already names the change."""
     nominated: bool = False
-    """True if its minimum starts as soon as the resources that are being freed for it are free."""
+    """True if its minimum starts as soon as the resources that are being released for it are free."""
 
 
 def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:

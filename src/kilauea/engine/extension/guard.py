@@ -1,9 +1,9 @@
 """The guard around custom plugins and actions: any error in them is reported as a fault with their name.
 
-Plugins of this package are asked directly. Every function that another plugin registers is wrapped: what it raises is
-its fault by name, file and line; answers are looked at more closely; the figures of the nodes cannot be written to; and
-a watchdog bounds the time of each call. The engine has no clock, so the watchdog is passed in by the caller
-(`kilauea.runtime.watchdog`); without one nothing is bounded.
+Plugins of this package are called directly. Every function that another plugin registers is wrapped: an exception is
+reported with the plugin, file and line; results are validated more closely; the data of the nodes is read-only; and a
+watchdog limits the time of each call. The engine has no clock, so the watchdog is passed in by the caller
+(`kilauea.runtime.watchdog`); without one, calls are not limited.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Kind = Literal["plugin", "action"]
 class Hang(BaseException):
     """A call takes too long; raised inside it by a watchdog.
 
-    It is no `Exception`, so that plugins do not catch it unawares.
+    It does not derive from `Exception`, so that plugins do not catch it by accident.
     """
 
 
 class ActionFault(Exception):
-    """An action raised, or took too long."""
+    """An action raised an exception, or took too long."""
 
     def __init__(self, action: str, point: str, error: object) -> None:
         self.what = f"failed in {point}: {error}"
@@ -40,18 +40,18 @@ class ActionFault(Exception):
 
 
 class Watchdog(Protocol):
-    """Bounds the time of calls into plugins and actions that users bring."""
+    """Limits the time of calls to custom plugins and actions."""
 
     def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
         """Call the function and return its answer.
 
         Raises:
-            Hang: inside the function, and never after this method is done, when the call takes too long for its kind.
+            Hang: inside the function, never after this method has returned, if the call takes too long for its kind.
         """
 
 
 class Unwatched:
-    """A watchdog that sleeps."""
+    """A watchdog without limits."""
 
     def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
         """Call the function and return its answer."""
@@ -62,10 +62,10 @@ UNWATCHED = Unwatched()
 
 
 class Guard:
-    """Stands around one plugin or action."""
+    """Wraps one plugin or action."""
 
     def __init__(self, name: str, module: str, watchdog: Watchdog, kind: Kind = "plugin", *, domains: int = 0) -> None:
-        """Stand around a plugin or action that a module defines; `domains` is the number of network domains."""
+        """Wrap a plugin or action that a module defines; `domains` is the number of network domains."""
         self._name = name
         self._domains = domains
         self._module = module
@@ -74,12 +74,12 @@ class Guard:
         self._fault = PluginFault if kind == "plugin" else ActionFault
 
     def around(self, point: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function of a plugin at an extension point, guarded."""
+        """Return the wrapped function of a plugin at an extension point."""
         call = self._look if point in OVER_NODES else self.call
         check = ANSWERS.get(point)
 
         def guarded(*arguments: Any) -> Any:
-            # Lists belong to the engine: the plugin gets its own.
+            # Lists belong to the engine, so the plugin gets copies.
             given: list[Any] = [list(argument) if isinstance(argument, list) else argument for argument in arguments]
             answer = call(point, function, *given)
             error = check(answer, arguments) if check is not None else ""
@@ -95,7 +95,7 @@ class Guard:
         """Call the function and return its answer; an exception becomes a fault of the plugin.
 
         Raises:
-            PluginFault, ActionFault: the function raised or took too long, or asked a plugin that did.
+            PluginFault, ActionFault: the function raised an exception or took too long, or called a plugin that did.
         """
         try:
             return self._watchdog.call(self._kind, function, *arguments)
@@ -103,11 +103,11 @@ class Guard:
             raise
         except Hang as hang:
             raise self._fault(self._name, point, f"{hang}{self._place(hang.__traceback__)}") from hang
-        except BaseException as error:  # SystemExit too: a plugin does not end the process
+        except BaseException as error:  # including SystemExit: a plugin must not end the process
             raise self._fault(self._name, point, f"{describe(error)}{self._place(error.__traceback__)}") from error
 
     def _look(self, point: str, function: Callable[..., Any], shape: Any, nodes: NodeRows, *more: Any) -> Any:
-        """Ask about nodes whose figures cannot be written to meanwhile."""
+        """Call the function with nodes whose data is read-only during the call."""
         block = nodes.table.block
         block.flags.writeable = False
         try:
@@ -136,7 +136,7 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
-# --- answers: each check says what is wrong, or nothing; what the engine checks for every plugin is not repeated here
+# --- results: each check returns an error or an empty string, and omits checks that the engine makes for every plugin
 
 
 def _kind(answer: object) -> str:
@@ -154,7 +154,7 @@ def _whole(answer: object) -> bool:
 
 
 def _vote(answer: object, _: Sequence[Any]) -> str:
-    """False would count as ABSTAIN, which is hardly what is meant."""
+    """False would count as ABSTAIN, which is probably not intended."""
     return f"expected PERMIT, ABSTAIN or REJECT, got {answer}" if isinstance(answer, (bool, np.bool_)) else ""
 
 
@@ -169,7 +169,7 @@ def _last_vote(answer: object, arguments: Sequence[Any]) -> str:
 
 
 def _candidates(answer: object, arguments: Sequence[Any]) -> str:
-    """Victims are some of the tasks that were asked about."""
+    """Victims must be among the candidates."""
     if not isinstance(answer, Sequence):
         return f"expected a list of tasks, got {_kind(answer)}"
     known = {id(task) for task in arguments[0]}
@@ -206,7 +206,7 @@ def _job(answer: object, _: Sequence[Any]) -> str:
 
 
 OVER_NODES = frozenset("predicate node_score batch_node_score node_map best_node".split())
-"""Points whose functions get a shape and nodes."""
+"""Points whose functions get a shape and nodes as arguments."""
 ANSWERS: dict[str, Callable[[Any, Sequence[Any]], str]] = {
     **dict.fromkeys("job_order queue_order task_order sub_job_order cluster_order victim_queue_order".split(), _key),
     **dict.fromkeys("job_ready sub_job_ready preemptive job_starving".split(), _check_bool),
@@ -219,4 +219,4 @@ ANSWERS: dict[str, Callable[[Any, Sequence[Any]], str]] = {
     "hyper_node_gradient_for_sub_job": _gradient,
     "target_job": _job,
 }
-"""Checks by extension point; at a point that is not listed the engine itself checks, or any answer will do."""
+"""Checks by extension point; at other points, the engine itself checks the result, or accepts any."""

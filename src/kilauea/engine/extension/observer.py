@@ -1,8 +1,8 @@
-"""Cycles that are timed. The engine has no clock: its caller passes one in, and receives the durations.
+"""Timing of cycles. The engine has no clock: the caller passes one in, and receives the durations.
 
     cycle(state, conf, now, observer=stopwatch)      # kilauea.runtime.scheduler.timing
 
-Without an observer nothing is measured, and nothing is spent on it where it would matter.
+Without an observer, nothing is measured, at no cost on hot paths.
 """
 
 from __future__ import annotations
@@ -10,46 +10,46 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 Part = Literal["session", "opening", "closing", "action"]
-"""A session being opened as a whole; a plugin's work at its opening, at its closing; an action."""
+"""The opening of a session; a plugin's work at the opening and the closing; an action."""
 
 
 class Observer(Protocol):
-    """Takes the time of a cycle."""
+    """Measures the times of a cycle."""
 
     def now(self) -> int:
-        """Microseconds since any moment."""
+        """Return microseconds since an arbitrary point in time."""
 
     def took(self, part: Part, name: str, time: int) -> None:
-        """A part of the cycle was done in so many microseconds.
+        """Record that a part of the cycle took this many microseconds.
 
-        The name is that of the plugin or the action; `open` for a session.
+        The name is that of the plugin or action, or `open` for a session.
         """
 
     def chose(self, predicates: int, scoring: int) -> None:
-        """A node was looked for: microseconds that the predicates took, with all that is not scoring, and the scores.
+        """Record a search for a node, in microseconds: the predicates and everything else except scoring; the scores.
 
-        This is called for each task, so it should be quick.
+        Called for each task, so it should be fast.
         """
 
     def tried(self, action: str) -> None:
-        """An action has tried to make room on a node by evictions."""
+        """Record that an action has tried to free resources on a node by evictions."""
 
 
 class Unobserved:
-    """An observer that looks away."""
+    """An observer that ignores everything."""
 
     def now(self) -> int:
-        """Always the same moment."""
+        """Return 0."""
         return 0
 
     def took(self, part: Part, name: str, time: int) -> None:
-        """Not listened to."""
+        """Ignore it."""
 
     def chose(self, predicates: int, scoring: int) -> None:
-        """Not listened to."""
+        """Ignore it."""
 
     def tried(self, action: str) -> None:
-        """Not listened to."""
+        """Ignore it."""
 
 
 UNOBSERVED = Unobserved()

@@ -1,7 +1,7 @@
 """Requests of the engine to external servers, which the program around it sends.
 
-The engine opens no connections and encodes nothing. A plugin opens a line for a session and asks over it; what it asks
-and is told is plain data, as JSON has it. Whatever goes wrong is an answer, never an exception.
+The engine does not open connections or encode data. A plugin opens a line for a session and sends requests over it;
+requests and responses are plain data, as in JSON. Every failure is a reply, never an exception.
 """
 
 from __future__ import annotations
@@ -11,54 +11,54 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Endpoint(NamedTuple):
-    """A server, and the time it has."""
+    """A server, with time limits."""
 
     url: str
     timeout: int
-    """Microseconds for one answer."""
+    """Microseconds for one response."""
     budget: int
-    """Microseconds for all answers of one session; what is asked later fails."""
+    """Microseconds for all responses of one session; later requests fail."""
     authority: str = ""
-    """File with the certificates of authorities, PEM; the system's without."""
+    """File with the certificates of authorities, PEM; those of the system if empty."""
     certificate: str = ""
     """File with the certificate of the client, PEM."""
     key: str = ""
     """File with its key."""
     insecure: bool = False
-    """The server's certificate is not checked."""
+    """True to accept any certificate of the server."""
 
 
 class Reply(NamedTuple):
-    """An answer."""
+    """A response, or the reason why there is none."""
 
     body: Any = None
     """Plain data; None if there is none."""
     error: str = ""
-    """The reason why there is none."""
+    """The reason why there is no response."""
 
 
 class Line(Protocol):
     """A connection to a server for one session."""
 
     def ask(self, verb: str, bodies: Sequence[object], *, read: bool = True) -> list[Reply]:
-        """Post each body to a path below the URL, and return the answers in the same order.
+        """Post each body to a path below the URL, and return the replies in the same order.
 
-        Without `read` a body of an answer is not looked at.
+        Without `read`, the bodies of responses are ignored.
         """
 
 
 class Outside(Protocol):
-    """Carries requests."""
+    """Sends requests."""
 
     def open(self, endpoint: Endpoint) -> Line | None:
-        """Return a line to a server; None if this program makes no requests."""
+        """Return a line to a server; None if this program does not send requests."""
 
 
 class NoOutside:
-    """Makes no requests."""
+    """Does not send requests."""
 
     def open(self, endpoint: Endpoint) -> Line | None:
-        """Always None."""
+        """Return None."""
         return None
 
 

@@ -30,7 +30,7 @@ READ = frozenset(
         wellknown.SCORING_WEIGHT,
     }
 )
-"""Annotations that decide what a pod asks for, beside those that matter only to pods that ask for devices."""
+"""Annotations that decide what a pod requests, beside those that matter only to pods that request devices."""
 
 
 class Asked(NamedTuple):
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
 
 
 class AskedTable:
-    """Remembers what pods ask for, by their specs.
+    """Remembers what pods request, by their specs.
 
     Args:
         specs: holds the parts that pods share.
@@ -61,7 +61,7 @@ class AskedTable:
         self._known: dict[bytes, Asked] = {}
 
     def of(self, pod: Pod) -> Asked:
-        """Return what a pod asks for.
+        """Return what a pod requests.
 
         Raises:
             QuantityError: a request is not a quantity.

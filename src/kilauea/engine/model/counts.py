@@ -17,7 +17,7 @@ class TaskCounts:
         self.counts = [0] * len(status.NAMES)
         """Tasks by status."""
         self.pending_best_effort = 0
-        """Tasks that wait and ask for nothing but a pod slot."""
+        """Tasks that wait and request nothing but a pod slot."""
         self.min_available = 0
 
     def tally(self, task: Task, state: int, by: int) -> None:
@@ -33,32 +33,32 @@ class TaskCounts:
 
     @property
     def ready_count(self) -> int:
-        """Tasks that count towards the minimum."""
+        """Number of tasks that count towards the minimum."""
         c = self.counts
         return c[status.BOUND] + c[status.BINDING] + c[status.RUNNING] + c[status.ALLOCATED] + c[status.SUCCEEDED]
 
     @property
     def is_ready(self) -> bool:
-        """The minimum is placed; best-effort tasks that wait count as placed."""
+        """True if the minimum is placed; pending best-effort tasks count as placed."""
         return self.ready_count + self.pending_best_effort >= self.min_available
 
     @property
     def is_pipelined(self) -> bool:
-        """Return True if the minimum is placed, or nominated to room that is being freed."""
+        """True if the minimum is placed or nominated."""
         waiting = self.counts[status.PIPELINED]
         return waiting + self.ready_count + self.pending_best_effort >= self.min_available
 
     @property
     def is_starving(self) -> bool:
-        """Placed and promised tasks are fewer than the minimum (best-effort ones that wait do not count)."""
+        """True if fewer tasks than the minimum are placed or nominated, not counting pending best-effort tasks."""
         return self.counts[status.PIPELINED] + self.ready_count < self.min_available
 
     @property
     def valid_count(self) -> int:
-        """Tasks that may still take part."""
+        """Number of tasks that can still count towards the minimum."""
         return self.count(status.VALID)
 
     @property
     def scheduled_count(self) -> int:
-        """Tasks that the cluster knows to be placed."""
+        """Number of tasks that are placed in the cluster."""
         return self.count(status.SCHEDULED)

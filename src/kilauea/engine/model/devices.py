@@ -71,7 +71,7 @@ def devices_of_node(annotations: Mapping[str, str], allocatable: Mapping[str, in
 
 
 def unregistered(sets: Iterable[DeviceSet], allocatable: Mapping[str, int]) -> dict[str, int]:
-    """Amounts of cards by which pods ask for parts of them, and that the node does not offer as resources.
+    """Amounts of cards by which pods request parts of them, and that the node does not offer as resources.
 
     Device plugins offer the number of their cards; memory, cores and percentages are often in the annotation alone.
     """
@@ -111,7 +111,7 @@ def _lock_time(annotations: Mapping[str, str], name: str) -> int:
 
 
 class CardRequest(NamedTuple):
-    """Cards of one kind that a container asks for."""
+    """Cards of one kind that a container requests."""
 
     kind: str
     container: int
@@ -132,7 +132,7 @@ class CardRequest(NamedTuple):
 
 
 class DeviceWish(NamedTuple):
-    """Cards that a pod asks for."""
+    """Cards that a pod requests."""
 
     requests: tuple[CardRequest, ...]
     containers: int
@@ -162,7 +162,7 @@ class DeviceWish(NamedTuple):
 
 
 class DeviceSource(NamedTuple):
-    """The parts of a pod by which it may ask for cards; the names of resources decide if it does."""
+    """The parts of a pod by which it may request cards; the names of resources decide if it does."""
 
     wish: DeviceWish
     """Without the requests that depend on names."""
@@ -171,7 +171,7 @@ class DeviceSource(NamedTuple):
 
 
 def device_source(pod: Pod, requests: Mapping[str, int]) -> DeviceSource | None:
-    """Return what a pod with these requests may ask for cards by; None if it asks for no extended resource."""
+    """Return what a pod with these requests may request cards by; None if it requests no extended resource."""
     if not any("/" in name for name in requests):
         return None
     containers = pod.spec.containers or ()
@@ -195,7 +195,7 @@ def device_source(pod: Pod, requests: Mapping[str, int]) -> DeviceSource | None:
 
 
 def device_wish(source: DeviceSource, names: CardNames) -> DeviceWish | None:
-    """Return the cards that a pod asks for by resources with these names; None if it asks for none."""
+    """Return the cards that a pod requests by resources with these names; None if it requests none."""
     requests = [*source.wish.requests]
     for number, each in enumerate(source.limits):
         limits = dict(each)

@@ -55,7 +55,7 @@ class JobTable:
         self.queue: NDArray[np.int32] = np.full(size, -1, dtype=np.int32)
         """Row of the queue, -1 without a pod group, for a queue that does not exist, and for services."""
         self.service = np.zeros(size, dtype=bool)
-        """The job is one pod of Kubernetes' own scheduler."""
+        """The job is one pod of kube-scheduler."""
 
     def __len__(self) -> int:
         return len(self.jobs)

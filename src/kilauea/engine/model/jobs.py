@@ -29,7 +29,7 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Job(TaskCounts):
-    """A pod group and its tasks. It may lack either: pods can come before their group."""
+    """A pod group and its tasks. Either can be missing: pods can be created before their group."""
 
     __slots__ = (
         "allocated",
@@ -82,37 +82,37 @@ class Job(TaskCounts):
         """Resources that tasks hold or, within a session, are nominated for."""
         self.role_counts: dict[str, list[int]] | None = None
         self.numa_tasks = 0
-        """Tasks that want their cpus on certain NUMA nodes."""
+        """Tasks whose cpus must be on certain NUMA nodes."""
         self.priority = 0
         self.clear_group()
 
     def clear_group(self) -> None:
-        """Forget the pod group, keep the tasks."""
+        """Remove the pod group, and keep the tasks."""
         self.group = False
         self.service = False
-        """One pod of Kubernetes' own scheduler, in no queue (`kilauea.engine.services`)."""
+        """True for a single pod of kube-scheduler, which has no queue (`kilauea.engine.services`)."""
         self.of_kubernetes = False
-        """A PodGroup of Kubernetes (`kilauea.engine.model.kubernetes_groups`)."""
+        """True for a PodGroup of Kubernetes (`kilauea.engine.model.kubernetes_groups`)."""
         self.default_queue = ""
-        """The queue unless the pods name one; empty if the group names it."""
+        """The queue if the pods do not name one; empty if the group names its queue."""
         self.own_priority: int | None = None
-        """The number in its spec, which counts more than the class."""
+        """The priority in its spec, which overrides the class."""
         self.whole = False
-        """All its pods are evicted together, also those beyond its minimum."""
+        """True if all of its pods are evicted together, including those beyond its minimum."""
         self.queue = ""
         self.min_available = 0
         self.min_resources: dict[str, float] | None = None
         self.uncounted_minimum: Mapping[str, int] = NOTHING
-        """The part of minResources that quotas count and scheduling does not: `requests.cpu`, `count/pods` etc.
+        """The part of minResources that only quotas count: `requests.cpu`, `count/pods` etc.
         """
         self.waiting_time: int | None = None
-        """Time that the group may wait, in microseconds; None if it does not tell."""
+        """Maximum waiting time of the group, in microseconds; None if not set."""
         self.cards = NO_CARDS
-        """Accelerator cards by model that the group will want; its pods know better once they are there."""
+        """Accelerator cards by model that the group will request; those of its pods count once they exist."""
         self.service_type = ""
-        """The kind of work that the group declares: `inference`, `training`, or anything."""
+        """The declared type of service: `inference`, `training`, or any other."""
         self.budget = ("", "")
-        """Number of pods that have to be available, or may be unavailable; numbers or percentages as written.
+        """Pods that must be available, or may be unavailable; numbers or percentages as written.
         """
         self.role_minimum: Mapping[str, int] = NOTHING
         self.role_minimum_total = 0
@@ -122,22 +122,22 @@ class Job(TaskCounts):
         self.phase = PENDING
         self.topology: NetworkTopology | None = None
         self.task_topology = ("", "", "")
-        """Tasks that belong together, that belong apart, and their order, as annotations say it."""
+        """Affinity, anti-affinity and order of tasks, from annotations."""
         self.own_wishes = 0
-        """Bits of what the group itself asks of plugins that may not be configured (`kilauea.engine.model.wishes`)."""
+        """Bits for fields of the group that need plugins (`kilauea.engine.model.wishes`)."""
         self.sub_groups: tuple[SubGroup, ...] = ()
         self.sub_group_minimum: Mapping[str, int] = NOTHING
-        """By sub-group policy: how many of its sub-gangs have to be there."""
+        """Minimum number of sub-gangs, by sub-group policy."""
         self._dissolve()
         self.creation = 0
         self.order = (0, self.key)
 
     def set_group(self, obj: PodGroup, default_queue: str, labels_of: Callable[[Task], Mapping[str, str]]) -> None:
-        """Take over a pod group's wishes.
+        """Set the fields from a pod group.
 
         Args:
             obj: the pod group.
-            default_queue: the queue of groups that name none.
+            default_queue: the queue of groups that do not name one.
             labels_of: the labels of a task.
 
         Raises:
@@ -173,7 +173,7 @@ class Job(TaskCounts):
         self.order = (self.creation, self.key)
         if not self.role_minimum:
             self.role_counts = None
-        elif self.role_counts is None:  # else they have followed all tasks, of which there may be thousands
+        elif self.role_counts is None:  # otherwise they are up to date, and there can be thousands of tasks
             self.role_counts = {}
             for task in self.tasks.values():
                 self._count_role(task, task.status, 1)
@@ -188,7 +188,7 @@ class Job(TaskCounts):
     def set_kubernetes_group(
         self, obj: KubernetesPodGroup, default_queue: str, labels_of: Callable[[Task], Mapping[str, str]]
     ) -> None:
-        """Take over the wishes of a PodGroup of Kubernetes. Arguments and errors are those of `set_group`."""
+        """Set the fields from a PodGroup of Kubernetes. Arguments and errors are those of `set_group`."""
         self.set_group(as_pod_group(obj), default_queue, labels_of)
         self.of_kubernetes = True
         self.own_priority = obj.spec.priority
@@ -196,14 +196,14 @@ class Job(TaskCounts):
         self.default_queue = "" if queue_in(obj.annotations, obj.labels) else default_queue
 
     def settle_kubernetes_group(self) -> None:
-        """Take the queue from the pods, if the group itself names none."""
+        """Set the queue from the pods, if the group does not name one."""
         if self.default_queue:
             named = (task for task in self.tasks.values() if task.queue)
             first = min(named, key=lambda task: task.order, default=None)
             self.queue = first.queue if first is not None else self.default_queue
 
     def set_service(self, task: Task) -> None:
-        """Be the job of one pod that is in no queue, and needs no admission."""
+        """Make this the job of a single pod without a queue or admission."""
         self.group = self.service = True
         self.min_available = 1
         self.phase = INQUEUE
@@ -213,7 +213,7 @@ class Job(TaskCounts):
     # --- tasks
 
     def add_task(self, task: Task, labels: Mapping[str, str]) -> None:
-        """Take in a task with the status it has."""
+        """Add a task with its status."""
         self.tasks[task.key] = task
         self.numa_tasks += task.numa
         if self.sub_groups:
@@ -221,7 +221,7 @@ class Job(TaskCounts):
         self._count(task, task.status, 1)
 
     def _dissolve(self) -> None:
-        """Take all tasks out of their sub-gangs."""
+        """Remove all tasks from their sub-gangs."""
         if not self.sub_jobs:  # no task has one then
             return
         self.sub_jobs = {}
@@ -239,7 +239,7 @@ class Job(TaskCounts):
         sub_job.tasks[task.key] = task
 
     def remove_task(self, task: Task) -> None:
-        """Let go of a task."""
+        """Remove a task."""
         del self.tasks[task.key]
         self.numa_tasks -= task.numa
         self._count(task, task.status, -1)
@@ -288,33 +288,33 @@ class Job(TaskCounts):
             counts[-1] += sign
 
     def pending(self) -> Iterator[Task]:
-        """Tasks that wait for a node."""
+        """Yield the pending tasks."""
         return (task for task in self.tasks.values() if task.status == status.PENDING)
 
     # --- counting functions (spec 1.5.3)
 
     @property
     def releasing_count(self) -> int:
-        """Tasks that terminate on a node."""
+        """Number of tasks that are terminating on a node."""
         if not self.counts[status.RELEASING]:
             return 0
         return sum(1 for task in self.tasks.values() if task.status == status.RELEASING and task.node)
 
     @property
     def wishes(self) -> int:
-        """Bits of what the group and its tasks ask of plugins that may not be configured."""
+        """Bits for fields of the group and its tasks that need plugins."""
         return self.own_wishes | (NUMA_BIT if self.numa_tasks else 0)
 
     @property
     def is_pending(self) -> bool:
-        """Not admitted yet."""
+        """True if the job is not admitted yet."""
         return not self.group or self.phase in (PENDING, "")
 
     def roles_have(self, states: Iterable[int], *, best_effort_too: bool = False) -> bool:
-        """Every role has its minimum of tasks in these states.
+        """Return True if every role has its minimum of tasks in these states.
 
-        True as well when the gang's minimum is below the sum of the roles' (the original skips the test then). With
-        `best_effort_too` waiting tasks without requests count, as they do for readiness.
+        Also True if the gang's minimum is below the sum of the roles' minima (Volcano then skips the check). With
+        `best_effort_too`, pending tasks without requests count, as they do for readiness.
         """
         if self.role_counts is None or self.min_available < self.role_minimum_total:
             return True
@@ -324,7 +324,7 @@ class Job(TaskCounts):
         )
 
     def role_is_ready(self, role: str, minimum: int) -> bool:
-        """One role has this many tasks that are ready."""
+        """Return True if a role has this many ready tasks."""
         return self.role_count(role, status.READY, True) >= minimum
 
     def role_count(self, role: str, states: tuple[int, ...], best_effort_too: bool) -> int:
@@ -337,7 +337,7 @@ class Job(TaskCounts):
     # --- sub-gangs (spec 1.5.5)
 
     def sub_groups_have(self, enough: Callable[[SubJob], bool]) -> bool:
-        """Every sub-group policy with a minimum has that many sub-gangs that are enough."""
+        """Return True if every sub-group policy with a minimum has that many sufficient sub-gangs."""
         if not self.sub_group_minimum:
             return True
         have = Counter(sub_job.group for sub_job in self.sub_jobs.values() if enough(sub_job))
@@ -346,7 +346,7 @@ class Job(TaskCounts):
     # --- resources (spec 1.5.4 and, for the queue plugins, 1.2)
 
     def total_request(self) -> dict[str, float]:
-        """Sum of the requests of all tasks that hold resources or wait."""
+        """Return the sum of the requests of all tasks that hold resources or are pending."""
         total: dict[str, float] = {}
         for task in self.tasks.values():
             if task.status in HOLDING or task.status == status.PENDING:
@@ -354,7 +354,7 @@ class Job(TaskCounts):
         return total
 
     def waiting_request(self) -> dict[str, float]:
-        """Sum of the requests of waiting tasks; most of them ask for the same."""
+        """Return the sum of the requests of pending tasks."""
         total: dict[str, float] = {}
         if self.counts[status.PENDING]:
             for spec, count in Counter(task.spec for task in self.pending()).items():
@@ -362,11 +362,11 @@ class Job(TaskCounts):
         return total
 
     def elastic(self) -> dict[str, float]:
-        """Resources that the job holds beyond its minimum."""
+        """Return the resources that the job holds beyond its minimum."""
         return exceeded(self.allocated, self.min_resources or {})
 
     def reserve(self) -> dict[str, float]:
-        """Resources of the minimum that are not held yet."""
+        """Return the resources of the minimum that are not allocated yet."""
         out = {}
         for name, amount in (self.min_resources or {}).items():
             missing = amount - self.allocated.get(name, 0)
@@ -375,7 +375,7 @@ class Job(TaskCounts):
         return out
 
     def ungate(self, amounts: dict[str, float]) -> dict[str, float]:
-        """The amounts less what tasks ask for that a foreign gate holds back, never below zero."""
+        """Return the amounts minus the requests of tasks with a foreign gate, at least zero."""
         gated = [t for t in self.tasks.values() if t.foreign_gate]
         if not gated:
             return amounts
@@ -388,13 +388,13 @@ class Job(TaskCounts):
 
     @property
     def charged(self) -> bool:
-        """Running with its whole gang placed: what is missing of its minimum is still reserved."""
+        """True if it runs with its minimum placed; the rest of its minResources is still reserved."""
         held = self.count(HOLDING)
         return self.phase == RUNNING and self.min_resources is not None and held >= self.min_available
 
 
 def waiting_time(annotations: Mapping[str, str]) -> int | None:
-    """Return the time that a pod group may wait, in microseconds: the first annotation that is above zero."""
+    """Return the maximum waiting time of a pod group, in microseconds: the first annotation above zero."""
     for key in wellknown.WAITING_TIME:
         wait = positive_duration(annotations.get(key))
         if wait is not None:

@@ -60,7 +60,7 @@ def as_pod_group(obj: KubernetesPodGroup) -> PodGroup:
     """The group as Volcano would describe it.
 
     Raises:
-        ValueError: it asks for what is not supported.
+        ValueError: it requests what is not supported.
     """
     spec = obj.spec
     if spec.parent_composite_pod_group_name:

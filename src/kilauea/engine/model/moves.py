@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEW = 4
-"""So many moves are looked at one by one, which is quicker than arrays of them."""
+"""This many moves are looked at one by one, which is quicker than arrays of them."""
 
 _NUMBERS = "i"
 """Type of the numbers: 32 bits."""

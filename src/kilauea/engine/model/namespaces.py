@@ -19,7 +19,7 @@ class Namespaces:
     def meant(self, term: PodTerm, namespace: str, *, must_exist: bool) -> bool:
         """Return True if a term selects pods in this namespace.
 
-        The original resolves the selector of an incoming pod's term among the namespaces that exist (`must_exist`), and
+        Volcano resolves the selector of an incoming pod's term among the namespaces that exist (`must_exist`), and
         takes a missing namespace as one without labels when it judges the terms of pods that run already.
         """
         if namespace in term.namespaces:

@@ -1,11 +1,11 @@
 """The nodes of a cluster as columns: allocatable and used resources, labels and taints.
 
-Resources are rows and nodes are columns, so that one resource of all nodes lies together in memory. Nodes stand in the
-natural order of their names (`n2` before `n10`), which is also the order in which ties fall.
+Resources are rows and nodes are columns, so that one resource of all nodes is contiguous in memory. Nodes are in the
+natural order of their names (`n2` before `n10`), which also breaks ties.
 
-Two pictures are kept of what a node carries (spec of the scheduler, 1.6 and 3.1). The account: `used`, `releasing`,
-`pipelined`, for room and quotas. The view: `viewed` and `scored`, what Kubernetes' own filters and scores would see;
-there a pod counts as soon as it is nominated, and no longer once it is evicted.
+The usage of a node is kept in two forms (spec of the scheduler, 1.6 and 3.1). The account, `used`, `releasing` and
+`pipelined`, is for free resources and quotas. The view, `viewed` and `scored`, is what the filters and scores of
+kube-scheduler would see: a pod counts from its nomination to its eviction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kilauea.engine.model.devices import DeviceSet, devices_of_node, unregistere
 from kilauea.engine.model.resources import CPU, MEMORY, MOST, ResourceAxis, order_of
 
 LONGEST_NUMBER = 16
-"""Annotations with longer numbers are not read."""
+"""Annotations with longer numbers are ignored."""
 
 IntArray = NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
@@ -50,9 +50,9 @@ class NodeFacts:
     cards: NodeCards = WITHOUT_CARDS
     """Accelerator cards by model."""
     devices: tuple[DeviceSet, ...] = ()
-    """Cards that several pods can share, one by one."""
+    """Cards that pods can share, one entry each."""
     capacity: tuple[int, int] = (0, 0)
-    """Cpu and memory of the whole machine; what is allocatable if the object does not tell."""
+    """Cpu and memory of the whole machine; the allocatable amounts if the object does not contain them."""
     evicts_offline: bool = False
     """The agent on the node is evicting offline pods."""
 
@@ -105,7 +105,7 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def in_order(facts: Collection[NodeFacts], before: Mapping[str, int]) -> list[NodeFacts]:
-    """Nodes in the natural order of their names; `before` has the rows of those whose order is known already."""
+    """Nodes in the natural order of their names; `before` contains the rows of nodes whose order is known."""
     added = [f for f in facts if f.name not in before]
     if len(added) > len(before):
         return sorted(facts, key=lambda f: natural(f.name))
@@ -129,11 +129,11 @@ class LabelColumn:
 
     @cached_property
     def distinct(self) -> bool:
-        """True if every node has a value of its own, as with the label of its name."""
+        """True if every node has a different value, such as its host name."""
         return len(self.values) == len(self.ids)
 
     def spread(self, by_value: NDArray[T]) -> NDArray[T]:
-        """(N,) for each node the entry of its value in an array over values (D,); zero or false without the label."""
+        """(N,) the entry of each node's value in an array over values (D,); zero or false without the label."""
         if self.distinct:
             return by_value
         if self.everywhere:
@@ -147,7 +147,7 @@ class Offer(NamedTuple):
     by_node: IntArray
     """(N,)"""
     several: Sequence[tuple[BoolArray, int]]
-    """Devices that several nodes reach: which nodes (N,), and their part of the amount."""
+    """Devices that several nodes can reach: these nodes (N,), and the amount of the devices."""
 
 
 class NodeTable:
@@ -169,26 +169,26 @@ class NodeTable:
         """True if every node offers cpu and memory."""
         self._offered: list[str] | None = None
         self.by_class: dict[str, BoolArray] = {}
-        """By extended resource that devices of a class serve: nodes that do not offer it themselves."""
+        """Nodes that offer an extended resource only through devices of a class, by resource."""
         self._repeated: dict[str, int] = {}
-        """By such a resource the amount that counts for more than one node, without its first time."""
+        """Amount of each such resource that is counted again for further nodes."""
         self.changes = 0
-        """Changes of what nodes offer themselves."""
+        """Number of changes of the nodes' own offers."""
         self.changed: list[int] = []
-        """Rows that a session changed, in order, repeats included; values cached by node are updated from it."""
+        """Rows that a session changed, in order, with repeats; values cached by node are updated from it."""
         self.kept: dict[tuple[object, ...], NDArray[Any]] = {}
-        """Arrays over nodes that depend on the nodes' objects alone (`kilauea.engine.evaluation.matching`)."""
+        """Arrays over nodes that depend only on the nodes' objects (`kilauea.engine.evaluation.matching`)."""
         self.future = False
-        """True if anything is being freed or promised, so that room now and room later may differ."""
+        """True if resources are being released or are nominated, so that free resources now and later can differ."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     def _allot(self) -> None:
-        """Make the columns. They lie in one block, so that one operation reads or writes all figures of a node."""
+        """Create the columns in one block, so that one operation reads or writes all values of a node."""
         count = len(self.axis)
         self.block: IntArray = np.zeros((5 * count + 2, len(self.facts)), dtype=np.int64)
-        """(5 R + 2, N): the columns below, one under the other."""
+        """(5 R + 2, N): the columns below, stacked."""
         self._name_parts()
 
     def _name_parts(self) -> None:
@@ -196,7 +196,7 @@ class NodeTable:
         self.allocatable, self.used, self.releasing, self.pipelined, self.viewed, self.scored = columns
 
     def widen(self) -> None:
-        """Make room for resources that the axis has learned since."""
+        """Add rows for new resources of the axis."""
         if self.allocatable.shape[0] == len(self.axis):
             return
         old = (self.allocatable, self.used, self.releasing, self.pipelined, self.viewed, self.scored)
@@ -205,7 +205,7 @@ class NodeTable:
             part[: before.shape[0]] = before
 
     def change_offer(self, facts: NodeFacts) -> None:
-        """A node offers something else now, and is otherwise the same."""
+        """Change the resources that a node offers; everything else stays the same."""
         self.widen()
         row = self.row_of[facts.name]
         self.facts[row] = facts
@@ -215,7 +215,7 @@ class NodeTable:
         self.complete = bool((self.allocatable[:2] > 0).all())
 
     def offer_by_class(self, offers: Mapping[str, Offer]) -> None:
-        """Devices serve these extended resources, and no others, on nodes that do not offer them themselves."""
+        """Set the extended resources that devices serve on nodes that do not offer them themselves."""
         self.widen()
         for name in self.by_class.keys() - offers.keys():
             self.allocatable[self.axis.rows[name]] = self._own(name)
@@ -228,16 +228,16 @@ class NodeTable:
             self._repeated[name] = sum(amount * max(nodes - 1, 0) for nodes, amount in times)
 
     def _own(self, name: str) -> IntArray:
-        """(N,) how much of a resource the nodes offer themselves."""
+        """(N,) the amount of a resource that the nodes offer themselves."""
         return np.array([f.allocatable.get(name, 0) for f in self.facts], dtype=np.int64)
 
     def restore(self, block: IntArray) -> None:
-        """Put back a copy of `block`."""
+        """Restore a copy of `block`."""
         self.block = block
         self._name_parts()
 
     def total(self) -> dict[str, int]:
-        """Sum of what all nodes offer, of the resources that any of them names; devices of several nodes count once."""
+        """Return the total that the nodes offer of each of their resources; devices of several nodes count once."""
         if self._offered is None:
             named = {name for f in self.facts for name in f.allocatable}
             served = {name for name in self.by_class if self.allocatable[self.axis.rows[name]].any()}
@@ -274,7 +274,7 @@ class NodeTable:
 
     @cached_property
     def holds_images(self) -> bool:
-        """True if any node reports which images it holds."""
+        """True if any node reports its images."""
         return any(f.images for f in self.facts)
 
     @cached_property
@@ -303,7 +303,7 @@ class NodeTable:
         return NodeRows(self, rows)
 
     def ascending(self, rows: NDArray[np.intp]) -> NodeRows:
-        """As `select`, for different rows in ascending order: nothing is copied if they are all."""
+        """Select distinct rows in ascending order; nothing is copied if they are all rows."""
         nodes = NodeRows(self, rows)
         if len(rows) == len(self):
             nodes._read(self.block)
@@ -312,21 +312,21 @@ class NodeTable:
 
 def columns_of(block: IntArray, resources: int) -> tuple[IntArray, ...]:
     """The parts of a block: allocatable, used, releasing, pipelined, viewed (each (R, n)) and scored (2, n)."""
-    r = resources  # written out, because this runs once for each node that changed
+    r = resources  # inlined, because this runs for each node that changed
     return block[:r], block[r : 2 * r], block[2 * r : 3 * r], block[3 * r : 4 * r], block[4 * r : 5 * r], block[5 * r :]
 
 
 class NodeRows:
-    """Some nodes of a table: what predicates and scores are asked about. Arrays have shape (n,) or (R, n).
+    """Some nodes of a table, for predicates and scores. Arrays have shape (n,) or (R, n).
 
     Attributes:
-        rows: numbers of the nodes' rows in the table; None for all nodes. The arrays of all nodes are the table's own:
-            never write to them.
-        allocatable: (R, n) what the nodes offer.
-        used: (R, n) what tasks take, those being removed included.
-        releasing: (R, n) part of `used` that is being freed.
-        pipelined: (R, n) what is promised to tasks that wait.
-        viewed: (R, n) requests of the pods that Kubernetes' filters and scores would see.
+        rows: row numbers of the nodes in the table; None for all nodes, whose arrays are the table's own: never write
+            to them.
+        allocatable: (R, n) allocatable amounts.
+        used: (R, n) requests of tasks, including those that are being removed.
+        releasing: (R, n) part of `used` that is being released.
+        pipelined: (R, n) requests of nominated tasks.
+        viewed: (R, n) requests of the pods that the filters and scores of kube-scheduler would see.
         scored: (2, n) cpu and memory of those pods for scores.
     """
 
@@ -344,7 +344,7 @@ class NodeRows:
         self.rows = rows
 
     def __getattr__(self, name: str) -> IntArray:
-        # Called for a column that was not read before: one gather brings all of them.
+        # Called for a column that was not read before; one gather reads all of them.
         if name not in NodeRows.__slots__:
             raise AttributeError(f"nodes have no {name!r}")
         block = self.table.block
@@ -353,7 +353,7 @@ class NodeRows:
         return found
 
     def _read(self, block: IntArray) -> None:
-        """Take the columns from a block with the figures of these nodes."""
+        """Set the columns from a block with the values of these nodes."""
         columns = columns_of(block, len(self.table.axis))
         self.allocatable, self.used, self.releasing, self.pipelined, self.viewed, self.scored = columns
 
@@ -361,7 +361,7 @@ class NodeRows:
         return len(self.table) if self.rows is None else len(self.rows)
 
     def take(self, column: NDArray[T]) -> NDArray[T]:
-        """The part of a column over all nodes (last dimension) that belongs to these nodes."""
+        """Return the values of these nodes in a column over all nodes (last dimension)."""
         return column if self.rows is None else column.take(self.rows, axis=-1)
 
     @property
@@ -372,23 +372,23 @@ class NodeRows:
 
     @property
     def idle(self) -> IntArray:
-        """(R, n) free now."""
+        """(R, n) resources that are free now."""
         return self.allocatable - self.used
 
     @property
     def future_idle(self) -> IntArray:
-        """(R, n) free once everything has ended that is ending, less what is promised."""
+        """(R, n) resources that are free once terminating tasks have ended, minus nominated requests."""
         return self.allocatable - self.used + self.releasing - self.pipelined
 
     @property
     def staying_count(self) -> IntArray:
-        """(n,) number of pods on the nodes, with nominated and without terminating ones."""
+        """(n,) number of pods on the nodes, including nominated and excluding terminating ones."""
         count: IntArray = self.used[2] + self.pipelined[2] - self.releasing[2]
         return count
 
     @property
     def has_slots(self) -> NDArray[np.bool_]:
-        """(n,) nodes that take one more pod now."""
+        """(n,) True for nodes with a free pod slot."""
         free: NDArray[np.bool_] = self.used[2] < self.allocatable[2]
         return free
 
@@ -400,16 +400,16 @@ class NodeRows:
 
     @property
     def task_count(self) -> IntArray:
-        """(n,) number of pods on the nodes, with terminating and nominated ones."""
+        """(n,) number of pods on the nodes, including terminating and nominated ones."""
         count: IntArray = self.used[2] + self.pipelined[2]
         return count
 
     @property
     def pod_capacity(self) -> IntArray:
-        """(n,) number of pods that the nodes take."""
+        """(n,) maximum number of pods on the nodes."""
         count: IntArray = self.allocatable[2]
         return count
 
     def resource(self, name: str) -> int | None:
-        """Row of a resource in the (R, n) arrays; None for one that no node has and no task requests."""
+        """Return the row of a resource in the (R, n) arrays; None if no node has it and no task requests it."""
         return self.table.axis.rows.get(name)

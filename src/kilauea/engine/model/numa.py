@@ -106,7 +106,7 @@ class Hardware:
         return tuple((size, cpus) for size, _, cpus in sorted(out))
 
     def take(self, free: int, count: int) -> int | None:
-        """So many processors of a free set, whole sockets first, then cores, then single ones; None if too few."""
+        """This many processors of a free set, whole sockets first, then cores, then single ones; None if too few."""
         if free.bit_count() < count:
             return None
         taken = 0
@@ -172,7 +172,7 @@ def assign(hardware: Hardware, policy: str, free: int, wish: NumaWish) -> Assign
 
 
 def _best_union(hardware: Hardware, free: int, count: int) -> tuple[int, bool, int]:
-    """The NUMA nodes for so many processors: their processors, if there could be no fewer nodes, and their number."""
+    """The NUMA nodes for this many processors: their processors, if there could be no fewer nodes, and their number."""
     fewest = 0
     for size, cpus in hardware.unions:
         if not fewest and cpus.bit_count() >= count:

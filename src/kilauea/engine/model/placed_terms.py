@@ -23,10 +23,10 @@ from kilauea.engine.model.placements import LabelClass, LabelClasses
 from kilauea.engine.model.task_specs import PodTerm, TaskSpec
 
 FEW_TERMS = 8
-"""So many terms are compared with the labels of a pod one by one, which is quicker than with all classes."""
+"""This many terms are compared with the labels of a pod one by one, which is quicker than with all classes."""
 
 MOST_NUMBERS = 4_000_000
-"""Numbers that are kept for label classes: those of so many domains."""
+"""Numbers that are kept for label classes: those of this many domains."""
 
 
 class Carried(NamedTuple):

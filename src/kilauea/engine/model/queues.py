@@ -1,4 +1,4 @@
-"""A queue: its limits, its guarantees, and what its jobs hold in the running session."""
+"""A queue: its limits, its guarantees, and the allocations of its jobs in the current session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kilauea.engine.model.wishes import wishes_of_queue
 
 
 class Queue:
-    """A queue's wishes, from its object, and its figures, which the session keeps true as tasks come and go."""
+    """The fields of a queue's object, and its sums, which the session updates as tasks are placed and evicted."""
 
     __slots__ = (
         "allocated",
@@ -68,17 +68,17 @@ class Queue:
             for name, amount in resource_amounts(spec.capability if spec else None).items()
             if is_of_devices(name) and amount >= 0
         }
-        """The devices of classes that its pods may claim at most."""
+        """The maximum number of devices that its pods may claim, by class."""
         self.cards = card_counts(obj.annotations, wellknown.CARD_QUOTA, f"queue/{self.name}")
         """Accelerator cards by model that the queue may use."""
         self.node_groups = node_groups_of(spec.affinity if spec else None)
-        """Groups of nodes that the queue uses or avoids; None if it does not say."""
+        """Node groups that the queue uses or avoids; None if it does not name any."""
         self.group_limits = group_limits_of(obj.annotations)
-        """The most that it may use in each group."""
+        """The maximum amounts that it may use in each group."""
         self.hierarchy, self.hierarchy_weights = path_of(obj.annotations)
-        """Names and weights on the way from the root to the queue, in the tree that annotations describe."""
+        """Names and weights from the root to the queue, in the tree that annotations describe."""
         self.wishes = wishes_of_queue(obj.annotations, spec.affinity if spec else None)
-        """Wishes for plugins that may not be configured."""
+        """Bits for fields of the queue that need plugins."""
         self.row = -1
         self.allocated: dict[str, float] = {}
         self.request: dict[str, float] = {}
@@ -88,12 +88,12 @@ class Queue:
 
     @property
     def open(self) -> bool:
-        """True if the queue accepts work."""
+        """True if the queue accepts jobs."""
         return self.state == "Open"
 
 
 class QueueFigures:
-    """Amounts that the queue plugin computes for a queue in this session; None where no plugin does."""
+    """Amounts that the queue plugin computes for a queue in this session; None without a plugin."""
 
     __slots__ = ("ancestors", "capability", "deserved", "devices", "real_capability", "reclaim_level", "share")
 
@@ -103,25 +103,25 @@ class QueueFigures:
         self.real_capability: dict[str, float] | None = None
         self.share: float | None = None
         self.devices: dict[str, int] = {}
-        """Devices of classes that its pods hold, where the plugin counts them."""
+        """Devices that its pods hold, by class, if the plugin counts them."""
         self.ancestors: tuple[Queue, ...] = ()
-        """From the parent to the root, where the plugin knows a tree."""
+        """Ancestors from the parent to the root, if the plugin has a tree."""
         self.reclaim_level = 0
-        """Number of them that may stand for the queue when it reclaims."""
+        """Number of ancestors that are compared when the queue reclaims."""
 
 
 def _amounts(resources: dict[str, str | int | float] | None) -> dict[str, float] | None:
-    """Amounts without those of devices, which are limited apart (`kilauea.engine.queues.device_quota`)."""
+    """Return the amounts without devices, which have separate limits (`kilauea.engine.queues.device_quota`)."""
     if not resources:
         return None
     return {name: amount for name, amount in resource_amounts(resources).items() if not is_of_devices(name)}
 
 
 def path_of(annotations: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Names and weights below the root of `root/eng/prod` and `1/2/8`; both empty without the annotations.
+    """Return names and weights below the root of `root/eng/prod` and `1/2/8`; both empty without annotations.
 
-    A path that does not begin with `root` stands below it, as if the admission webhook had put it there. A weight that
-    is missing, no number or less than 1 is 1.
+    A path that does not begin with `root` is placed below it, as the admission webhook does. A weight that is missing,
+    not a number or less than 1 becomes 1.
     """
     names = annotations.get(wellknown.HIERARCHY, "").split("/")
     weights = annotations.get(wellknown.HIERARCHY_WEIGHTS, "").split("/")

@@ -4,7 +4,7 @@ An amount map is `{resource name: amount}` in the units of `kilauea.api.quantity
 milli-units. Jobs and queues count in such maps (exact integers, floats only where shares are computed); nodes count in
 arrays with one row a resource, whose order is a `ResourceAxis`.
 
-A missing scalar is not always a zero: where the original treats the two differently, the function says so.
+A missing scalar is not always a zero: where Volcano treats the two differently, the function says so.
 Formulas: spec of the scheduler, 1.1, and of the queue plugins, 1.1.
 """
 

@@ -13,7 +13,7 @@ from kilauea.engine.model.tasks import Task
 
 
 class ServedResources:
-    """The tasks that ask for extended resources, and the classes that serve these.
+    """The tasks that request extended resources, and the classes that serve these.
 
     Args:
         table: classes, slices and claims.
@@ -46,7 +46,7 @@ class ServedResources:
     def settle(self, nodes: NodeTable) -> None:
         """Let devices serve the resources that classes name, and tasks claim them."""
         table, names = self._table, self._table.served
-        # As what nodes offer, these count before any pod asks for them: queues may deserve them.
+        # As what nodes offer, these count before any pod requests them: queues may deserve them.
         nodes.axis.admit(name for name in names if not name.startswith(IMPLICIT))
         served = tuple((name, names[name]) for name in sorted(names.keys() & nodes.axis.rows.keys()))
         if not (served or self._served or table.special or table.stale_pods):

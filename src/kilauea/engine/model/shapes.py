@@ -1,9 +1,9 @@
 """A shape: tasks that no predicate and no score can distinguish in this session.
 
-Two tasks with the same `TaskSpec` have the same shape unless something depends on what the spec leaves out: labels and
-namespace (only the labels that a selector in the cluster names), images (only if nodes say which they hold), the
-gang, if its tasks are to be close together in the network, the queue of tasks that name accelerator cards, what
-resource claims come to, and the traits by which plugins tell tasks apart.
+Two tasks with the same `TaskSpec` have the same shape unless something depends on fields that the spec omits: labels
+and namespace (only labels that a selector in the cluster names), images (only if nodes report theirs), the gang, if its
+tasks must be close together in the network, the queue of tasks that name accelerator cards, the content of resource
+claims, and the traits by which plugins distinguish tasks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kilauea.engine.model.resources import ALWAYS, ResourceAxis
 from kilauea.engine.model.task_specs import TaskSpec
 
 NOT_ASKED = np.iinfo(np.int64).min // 4
-"""In `TaskShape.need`: this resource is not looked at."""
+"""In `TaskShape.need`: this resource is not checked."""
 
 
 class TaskShape:
@@ -53,39 +53,39 @@ class TaskShape:
         self.claims: tuple[Wish, ...] = ()
         """The pod's resource claims."""
         self.traits: dict[str, Hashable] = {}
-        """By plugin: what it tells tasks apart by, beside the spec (`session.add_task_trait`)."""
+        """Values by which plugins distinguish tasks in addition to the spec, by plugin (`session.add_task_trait`)."""
         self.queue = queue
-        """The queue of tasks that name accelerator cards, whose quota decides where they go; empty for other tasks."""
+        """The queue of tasks that name accelerator cards, whose quota limits their nodes; empty for other tasks."""
         self.owner = ""
-        """The gang or sub-gang whose tasks are to be close together in the network; empty for other tasks."""
+        """The gang or sub-gang whose tasks must be close together in the network; empty for other tasks."""
         self.plain: TaskShape | None = None
-        """The same without owner, claims and traits; None if this shape has none of them."""
+        """The same shape without owner, claims and traits; None if this shape has none of them."""
         self.label_class = label_class
-        """Namespace and labels of one task of this shape; others differ only in labels that no selector uses."""
+        """Namespace and labels of a task of this shape; those of others differ only in labels that no selector uses."""
         self.images = images
         self.request: NDArray[np.int64] = axis.vector(spec.requests)
-        """(R,) what a task takes of its node."""
+        """(R,) request of a task."""
         need = self.request.copy()
         for name, row in axis.rows.items():
             if spec.best_effort or (name not in spec.requests and name not in ALWAYS):
                 need[row] = NOT_ASKED
         self.need: NDArray[np.int64] = need[:, None]
-        """(R, 1) what has to be free; cpu and memory are looked at even when only one of them is asked.
+        """(R, 1) amounts that must be free; cpu and memory are both checked even if only one is requested.
 
-        A task that asks for nothing but a pod slot needs no room; the number of pods is a filter's affair.
+        Empty for a task that requests only a pod slot; a predicate checks the number of pods.
         """
         none = np.zeros_like(self.request)
         scored = np.array([spec.scored_cpu, spec.scored_memory], dtype=np.int64)
         self.held: NDArray[np.int64] = np.concatenate([none, self.request, none, none, self.request, scored])
-        """(5 R + 2,) what a node's figures grow by when a task of this shape takes room there."""
+        """(5 R + 2,) increase of a node's values when a task of this shape is placed there."""
         self.promised: NDArray[np.int64] = np.concatenate([none, none, none, self.request, self.request, scored])
-        """(5 R + 2,) the same when room is only promised."""
+        """(5 R + 2,) the same when it is only nominated."""
         self.freed: NDArray[np.int64] = np.concatenate([none, none, self.request, none, -self.request, -scored])
-        """(5 R + 2,) the same when it is evicted: what is being freed grows, the view shrinks, what is used stays."""
+        """(5 R + 2,) the same when it is evicted: `releasing` grows, the view shrinks, `used` stays."""
 
     def variant(self, owner: str, claims: tuple[Wish, ...], traits: tuple[tuple[str, Hashable], ...]) -> TaskShape:
-        """The shape of tasks that are told apart from those of this one by owner, claims and traits alone."""
-        # Written out, because a plugin that tells gangs apart has one made for every gang, or for every task.
+        """Return the shape of tasks that differ from this one only in owner, claims and traits."""
+        # Inlined, because a plugin that distinguishes gangs needs a variant for every gang, or for every task.
         out = TaskShape.__new__(TaskShape)
         out.spec, out.label_class, out.images, out.queue = self.spec, self.label_class, self.images, self.queue
         out.request, out.need = self.request, self.need

@@ -22,7 +22,7 @@ HOLDING = frozenset({BOUND, BINDING, RUNNING, ALLOCATED})
 """States in which a task holds its share of the queue (AllocatedStatus)."""
 
 CHARGED = HOLDING | {PIPELINED}
-"""States in which what a task asks for counts for its job and queue: it holds it, or is promised it."""
+"""States in which what a task requests counts for its job and queue: it holds it, or is promised it."""
 
 READY = (BOUND, BINDING, RUNNING, ALLOCATED, SUCCEEDED)
 """States that count towards a gang's minimum."""

@@ -25,9 +25,9 @@ class SubGroup:
 
     name: str
     size: int
-    """Tasks of a sub-gang that have to be placed together."""
+    """Tasks of a sub-gang that must be placed together."""
     minimum: int
-    """Sub-gangs that have to be there."""
+    """Sub-gangs that must be there."""
     selector: Selector | None
     """None takes any task."""
     keys: tuple[str, ...]

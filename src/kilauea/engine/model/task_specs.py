@@ -37,11 +37,11 @@ from kilauea.engine.model.numa import NumaWish, numa_wish
 from kilauea.engine.model.resources import CPU, MEMORY, MOST_PODS, PODS, is_empty, within
 
 UNSTATED_CPU = 100
-"""Milli-cores that a container counts for in node scores when it asks for none."""
+"""Milli-cores that a container counts for in node scores when it requests none."""
 MOST_WEIGHT = 100
 """Preferences that weigh more count as this."""
 UNSTATED_MEMORY = 200 * 1024 * 1024
-"""Bytes that a container counts for in node scores when it asks for none."""
+"""Bytes that a container counts for in node scores when it requests none."""
 
 
 class PodTerm(NamedTuple):
@@ -130,9 +130,9 @@ class TaskSpec:
     requests: dict[str, int]
     """Requests with init containers, overhead and one pod slot; never changed."""
     scored_cpu: int
-    """Milli-cores for scoring, where a container that asks for none counts `UNSTATED_CPU`."""
+    """Milli-cores for scoring, where a container that requests none counts `UNSTATED_CPU`."""
     scored_memory: int
-    """Bytes for scoring, where a container that asks for none counts `UNSTATED_MEMORY`."""
+    """Bytes for scoring, where a container that requests none counts `UNSTATED_MEMORY`."""
     best_effort: bool
     """Asks for nothing but a pod slot."""
     node_selector: tuple[tuple[str, str], ...]
@@ -151,11 +151,11 @@ class TaskSpec:
     disks: tuple[Disk, ...]
     """Disks that the pod names without a claim, and that pods on a node may not share."""
     cards: CardWish | None
-    """The accelerator cards that the pod names; None if it names none."""
+    """The accelerator cards that the pod names; None if it does not name one."""
     device_source: DeviceSource | None
-    """The parts of the pod from which `devices` follows; None if it asks for no extended resource."""
+    """The parts of the pod from which `devices` follows; None if it requests no extended resource."""
     devices: DeviceWish | None
-    """The parts of cards that the pod asks for; None if it asks for none."""
+    """The parts of cards that the pod requests; None if it requests none."""
     extended: tuple[ContainerAsk, ...]
     """Extended resources by container, which devices of a class may serve."""
     numa: NumaWish | None

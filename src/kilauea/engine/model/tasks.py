@@ -1,7 +1,7 @@
 """A task is a pod as the scheduler sees it; its `TaskSpec` contains everything that decides where the pod may run.
 
-Pods that ask for the same share one `TaskSpec`, so that whatever is computed for it is computed once. Labels, images
-and the namespace are kept apart: they matter only in clusters where pods are selected by them (`shapes.py`).
+Pods with equal requests share one `TaskSpec`, so that everything about it is computed once. Labels, images and the
+namespace are separate: they matter only in clusters that select pods by them (`shapes.py`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from kilauea.engine.model.wishes import wants_numa
 
 
 class TaskTemplate(NamedTuple):
-    """Everything of a task that the pods of one template have in common and that stays as it is.
+    """The constant fields of a task that all pods of a template have in common.
 
-    Tasks that are alike share one, so that each of a hundred thousand is small. The fields are those of `Task`.
+    Equal tasks share one, which saves memory with many tasks. The fields are those of `Task`.
     """
 
     namespace: str
@@ -55,7 +55,7 @@ class TaskTemplate(NamedTuple):
 
 
 class TaskDetails(NamedTuple):
-    """Fields that few tasks have. All others share one without any, so that they are small; see `Task`."""
+    """Fields that few tasks have; all other tasks share one empty instance, to save memory. See `Task`."""
 
     claims: tuple[ClaimRef, ...] = ()
     nominated: str = ""
@@ -68,12 +68,12 @@ class TaskDetails(NamedTuple):
 
 
 NO_DETAILS = TaskDetails()
-"""Those of a task that has none of them."""
+"""The details of a task without any of these fields."""
 
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """A pod: identity, what it asks, where it is. A session changes `status` and `node`, and restores them."""
+    """A pod: its identity, requests and node. A session changes `status` and `node`, and restores them."""
 
     key: str
     """`namespace/name`."""
@@ -82,7 +82,7 @@ class Task:
     """Key of the pod group, empty for a pod without one."""
     spec: TaskSpec
     template: TaskTemplate
-    """Fields that it shares with others of its template; each of them is also one of the task."""
+    """Fields that it shares with other pods of its template; each is also an attribute of the task."""
     priority: int
     node: str
     status: int
@@ -94,26 +94,26 @@ class Task:
     row: int = -1
     """Row in the placements."""
     shape: TaskShape | None = None
-    """Set while a session looks at the task."""
+    """Set while a session evaluates the task."""
     started: int = 0
-    """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or does not tell."""
+    """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or if unknown."""
     version: int = -1
-    """The newest version of the pod that was seen; -1 for one without a number."""
+    """The newest version of the pod that was seen; -1 if it is not a number."""
     details: TaskDetails = NO_DETAILS
-    """Fields that few tasks have; each of them is also one of the task."""
+    """Fields that few tasks have; each is also an attribute of the task."""
 
     def detail(self, details: TaskDetails) -> None:
-        """Take other details than before."""
+        """Replace the details."""
         self.details = details if details != NO_DETAILS else NO_DETAILS
 
     @property
     def name(self) -> str:
-        """The name of the pod, which its key ends with."""
+        """The name of the pod, the last part of its key."""
         return self.key[self.key.index("/") + 1 :]
 
     @property
     def order(self) -> tuple[int, int, int, str]:
-        """Fallback of the task order: with or without an index in the name, that index, creation time, UID."""
+        """Fallback of the task order: presence of an index in the name, the index, creation time, UID."""
         index = self.index
         return (0, index, self.creation, self.uid) if index >= 0 else (1, 0, self.creation, self.uid)
 
@@ -124,62 +124,62 @@ class Task:
 
     @property
     def role(self) -> str:
-        """The task of the job that the pod is of, as its annotation says; empty without one."""
+        """The task of the job that the pod belongs to, from its annotation; empty without one."""
         return self.template.role
 
     @property
     def images(self) -> tuple[int, tuple[str, ...]]:
-        """The number of its containers; the images of containers and image volumes with their tags."""
+        """The number of its containers, and the images of containers and image volumes with their tags."""
         return self.template.images
 
     @property
     def priority_class(self) -> str:
-        """The priority class that it names; empty without one."""
+        """Its priority class; empty without one."""
         return self.template.priority_class
 
     @property
     def gated(self) -> bool:
-        """Held back by a scheduling gate."""
+        """True if it has a scheduling gate."""
         return self.template.gated
 
     @property
     def foreign_gate(self) -> bool:
-        """Held back by a gate that is not the queue's own."""
+        """True if it has a scheduling gate other than the queue's own."""
         return self.template.foreign_gate
 
     @property
     def no_preemption(self) -> bool:
-        """True if it evicts no others, as its preemption policy says."""
+        """True if its preemption policy is Never."""
         return self.template.no_preemption
 
     @property
     def owner_kind(self) -> str:
-        """Kind of the first of the pod's owners."""
+        """Kind of the pod's first owner."""
         return self.template.owner_kind
 
     @property
     def cooldown(self) -> str:
-        """For how long after it was scheduled the pod wants to be left alone; a duration as it is written."""
+        """Time after scheduling for which the pod must not be evicted; the duration as written."""
         return self.template.cooldown
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Limits of cpu and memory; 0 without one."""
+        """Limits of cpu and memory; 0 without a limit."""
         return self.template.limits
 
     @property
     def qos(self) -> int:
-        """Its class of service, by number: see `kilauea.engine.model.service_classes`."""
+        """Its QoS class as a number; see `kilauea.engine.model.service_classes`."""
         return self.template.qos
 
     @property
     def numa(self) -> bool:
-        """Wants its cpus on certain NUMA nodes."""
+        """True if its cpus must be on certain NUMA nodes."""
         return self.template.numa
 
     @property
     def containers(self) -> tuple[str, ...]:
-        """Names of its init containers and of the containers after them, if any asks for an extended resource."""
+        """Names of its init containers and then its containers, if any requests an extended resource."""
         return self.template.containers
 
     @property
@@ -199,7 +199,7 @@ class Task:
 
     @property
     def claims(self) -> tuple[ClaimRef, ...]:
-        """Resource claims, by which it asks for devices."""
+        """Its resource claims."""
         return self.details.claims
 
     @property
@@ -219,12 +219,12 @@ class Task:
 
     @property
     def record(self) -> Record:
-        """Parts of cards that the pod was given, as its annotations say."""
+        """Parts of cards that are assigned to the pod, from its annotations."""
         return self.details.record
 
     @property
     def numa_cpus(self) -> tuple[tuple[int, int], ...]:
-        """NUMA nodes and numbers of processors that the scheduler gave the pod, by its annotation."""
+        """NUMA nodes and numbers of processors that are assigned to the pod, from its annotation."""
         return self.details.numa_cpus
 
     @property
@@ -234,7 +234,7 @@ class Task:
 
     @property
     def foreign(self) -> bool:
-        """Another scheduler's: it takes room, and is never evicted here."""
+        """True if it belongs to another scheduler: it uses resources, and is never evicted."""
         return self.details.foreign
 
     @property
@@ -251,7 +251,7 @@ class Task:
 
 
 def task_of(pod: Pod, table: AskedTable) -> Task:
-    """The task of a pod, not yet in any table.
+    """Return the task of a pod, which is not in any table yet.
 
     Raises:
         QuantityError, ValueError: a field cannot be read.
@@ -265,7 +265,7 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
     asked = table.of(pod)
     spec = asked.spec
     containers = _containers(pod.spec) if spec.extended else ()
-    template = _template_for(asked.images[1], containers)(  # by position, which is quicker: in the order of its fields
+    template = _template_for(asked.images[1], containers)(  # by position, which is faster: in the order of its fields
         pod.namespace,
         annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, ""),
         asked.images,
@@ -285,7 +285,7 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
     )
     task = Task(
         key=pod.key,
-        uid=shared(meta.uid or pod.key),  # a history in this process holds the same text
+        uid=shared(meta.uid or pod.key),  # the history in this process stores the same string
         group=group,
         spec=spec,
         template=template,
@@ -310,9 +310,9 @@ def task_of(pod: Pod, table: AskedTable) -> Task:
 
 
 _template = lru_cache(maxsize=4096)(TaskTemplate)
-"""The template with these fields; equal ones are one."""
+"""Return the template with these fields; equal templates are the same object."""
 LONGEST = 4096
-"""Characters of names from which on a template is not remembered: images of a pod can have a megabyte of them."""
+"""Templates whose names have more characters are not cached: the images of a pod can have a megabyte."""
 
 
 def _template_for(*names: tuple[str, ...]) -> Callable[..., TaskTemplate]:
@@ -320,7 +320,7 @@ def _template_for(*names: tuple[str, ...]) -> Callable[..., TaskTemplate]:
 
 
 class Stage(NamedTuple):
-    """The stage of a pod's life: everything of a task that changes from its creation to its end."""
+    """The stage of a pod's life: all fields of a task that change after its creation."""
 
     node: str
     status: int
@@ -329,7 +329,7 @@ class Stage(NamedTuple):
     ends: int = 0
     """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
     started: int = 0
-    """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or does not tell."""
+    """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or if unknown."""
 
 
 def stage_of(pod: Pod, cooldown: str) -> Stage:
@@ -353,7 +353,7 @@ def index_in_name(name: str) -> int:
 
 
 def _ends(deletion: str | None) -> int:
-    """The time in a deletion timestamp, which has the grace period in it; 0 without one that can be read."""
+    """Return the time in a deletion timestamp, which includes the grace period; 0 if missing or invalid."""
     try:
         return parse_time(deletion) if deletion else 0
     except ValueError:
@@ -361,7 +361,7 @@ def _ends(deletion: str | None) -> int:
 
 
 def _started(pod_status: PodStatus | None) -> int:
-    """The time at which a running pod started; 0 without one that can be read."""
+    """Return the time at which a running pod started; 0 if missing or invalid."""
     if pod_status is None or pod_status.phase != "Running" or not pod_status.start_time:
         return 0
     try:
@@ -371,7 +371,7 @@ def _started(pod_status: PodStatus | None) -> int:
 
 
 def _scheduled(pod: Pod) -> int:
-    """The time at which a running pod was scheduled; 0 if its conditions do not tell."""
+    """Return the time at which a running pod was scheduled; 0 if its conditions do not contain it."""
     if pod.status is None or pod.status.phase != "Running":
         return 0
     for condition in pod.status.conditions or ():

@@ -42,7 +42,7 @@ def closeness(wish: NetworkTopology | None, tree: HyperNodeTree, around: Closene
 
 
 class Domains:
-    """The places of the gangs of a session, and how close they have to be."""
+    """The places of the gangs of a session, and how close they must be."""
 
     def __init__(self, tree: HyperNodeTree, row_of: dict[str, int]) -> None:
         self.tree = tree
@@ -74,7 +74,7 @@ class Domains:
         return job.topology is not None or any(s.topology is not None for s in job.sub_jobs.values())
 
     def binds(self, job: Job) -> bool:
-        """Return True if the job or any sub-gang of it has to be inside one domain (softly, of any tier)."""
+        """Return True if the job or any sub-gang of it must be inside one domain (softly, of any tier)."""
         parts: list[SubJob | None] = [None, *job.sub_jobs.values()]
         return any((c := self.of(job, part)) is not None and c.tier is not None for part in parts)
 
@@ -113,7 +113,7 @@ class Domains:
         return self._allowed(self.search_root(key, tier, domain), tier)[1]
 
     def _allowed(self, start: int, tier: int) -> tuple[list[list[int]], frozenset[int]]:
-        """The domains inside one up to a tier, by tier from the closest and together; many gangs ask for the same."""
+        """The domains inside one up to a tier, by tier from the closest and together; many gangs request the same."""
         known = self._known.get((start, tier))
         if known is None:
             by_tier: dict[int, list[int]] = {}

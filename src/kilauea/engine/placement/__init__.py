@@ -1,1 +1,1 @@
-"""Placing the tasks of gangs on nodes, of the whole cluster or of one network domain."""
+"""Placement of gangs on nodes of the whole cluster or of one network domain."""

@@ -1,14 +1,14 @@
 """Admission backoff: an admitted group that cannot be placed releases its admission if others wait for the quota.
 
-A group that is admitted holds quota. If nothing of it is placed for a while, and others wait to be admitted, it becomes
-pending again. It is admitted again as soon as it could be placed; each cycle tries that out, on the cluster as it is
-then. Without such a change it is admitted again after a time that doubles whenever it was in vain: eviction, or what a
-trial cannot foresee, may then make its room.
+An admitted group holds quota. If none of its pods is placed for a while, and others wait to be admitted, it becomes
+pending again. It is admitted again as soon as it could be placed, which each cycle tries on the current cluster.
+Otherwise, it is admitted again after a backoff that doubles with each failure: evictions, or changes that a trial
+cannot predict, may then free its resources.
 
-Nothing is taken from a group whose pods have not all come: who makes them may be slow. Nor from a group without
-`minResources`, which holds no quota.
+A group whose pods do not all exist yet keeps its admission, because its controller may be slow. So does a group without
+`minResources`, which does not hold quota.
 
-What is remembered about groups is a value: it goes into a cycle, and the next one comes out with the plan.
+The state of groups is a value: it is an argument of a cycle, and the plan contains the next one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kilauea.engine.plan import GroupOutcome
 from kilauea.engine.session import Session
 
 FRUITLESS = 60 * SECOND
-"""Microseconds for which an admitted group may hold its quota in vain."""
+"""Microseconds for which an admitted group may hold its quota without being placed."""
 FIRST, LONGEST = 30 * SECOND, 900 * SECOND
-"""Microseconds for which it is not admitted again without a change, the first time and at most."""
+"""Microseconds of the first and the longest backoff."""
 CODE = "AdmissionGivenBack"
 PLACED = ("Binding", "Bound", "Running", "Releasing", "Pipelined")
 
@@ -78,7 +78,7 @@ def after_cycle(backoff: AdmissionBackoff, session: Session, groups: Mapping[str
 
 
 def _again(backoff: AdmissionBackoff, job: Job) -> Attempt:
-    """The attempt of a group that is admitted in vain: the same, or a new one that begins now."""
+    """Return the attempt of an admitted group that is not placed: the same, or a new one that begins now."""
     known = backoff.attempts.get(job.key)
     if known is None or known.creation != job.creation:
         return Attempt(job.creation, backoff.moment)
@@ -86,14 +86,14 @@ def _again(backoff: AdmissionBackoff, job: Job) -> Attempt:
 
 
 def _refusal(attempt: Attempt) -> Refusal:
-    """The reason why a group is not admitted."""
+    """Return the reason why a group is not admitted."""
     waited = f"could not be placed within {FRUITLESS // SECOND} s of its admission, which others waited for"
     at = format_time(attempt.told // SECOND * SECOND)
     return Refusal(CODE, f"{waited}; it is admitted again when it could be placed, and tried again at {at}")
 
 
 def is_fruitless(outcome: GroupOutcome, job: Job | None) -> bool:
-    """Return True if a group is admitted, holds quota, has all its pods, and nothing of it is placed."""
+    """Return True if a group is admitted, holds quota, has all of its pods, and none of them is placed."""
     if job is None or job.min_resources is None or outcome.phase != INQUEUE or not job.tasks:
         return False
     if any(outcome.counts.get(name) for name in PLACED):
@@ -103,5 +103,5 @@ def is_fruitless(outcome: GroupOutcome, job: Job | None) -> bool:
 
 
 def _others_wait(groups: Iterable[GroupOutcome]) -> bool:
-    """Return True if a group waits to be admitted whose admission was not withdrawn just now."""
+    """Return True if a group waits to be admitted, other than groups whose admission was just withdrawn."""
     return any(o.phase == PENDING and o.refusal is not None and o.refusal.code != CODE for o in groups)

@@ -1,8 +1,8 @@
 """Planning a gang as a unit if it must be close together or has sub-gangs (spec of the scheduler, 5.3.4).
 
-Network domains are tried from the closest to the widest. In each the whole gang is placed as a trial, sub-gang by
-sub-gang; of the domains of one tier that hold it, the one with the best score is taken. Then the ranks of equal tasks
-are put in order along the network, so that neighbours in rank are neighbours on the wire.
+Network domains are tried from the closest to the widest. In each, the whole gang is placed as a trial, sub-gang by
+sub-gang. Of the domains of a tier where it fits, the one with the best score is used. Then equal tasks are ordered by
+rank along the network, so that neighbors in rank are neighbors in the network.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kilauea.engine.session import Session
 from kilauea.engine.statement import ALLOCATE, Statement
 
 ALLOCATION = "Allocate"
-"""The purpose for which domains are asked."""
+"""The purpose for which plugins select domains."""
 
 
 @dataclass
 class Worksheet:
-    """A job's tasks that are still to be placed.
+    """The tasks of a job that remain to be placed.
 
     Attributes:
         job: the job.
-        tasks: by key of the job or sub-gang, in the order in which they are to be placed; in each the first task last.
-        structured: the gang is to be planned whole.
+        tasks: by key of the job or sub-gang, in the order in which to place them; in each list, the first task is last.
+        structured: the gang must be planned as a whole.
     """
 
     job: Job
@@ -40,20 +40,20 @@ class Worksheet:
         return any(self.tasks.values())
 
     def copy(self) -> Worksheet:
-        """A copy whose tasks can be taken."""
+        """Return a copy whose tasks can be removed."""
         return Worksheet(self.job, {key: list(tasks) for key, tasks in self.tasks.items()}, self.structured)
 
 
 @dataclass
 class Trial:
-    """A gang placed in one domain, and the recipe to repeat it."""
+    """A gang placed in one domain, with the steps to repeat it."""
 
     statement: Statement
-    """Holds the placed tasks."""
+    """The statement with the placed tasks."""
     domain: int
     score: float
     steps: list[tuple[Task, int, bool]]
-    """Tasks with the row of their node, and whether the room was free."""
+    """Tasks with the row of their node, and True if the resources were free."""
     left: Worksheet
     chosen: dict[str, int]
     """Domains of the job and of its sub-gangs afterwards."""
@@ -71,7 +71,7 @@ def worksheet(session: Session, job: Job) -> Worksheet | None:
 
 
 def place_job(session: Session, queue: Queue, sheet: Worksheet) -> Statement | None:
-    """A statement that makes a job ready, or would once nominated room is free; None if there is none."""
+    """Return a statement that makes a job ready, now or once nominations are free; None if there is none."""
     if sheet.structured:
         return place_gang(session, queue, sheet)
     statement = session.statement()
@@ -80,7 +80,7 @@ def place_job(session: Session, queue: Queue, sheet: Worksheet) -> Statement | N
 
 
 def sub_gang_sheets(session: Session, job: Job, tasks: list[Task]) -> dict[str, list[Task]]:
-    """Tasks by sub-gang: those that the minimum of their policy needs first, then in the order of sub-gangs."""
+    """Return tasks by sub-gang: first those that the minimum of their policy needs, then in the order of sub-gangs."""
     by_key: dict[str, list[Task]] = {}
     for task in tasks:
         by_key.setdefault(task.sub_job, []).append(task)
@@ -99,7 +99,7 @@ def sub_gang_sheets(session: Session, job: Job, tasks: list[Task]) -> dict[str, 
 
 
 def place_gang(session: Session, queue: Queue, sheet: Worksheet) -> Statement | None:
-    """Place a gang whole in the best of the closest domains that hold it; None if there is none."""
+    """Place a whole gang in the best of the closest domains where it fits; None if there is none."""
     job, domains = sheet.job, session.domains
     domains.locate(job)
     before = {key: domains.chosen[key] for key in (job.key, *job.sub_jobs) if key in domains.chosen}
@@ -116,7 +116,7 @@ def place_gang(session: Session, queue: Queue, sheet: Worksheet) -> Statement | 
                 continue
             if len(sheet.tasks) == 1:
                 return _keep(session, sheet, trial)
-            # Several trials cannot stand side by side, since they want the same room.
+            # Trials need the same resources, so only one can be in effect at a time.
             trial.statement.discard()
             if best is None or trial.score > best.score:
                 best = trial
@@ -126,17 +126,17 @@ def place_gang(session: Session, queue: Queue, sheet: Worksheet) -> Statement | 
 
 
 def _promising(session: Session, queue: Queue, sheet: Worksheet, gradient: list[int]) -> Iterable[int]:
-    """The domains to try. For a gang in one part the best come first, so that the first that holds it is the one."""
+    """Return the domains to try; for a gang without sub-gangs, best first, so that the first that fits is used."""
     if len(sheet.tasks) != 1:
         return gradient
     return _best_first(session, next(_parts(queue, sheet)), gradient)
 
 
 def _best_first(session: Session, part: Part, gradient: list[int]) -> Iterator[int]:
-    """Domains by falling score, which those that are left give among themselves."""
+    """Yield domains by descending score, computed among the remaining domains."""
     left = list(gradient)
     while len(left) > 1:
-        # Asked again for those that are left, because plugins score domains against each other.
+        # Scored again for the remaining ones, because plugins score domains relative to each other.
         scores = session.hyper_node_scores(part, left)
         best = max(left, key=lambda domain: scores[domain])
         yield best
@@ -168,7 +168,7 @@ def _try(session: Session, queue: Queue, sheet: Worksheet, domain: int, before: 
     steps = [(op.task, op.row, op.kind == ALLOCATE) for op in statement.operations]
     fits = bool(steps) and (session.points.job_ready(job) or session.points.job_pipelined(job))
     after = {key: chosen[key] for key in (job.key, *job.sub_jobs) if key in chosen}
-    # Domains are chosen when a trial is kept or repeated.
+    # Domains are set when a trial is kept or repeated.
     for key in (job.key, *job.sub_jobs):
         chosen.pop(key, None)
     chosen.update(before)
@@ -179,7 +179,7 @@ def _try(session: Session, queue: Queue, sheet: Worksheet, domain: int, before: 
 
 
 def _place_part(session: Session, statement: Statement, part: Part, tasks: list[Task], domain: int) -> float | None:
-    """Place a sub-gang in the best of the closest domains inside a domain; its score, or None if it does not fit."""
+    """Place a sub-gang in the best of the closest domains inside a domain; return its score, None if it fails."""
     domains = session.domains
     was = domains.chosen.get(part.key, -1)
     for gradient in session.hyper_node_gradient("hyper_node_gradient_for_sub_job", part, domain, ALLOCATION):
@@ -197,9 +197,9 @@ def _place_part(session: Session, statement: Statement, part: Part, tasks: list[
 def _place_in_first(
     session: Session, statement: Statement, part: Part, tasks: list[Task], gradient: list[int]
 ) -> tuple[int, float] | None:
-    """Place a gang in one part in the best domain that holds it: as the best come first, it is placed once.
+    """Place a gang without sub-gangs in the first domain where it fits, as the best domains come first.
 
-    The score does not matter, since no other trial is compared with this one.
+    The score does not matter, because this trial is not compared with others.
     """
     for inner in _best_first(session, part, gradient):
         trial, checkpoint = list(tasks), statement.checkpoint()
@@ -213,7 +213,7 @@ def _place_in_first(
 def _place_in_best(
     session: Session, statement: Statement, part: Part, tasks: list[Task], gradient: list[int]
 ) -> tuple[int, float] | None:
-    """Place a sub-gang in the best of the domains that hold it, which all have to be tried for that."""
+    """Place a sub-gang in the best of the domains where it fits; this tries all of them."""
     fitting: dict[int, tuple[list[tuple[Task, int, bool]], list[Task]]] = {}
     for inner in gradient:
         trial, checkpoint = list(tasks), statement.checkpoint()
@@ -231,10 +231,10 @@ def _place_in_best(
 
 
 def _place_inside(session: Session, statement: Statement, part: Part, tasks: list[Task], inner: int) -> bool:
-    """Place tasks of a part in a domain; True if any was placed and the part is ready then, or will be."""
+    """Place tasks of a part in a domain; return True if any is placed and the part is ready, now or later."""
     chosen = session.domains.chosen
     was, before = chosen.get(part.key, -1), statement.checkpoint()
-    # What failed in one domain says nothing of the next, where its role would be skipped for it.
+    # A failure in one domain says nothing about the next, where it would cause its role to be skipped.
     _forget(session, part)
     found = place_tasks(session, statement, part, tasks, inner)
     if was >= 0:
@@ -245,7 +245,7 @@ def _place_inside(session: Session, statement: Statement, part: Part, tasks: lis
 
 
 def _forget(session: Session, part: Part) -> None:
-    """No task of a part is known not to fit."""
+    """Forget which tasks of a part do not fit."""
     unfit = session.report.unfit.get(part.job.key, {})
     for key in [key for key in unfit if key in part.mates]:
         del unfit[key]
@@ -257,7 +257,7 @@ def _take(statement: Statement, steps: list[tuple[Task, int, bool]]) -> None:
 
 
 def _keep(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
-    """Keep a trial as it stands, unless the order of ranks along the network asks for other places."""
+    """Keep a trial, unless the order of ranks along the network requires other places."""
     ordered = in_rank_order(session, trial.steps)
     if ordered != trial.steps and not trial.statement.rearrange([(task, row) for task, row, _ in ordered]):
         trial.statement.discard()
@@ -267,7 +267,7 @@ def _keep(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
 
 
 def _repeat(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
-    """Place the tasks of a trial that was taken back again, in the order of their ranks."""
+    """Place the tasks of an undone trial again, in the order of their ranks."""
     statement = session.statement()
     _take(statement, in_rank_order(session, trial.steps))
     _settle(session, sheet, trial)
@@ -275,7 +275,7 @@ def _repeat(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
 
 
 def _settle(session: Session, sheet: Worksheet, trial: Trial) -> None:
-    """Take over from a trial which tasks are left to place and which domains the gang is in."""
+    """Set the remaining tasks and the domains of the gang from a trial."""
     job, domains = sheet.job, session.domains
     session.report.unfit[job.key] = {}
     sheet.tasks = trial.left.tasks
@@ -285,10 +285,10 @@ def _settle(session: Session, sheet: Worksheet, trial: Trial) -> None:
 
 
 def in_rank_order(session: Session, steps: list[tuple[Task, int, bool]]) -> list[tuple[Task, int, bool]]:
-    """The same places, with equal tasks in the order of their ranks along the network.
+    """Return the same places, with equal tasks in the order of their ranks along the network.
 
-    Tasks of one shape take the same of any node, so they can change places freely; the places are put in the order of
-    the domains from the widest to the closest, then of the nodes.
+    Tasks of one shape use the same resources of any node, so they can swap places freely. The places are ordered by
+    domain, from the widest to the closest, then by node.
     """
     groups: dict[object, list[int]] = {}
     for index, (task, _, free) in enumerate(steps):

@@ -1,12 +1,12 @@
 """Order of readmission after groups have released their admission: those that fit do not wait for those that do not.
 
-A group that gave its admission back is admitted again in vain when its time has come, for it may be that evictions make
-room for it. But then it holds quota for a minute again, and where several take turns, a group that could start at once
-would wait for all of them. So those step back until the others had their turn, and with them the groups that have all
-their pods and could not be placed either: of the same queue, and of queues that come after it or beside it, since these
-may share a quota. Groups of a lower priority do not pass them, unless they have waited for a while.
+A group that released its admission is admitted again when its backoff expires, because evictions may free resources for
+it. If it still does not fit, it holds quota for another minute, and with several such groups, a group that could start
+at once would wait for all of them. So these groups step back until the others have had their turn. So do groups that
+have all of their pods but could not be placed either: of the same queue, and of queues after or beside it, which may
+share a quota. Groups of lower priority do not overtake them until they have waited for a while.
 
-This knows one cycle; `kilauea.engine.placement.admission_backoff` has the rules over several.
+This module handles one cycle; `kilauea.engine.placement.admission_backoff` has the rules over several cycles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kilauea.engine.placement.trials import Trials
 from kilauea.engine.session import Session
 
 PATIENCE = 2 * FRUITLESS
-"""Microseconds for which a group that could be placed lets those of a higher priority try in vain."""
+"""Microseconds for which a group that could be placed lets groups of higher priority go first."""
 
 STEPS_BACK = Refusal(CODE, "cannot be placed now; groups that could be are admitted before it")
 
@@ -31,7 +31,7 @@ class Precedence:
 
     Args:
         session: the session.
-        trials: tell which groups could be placed.
+        trials: determines which groups could be placed.
     """
 
     def __init__(self, session: Session, trials: Trials) -> None:
@@ -40,15 +40,15 @@ class Precedence:
         self._later: list[tuple[Queue, Job]] = []
         self._refused: list[tuple[Queue, Job]] = []
         self._least: dict[str, int] = {}
-        """The priority, in each queue, that a group must have that does not step back."""
+        """The minimum priority of groups that do not step back, by queue."""
         self._least_queue = -sys.maxsize
-        """The priority that its queue must have."""
+        """The minimum priority of their queues."""
         self._tried: dict[str, int] = {}
-        """Of the groups of each queue that gave their admission back: the highest priority."""
+        """The highest priority of groups that released their admission, by queue."""
         self._tried_queue = -sys.maxsize
         """The highest priority of their queues."""
         self._holding = False
-        """True if a group is admitted in vain, which gives its admission back within a minute."""
+        """True if an admitted group does not fit, and will release its admission within a minute."""
         for key, attempt in session.backoff.attempts.items():
             job = session.state.jobs.get(key)
             if job is None or job.creation != attempt.creation:
@@ -59,7 +59,7 @@ class Precedence:
             self._holding |= job.phase == INQUEUE and not attempt.until
 
     def steps_back(self, queue: Queue, job: Job) -> bool:
-        """Return True if a group, whose turn it is, lets others go first."""
+        """Return True if a group lets others go first in its turn."""
         if job.min_resources is None or not self._tried:
             return False
         below = self._is_below(queue, job)
@@ -71,32 +71,32 @@ class Precedence:
         return back
 
     def _comes_after_one_tried(self, queue: Queue, job: Job) -> bool:
-        """Return True if a group, or a queue with a group, of at least this priority gave admission back."""
+        """Return True if a group, or the queue of a group, of at least this priority released its admission."""
         if queue.name in self._tried:
             return job.priority <= self._tried[queue.name]
         return queue.priority <= self._tried_queue
 
     def _is_below(self, queue: Queue, job: Job) -> bool:
-        """Return True if one that stepped back has a higher priority, in the same queue, or its queue has."""
+        """Return True if a group that stepped back has a higher priority in the same queue, or a higher queue."""
         return queue.priority < self._least_queue or job.priority < self._least.get(queue.name, job.priority)
 
     def _goes_first(self, queue: Queue, job: Job, *, below: bool) -> bool:
-        """Return True if a group could be placed, and has waited for those above it; or if that is not for now."""
+        """Return True if a group could be placed and has waited for groups above it, or if they cannot go now."""
         if self._session.job_valid(job) is not None or self._session.job_enqueueable(job) is not None:
             return not below
         fits = self._trials.could_be_placed(queue, job)
         return fits and (not below or self._trials.known_for(job) >= PATIENCE)
 
     def refused(self, queue: Queue, job: Job) -> None:
-        """A group was refused by votes."""
+        """Record that votes rejected a group."""
         if self._tried:
             self._refused.append((queue, job))
 
     def later(self) -> list[tuple[Queue, Job]]:
-        """The groups that stepped back, in order, if they may be admitted now.
+        """Return the groups that stepped back, in order, if they may be admitted now.
 
-        They may not while a group that could be placed waits, and others are about to give back what it lacks. Where
-        trials take several cycles, they go on while quota is held, so that their outcome is known when it is free.
+        They may not while a group that could be placed waits for quota that others are about to release. If trials take
+        several cycles, they continue while quota is held, so that their results are known when it is free.
         """
         many = self._trials.take_several_cycles(len(self._refused))
         if not self._holding or not (self._later or many):

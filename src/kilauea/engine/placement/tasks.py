@@ -1,4 +1,4 @@
-"""Placing the tasks of one gang, or of one sub-gang, on nodes: of the whole cluster or of one network domain.
+"""Placement of the tasks of a gang or sub-gang on nodes of the whole cluster or of one network domain.
 
 Spec of the scheduler, 5.3.3.
 """
@@ -22,7 +22,7 @@ from kilauea.engine.statement import Operation, Statement
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A job, or one sub-gang of it: tasks that are placed together."""
+    """A job or one of its sub-gangs: tasks that are placed together."""
 
     queue: Queue
     job: Job
@@ -40,7 +40,7 @@ class Part:
 
     @property
     def minimum(self) -> int:
-        """Tasks that have to be placed together."""
+        """Number of tasks that must be placed together."""
         return self.job.min_available if self.sub_job is None else self.sub_job.min_available
 
 
@@ -50,12 +50,12 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
     Args:
         session: the session.
         statement: gets the operations.
-        part: whose tasks they are.
-        tasks: tasks that wait; those that were tried are taken off the list.
+        part: the part that the tasks belong to.
+        tasks: pending tasks; tasks that were tried are removed from the list.
         domain: number of the network domain to stay in; -1 for the whole cluster.
 
     Returns:
-        Whether the part is ready, or would be once nominated room is free. If not, everything is undone.
+        True if the part is ready, or will be once nominations are free. If not, everything is undone.
     """
     checkpoint = statement.checkpoint()
     rows = None if domain < 0 else session.domains.tree.rows[domain]
@@ -90,16 +90,16 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
 
 
 def _of_gang(refusal: Refusal, placed: Sequence[Operation]) -> Refusal:
-    """The refusal of a task as one of the gang's tasks up to it, for when the others are taken back.
+    """Return the refusal of a task together with the gang's tasks before it, whose placements are undone.
 
-    What they held is left again then, and was asked for too.
+    Their resources are available again then, and are part of the request.
     """
     held = sum(op.task.spec.requests.get(refusal.resource, 0) for op in placed)
     return refusal._replace(asked=refusal.asked + held, left=refusal.left + held)
 
 
 def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.intp] | None, domain: int) -> bool:
-    """Place one task on the best node; remembers why if there is none."""
+    """Place one task on the best node; record the reason if there is none."""
     refusal = session.points.pre_predicate(task)
     if refusal is not None:
         session.report.unfit[task.group][task.key] = refusal
@@ -110,7 +110,7 @@ def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.
     if nominated >= 0 and (rows is None or nominated in rows):
         choice = evaluation.choose(np.array([nominated], dtype=np.intp))
     if choice is None or not choice.now:
-        # A nominated node that is still being freed is waited for only where no room is free now.
+        # Waits for the nominated node only if no node has free resources now.
         other = evaluation.choose(rows)
         choice = other if choice is None or (other is not None and other.now) else choice
     if choice is None:
@@ -128,7 +128,7 @@ def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.
 
 
 def _follow(session: Session, part: Part, task: Task) -> None:
-    """The part's domain grows to hold the node of a task that was just placed."""
+    """Extend the part's domain to contain the node of a task that was just placed."""
     tree = session.domains.tree
     lowest = tree.at_tier(tree.distinct_tiers[0])[session.nodes.row_of[task.node]]
     if lowest >= 0:
@@ -137,7 +137,7 @@ def _follow(session: Session, part: Part, task: Task) -> None:
 
 
 def may_continue(part: Part, unfit: Mapping[str, object]) -> bool:
-    """Return True if placing other tasks makes sense after one did not fit (spec 1.5.3, NeedContinueAllocating)."""
+    """Return True if placing other tasks is useful after one did not fit (spec 1.5.3, NeedContinueAllocating)."""
     job = part.job
     if job.min_available == len(job.tasks):
         return False

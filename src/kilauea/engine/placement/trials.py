@@ -1,10 +1,10 @@
 """Trial placements of groups that wait for admission: those whose minimum fits on the current cluster.
 
-A trial costs as much as placing the group, so a cycle makes a bounded number of them. Groups that ask for the same
-share a trial, and a group whose pods all ask for more than any node has left needs none. Where more groups ask, those
-that got no trial form a line: its first have the trials of the next cycle, before groups that come later or were tried
-just now. So of `n` groups that ask for different things each is tried at least once in `n / TRIALS` cycles, rounded up,
-whatever comes meanwhile. A group that was not tried counts as one that cannot be placed.
+A trial costs as much as placing the group, so a cycle makes a limited number of them. Groups with equal requests share
+a trial, and a group whose pods all request more than any node has left does not need one. If there are more groups,
+those without a trial are queued: the first ones are tried in the next cycle, before groups that arrive later or were
+just tried. So each of `n` groups with different requests is tried at least once in `n / TRIALS` cycles, rounded up,
+regardless of new groups. A group that was not tried counts as one that cannot be placed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kilauea.engine.placement.gangs import place_job, worksheet
 from kilauea.engine.session import Session
 
 TRIALS = 100
-"""Trials in a cycle of groups that ask for different things, and again as many of those that could be placed before."""
+"""Trials in a cycle of groups with different requests, and the same number for groups that could be placed before."""
 
 
 class Trials:
@@ -39,16 +39,16 @@ class Trials:
         self._left, self._left_of_fitting = TRIALS, TRIALS
         jobs = session.state.jobs
         self._first = {key for key in self._before.line[:TRIALS] if key in jobs and jobs[key].is_pending}
-        """Groups for which a trial is held."""
+        """Groups that have a reserved trial."""
         self._passed: dict[str, None] = {}
-        """Groups that asked for a trial and got none, in order."""
+        """Groups that needed a trial and did not get one, in order."""
         self._of_job: dict[str, bool] = {}
         self._found: dict[Hashable, bool] = {}
-        """By what is asked for: what came of the trial."""
+        """Results of trials, by request."""
         self._fitting = dict(self._before.fitting)
 
     def could_be_placed(self, queue: Queue, job: Job) -> bool:
-        """Return True if a group that is not admitted would have its minimum now, as far as is known."""
+        """Return True if a group that is not admitted is known to fit with its minimum now."""
         known = self._of_job.get(job.key)
         if known is not None:
             return known
@@ -72,41 +72,41 @@ class Trials:
         return fits
 
     def _tried(self, queue: Queue, job: Job, *, fitted: bool) -> bool:
-        """Make a trial."""
+        """Run a trial."""
         self._left -= not fitted
         self._left_of_fitting -= fitted
         return could_be_placed(self._session, queue, job)
 
     @cached_property
     def _most(self) -> NDArray[np.int64]:
-        """(R,) the most of each resource that any node will have left, once everything that terminates has ended."""
+        """(R,) maximum of each resource that any node will have free, once terminating pods have ended."""
         nodes = self._session.state.nodes
         room: NDArray[np.int64] = nodes.allocatable - nodes.used + nodes.releasing - nodes.pipelined
         most: NDArray[np.int64] = room.max(axis=1, initial=np.iinfo(np.int64).min)
         return most
 
     def _fits_somewhere(self, job: Job) -> bool:
-        """Return False if all pods of a group ask for more than any node has left."""
+        """Return False if all pods of a group request more than any node has left."""
         shapes = {self._session.shape_of(task) for task in job.pending()}
         return any(bool((shape.need[:, 0] <= self._most).all()) for shape in shapes)
 
     def take_several_cycles(self, groups: int) -> bool:
-        """Return True if so many groups may be too many for the trials of one cycle."""
+        """Return True if this number of groups may exceed the trials of one cycle."""
         return groups > TRIALS
 
     def known_for(self, job: Job) -> int:
-        """Microseconds for which it is known of a group that it could be placed."""
+        """Return the microseconds since it is known that a group could be placed."""
         return self._session.backoff.moment - self._fitting.get(job.key, self._session.backoff.moment)
 
     def remembered(self) -> TriedGroups:
-        """Return the outcome for the next cycle, once this one admits no more groups."""
+        """Return the results for the next cycle, when this cycle does not admit more groups."""
         jobs = self._session.state.jobs
         fitting = {key: since for key, since in self._fitting.items() if key in jobs and jobs[key].is_pending}
         place = {key: at for at, key in enumerate(self._before.line)}
         return TriedGroups(tuple(sorted(self._passed, key=lambda key: place.get(key, len(place)))), fitting)
 
     def _ask(self, queue: Queue, job: Job) -> Hashable:
-        """Return a key that groups share that ask for the same and so have room or not; its own if it is special."""
+        """Return a key that groups with equal requests share; a unique key if a group has other constraints."""
         session = self._session
         if job.sub_groups or session.domains.binds(job) or not session.ledger.swaps():
             return job.key
@@ -115,7 +115,7 @@ class Trials:
 
 
 def could_be_placed(session: Session, queue: Queue, job: Job) -> bool:
-    """Return True if a group that is not admitted would have its minimum on the cluster now; changes nothing."""
+    """Return True if a group that is not admitted would fit with its minimum now, without changing anything."""
     sheet = None if session.job_valid(job) or session.points.overused(queue) else worksheet(session, job)
     if sheet is None:
         return False

@@ -1,17 +1,17 @@
 """Fill nodes that are in use before touching empty ones.
 
 What:
-    Scores a node by how full it would be with the task: for each resource that the task asks for and that has a weight,
-    (used + asked) / allocatable; the weighted mean, times 100, times `binpack.weight`. A node that would overflow gets
-    0.
+    Scores a node by how full it would be with the task. For each resource that the task requests and that has a weight,
+    the score is (used + requested) / allocatable. The score of the node is the weighted mean, times 100, times
+    `binpack.weight`. A node where the task does not fit gets 0.
 
 Why:
-    Whole nodes stay free for jobs that need whole nodes, and an autoscaler can give empty ones back.
+    Whole nodes stay free for jobs that need whole nodes, and an autoscaler can remove empty ones.
 
 Arguments:
-    binpack.weight (integer, 1): weight of the whole score; 0 switches it off.
+    binpack.weight (integer, 1): weight of the whole score; 0 disables it.
     binpack.cpu (integer, 1), binpack.memory (integer, 1): weights of cpu and memory.
-    binpack.resources (text, ""): further resources, separated by commas.
+    binpack.resources (text, ""): additional resources, separated by commas.
     binpack.resources.NAME (integer, 1): weight of one of them.
 
 Example:
@@ -52,7 +52,7 @@ NO_WEIGHTS: dict[str, int] = {}
 class BinpackArguments:
     """Arguments of binpack."""
 
-    weight: int = argument("binpack.weight", 1, "Weight of the whole score; 0 switches it off.")
+    weight: int = argument("binpack.weight", 1, "Weight of the whole score; 0 disables it.")
     cpu: int = argument("binpack.cpu", 1, "Weight of cpu.", minimum=0)
     memory: int = argument("binpack.memory", 1, "Weight of memory.", minimum=0)
     resources: str = argument("binpack.resources", "", "Additional resources, separated by commas.")
@@ -68,9 +68,9 @@ class Counted(NamedTuple):
     weights: NDArray[np.float64]
     """(r, 1)"""
     whole: float
-    """Sum of the weights, those included that are 0."""
+    """Sum of the weights, including zeros."""
     always_there: bool
-    """Only cpu and memory count."""
+    """True if only cpu and memory count."""
 
 
 class Binpack(Plugin):

@@ -1,22 +1,25 @@
-"""Queues deserve explicit amounts of resources, and lend what they do not use; flat, or as a tree.
+"""Give queues explicit amounts of resources, and lend what they do not use; flat, or as a tree.
 
 What:
-    Each queue names what it deserves. It may use more, up to its `capability` and to what the guarantees of the others
-    leave, as long as no other queue claims it; a queue below what it deserves takes back from those above. With
-    `enableHierarchy: true` queues form a tree by `spec.parent`: a parent's limits bind its children, and the use of
-    children adds up in their parents. Jobs go to leaves.
+    Each queue names the amounts that it deserves. It may use more, up to its `capability` and to what the guarantees of
+    other queues leave, until another queue claims it: a queue below its deserved amounts reclaims from queues above
+    theirs. With `enableHierarchy: true`, queues form a tree by `spec.parent`. The limits of a parent apply to its
+    children, and the usage of children counts in their parents. Only leaf queues accept jobs.
 
 Why:
-    Teams are promised amounts, not weights, and idle amounts should not lie idle.
+    Teams are promised amounts, not weights, and unused amounts should not sit idle.
 
 Arguments:
-    ancestorReclaimLevel (integer, 0): how many ancestors take part in deciding who may take back from whom (tree only).
-    rootQuota (text, total): `total` gives the root queue what the cluster has; `open` leaves it unlimited, as Volcano
-    does. ancestorShares (text, live): `live` follows every placement in the shares of ancestors; `opening` keeps those
-    of the beginning of the cycle, as Volcano does.
+    ancestorReclaimLevel (integer, 0): number of ancestors that are compared when a queue reclaims from another (tree
+    only).
+    rootQuota (text, total): `total` limits the root queue to the total of the cluster; `open` leaves it unlimited, as
+    Volcano does.
+    ancestorShares (text, live): `live` updates the shares of ancestors after every placement; `opening` keeps those
+    from the start of the cycle, as Volcano does.
     capacity.DynamicResourceAllocationEnable (true or false, true): `deviceclass/<class>` in a queue's capability limits
-    the devices of a class that its pods claim. capacity.DRAConsumableCapacityEnable (false): so does
-    `<capacity>.deviceclass/<class>` the capacity that they ask of them.
+    how many devices of a class its pods can claim.
+    capacity.DRAConsumableCapacityEnable (true or false, false): `<capacity>.deviceclass/<class>` limits the capacity
+    that they request from those devices.
 
 Example:
     tiers:
@@ -25,9 +28,10 @@ Example:
         enableHierarchy: true
 
 Difference from the original:
-    A faulty queue, or a job in a queue with children, is held back by itself; in the original nothing is scheduled
-    then. The root queue has the cluster's total, and ancestors' shares are live; both as Volcano's documents say. A job
-    within its queue's promise is admitted though borrowers fill the queues above, if an action takes that back.
+    An invalid queue, or a job in a queue with children, affects only itself; Volcano then schedules nothing. The root
+    queue has the total of the cluster, and the shares of ancestors are live, both as Volcano's documentation describes.
+    A job within the deserved amounts of its queue is admitted even if borrowers fill the queues above it, provided that
+    an action reclaims from them.
 """
 
 from __future__ import annotations
@@ -68,8 +72,8 @@ from kilauea.engine.session import Session
 
 NOTHING: dict[str, float] = {}
 FULL = "queue {queue} would exceed the {resource} that it may use"
-NOTHING_IN_COMMON = SpareReason("NothingInCommon", "it holds nothing that the pod asks for")
-NOT_ENTITLED = SpareReason("NotEntitled", "the queue that waits is not entitled to what it holds")
+NOTHING_IN_COMMON = SpareReason("NothingInCommon", "it holds nothing that the pod requests")
+NOT_ENTITLED = SpareReason("NotEntitled", "the preemptor's queue is not entitled to what it holds")
 
 
 @dataclass(frozen=True)
@@ -85,13 +89,13 @@ class CapacityArguments:
 
 @dataclass
 class Limits:
-    """The amounts that queues deserve and may use at most.
+    """The deserved amounts and limits of queues.
 
     Attributes:
-        tree: who is whose child; empty in the flat form.
-        by_queue: by queue, what it deserves and what it may use.
+        tree: children by queue; empty in the flat form.
+        by_queue: deserved amounts and limit, by queue.
         deserve_nothing: queues that deserve nothing, whose share is 1.
-        counted: by queue, of what it deserves that of which there is some; its share is over that.
+        counted: the deserved amounts of existing resources, by queue; its share is computed over these.
         upward: queues of the tree with their parents, every child before its parent; without the root.
     """
 
@@ -102,14 +106,14 @@ class Limits:
     upward: list[tuple[str, str]] = field(default_factory=list)
 
     def settle(self, name: str, deserved: dict[str, float], limit: dict[str, float]) -> None:
-        """Set the figures of a queue."""
+        """Set the metrics of a queue."""
         self.by_queue[name] = (deserved, limit)
         self.counted[name] = tuple((n, value) for n, value in deserved.items() if value >= EPSILON)
         (self.deserve_nothing.add if is_empty(deserved) else self.deserve_nothing.discard)(name)
 
 
 def room_beside(whole: Amounts, guaranteed: Amounts, queue: Queue) -> dict[str, float]:
-    """Return the whole without the guarantees of the others."""
+    """Return the total without the guarantees of the others."""
     limit = exceeded(whole, guaranteed)
     add(limit, queue.guarantee)
     return limit
@@ -126,9 +130,9 @@ class Capacity(Plugin):
         self._session = session
         self._hierarchy = self.conf.is_enabled("hierarchy")
         self._places: dict[str, tuple[object, ...]] = {}
-        """By queue: the part of sort keys that is about it."""
+        """The part of sort keys that depends on a queue, by queue."""
         self._changed: dict[str, None] = {}
-        """Queues whose part changed since keys were last asked for, so that those below them moved."""
+        """Queues whose part changed since keys were last computed, so that the keys of those below them changed."""
         self._lending = Lending(session)
         self._limits = self._settled()
         self._tree = self._limits.tree
@@ -171,7 +175,7 @@ class Capacity(Plugin):
     # --- figures
 
     def _settled(self) -> Limits:
-        """The figures that depend on the queues' objects and on the cluster's total alone, kept from cycle to cycle."""
+        """Return the metrics that depend only on the queues' objects and the cluster's total, cached between cycles."""
         state, total = self._session.state, self._session.total
         made_of = (state.queue_version, tuple(total.items()), self.arguments, self._hierarchy)
         known = state.kept.get(self.name)
@@ -223,14 +227,14 @@ class Capacity(Plugin):
         return out
 
     def _root_capability(self, root: Queue) -> dict[str, float]:
-        """The limit of the whole tree: the cluster's total, or with an open root none."""
+        """Return the limit of the whole tree: the cluster's total, or none with an open root."""
         total = self._session.total
         if self.arguments.root_quota == "total":
             return dict(total)
         return {**dict.fromkeys((*ALWAYS, *total), math.inf), **(root.capability or NOTHING)}
 
     def _sum_up(self) -> None:
-        """Add what leaves hold, ask and have admitted to all their ancestors."""
+        """Add the allocated, requested and admitted amounts of leaves to all of their ancestors."""
         queues = self._session.queues
         sums: dict[str, tuple[dict[str, float], ...]] = {}
         for name, parent in self._limits.upward:
@@ -255,7 +259,7 @@ class Capacity(Plugin):
                 add(figure, part)
 
     def _share(self, queue: Queue) -> float:
-        """The largest part of what it deserves that the queue holds; 1 if it deserves nothing."""
+        """Return the largest ratio of allocated to deserved of a queue; 1 if it deserves nothing."""
         if queue.name in self._limits.deserve_nothing:
             return 1.0
         held, best = queue.allocated, 0.0
@@ -274,9 +278,9 @@ class Capacity(Plugin):
         return self._share(queue), queue.name in self._limits.deserve_nothing, queue.creation, queue.name
 
     def _order(self, queue: Queue) -> tuple[object, ...]:
-        """Priority, then share; in a tree the shares of the ancestors, from the root, before that of the queue.
+        """Return priority, then share; in a tree, shares of the ancestors, from the root, before that of the queue.
 
-        Two queues are told apart by the first ancestors that differ, whose share, creation and name decide.
+        Two queues are compared by share, creation and name of the first ancestors that differ.
         """
         if not self._hierarchy:
             return (-queue.priority, self._share(queue), queue.name in self._limits.deserve_nothing)
@@ -295,14 +299,14 @@ class Capacity(Plugin):
         self._change(task, -1)
 
     def _change(self, task: Task, by: int) -> None:
-        """A task came or went: its queue's ancestors follow."""
+        """Update the ancestors of a queue after a task was added or removed."""
         queue = self._session.queues[self._session.state.jobs[task.group].queue]
         live = self.arguments.ancestor_shares == "live"
         for ancestor in self._tree.ancestors.get(queue.name, ()):
             add(ancestor.allocated, task.spec.requests, by)
             if live:
                 self._places[ancestor.name] = self._place(ancestor)
-                # The root is above all queues, so its share puts none before another.
+                # The root is above all queues, so its share does not affect their order.
                 if ancestor.name != ROOT_QUEUE:
                     self._changed[ancestor.name] = None
         self._places[queue.name] = self._place(queue)
@@ -313,10 +317,10 @@ class Capacity(Plugin):
         """Queues nearer to the preemptor lose first."""
         return -self._tree.common_level(queue.name, preemptor.name)
 
-    # --- who may have what
+    # --- limits
 
     def _out_of_place(self, queue: Queue) -> Refusal | None:
-        """The reason why no job of this queue is scheduled, because of its place in the tree."""
+        """Return the reason why the place of a queue in the tree keeps its jobs from being scheduled."""
         if not self._hierarchy:
             return None
         fault = self._tree.faults.get(queue.name)
@@ -339,7 +343,7 @@ class Capacity(Plugin):
         return refusal
 
     def _first_beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
-        """The first queue on the way up that has no room for this."""
+        """Return the first queue on the path to the root that these amounts do not fit into."""
         refusal = closed(queue) or self._out_of_place(queue)
         for at in self._way_up(queue) if refusal is None else ():
             refusal = beyond(at, at.figures.real_capability or NOTHING, wanted, self._session.total, FULL)
@@ -359,7 +363,7 @@ class Capacity(Plugin):
         return (PERMIT, None) if refusal is None else (REJECT, refusal)
 
     def _no_room(self, at: Queue, job: Job) -> Refusal | None:
-        """The reason why a queue on the way up has no room for a job's minimum, even with what is lent out below it."""
+        """Return the reason why a job's minimum does not fit on the path to the root, including lent amounts."""
         limit = at.figures.real_capability or NOTHING
         refusal = no_room_for_minimum(at, limit, job)
         if refusal is None or not (lent := self._lending.room_for(job, at)):
@@ -373,10 +377,10 @@ class Capacity(Plugin):
             for at in self._way_up(self._session.queues[job.queue]):
                 add(at.inqueue, job.ungate(job.min_resources))
 
-    # --- who may take back from whom
+    # --- reclaim
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Return True if a queue may reclaim: one resource that it asks for is within what it deserves (spec 2.9)."""
+        """Return True if a queue may reclaim: one resource that it requests is within what it deserves (spec 2.9)."""
         wanted: dict[str, float] = {}
         for task in tasks:
             add(wanted, task.spec.requests)
@@ -401,7 +405,7 @@ class Capacity(Plugin):
         return ancestors[::-1][: self.arguments.ancestor_level]
 
     def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
-        """Candidates whose queues hold more than they deserve, never below a guarantee (spec 2.8)."""
+        """Return candidates whose queues hold more than they deserve, never below a guarantee (spec 2.8)."""
         jobs, queues = self._session.state.jobs, self._session.queues
         own = jobs.get(reclaimer.group)
         preemptor = queues.get(own.queue) if own else None
@@ -409,7 +413,7 @@ class Capacity(Plugin):
             return [], REJECT
         left: dict[str, dict[str, float]] = {}
         victims = []
-        # A gang that goes whole is one unit: what its queue holds before it goes counts for all its pods.
+        # A whole gang is one unit: what its queue holds before its eviction counts for all of its pods.
         counts_down = not whole_gang(jobs, candidates)
         for task in candidates:
             job = jobs.get(task.group)
@@ -428,7 +432,7 @@ class Capacity(Plugin):
     def _keeps(
         self, queue: Queue, task: Task, left: dict[str, dict[str, float]], preemptor: Queue, reclaimer: Task
     ) -> SpareReason | None:
-        """The reason to spare a task, with what the queues hold that is `left`; None if there is none (spec 2.8)."""
+        """Return the reason to spare a task when queues hold the amounts `left`; None without a reason (spec 2.8)."""
         requests = task.spec.requests
         if not useful(requests) & useful(reclaimer.spec.requests):
             return NOTHING_IN_COMMON
@@ -463,7 +467,7 @@ class Capacity(Plugin):
         return keeps(queue, queue.allocated, task.spec.requests) or NOT_ENTITLED
 
     def _evictable(self, claim: Any, candidates: Sequence[Task]) -> tuple[list[Task], int]:
-        """For gangreclaim those whose queues can spare them, one after the other; for gangpreempt all (spec 2.8)."""
+        """Return the candidates that queues can spare one by one for gangreclaim, all for gangpreempt (spec 2.8)."""
         if claim.action != "gangreclaim":
             return list(candidates), PERMIT
         if self._out_of_place(self._session.queues[claim.job.queue]):
@@ -485,18 +489,18 @@ class Capacity(Plugin):
         return any(ancestor.name in mine for ancestor in self._near_ancestors(preemptor))
 
     def _ancestors_in_contention(self, queue: Queue, preemptor: Queue) -> list[Queue]:
-        """Ancestors of the victim's queue that are not the preemptor's at the same distance."""
+        """Return ancestors of the victim's queue that are not the preemptor's at the same distance."""
         theirs = list(self._near_ancestors(preemptor))
         return [at for k, at in enumerate(self._near_ancestors(queue)) if k >= len(theirs) or theirs[k].name != at.name]
 
 
 def figures_of(queue: Queue) -> tuple[dict[str, float], ...]:
-    """Return the amounts that a queue holds, asks for, lends and has admitted."""
+    """Return the amounts that a queue holds, requests, lends and has admitted."""
     return queue.allocated, queue.request, queue.elastic, queue.inqueue
 
 
 def inherited(capability: Amounts, parent: Amounts) -> dict[str, float]:
-    """A capability with what it leaves open taken from the parent's."""
+    """Return a capability, with missing resources inherited from the parent's."""
     out: dict[str, float] = {**parent, **capability}
     for name in ALWAYS:
         if capability.get(name, 0) <= 0:
@@ -505,7 +509,7 @@ def inherited(capability: Amounts, parent: Amounts) -> dict[str, float]:
 
 
 def keeps(queue: Queue, held: Amounts, requests: Amounts) -> SpareReason | None:
-    """Return the reason why a queue keeps a task: its guarantee, or that it has no more than it deserves."""
+    """Return the reason why a queue keeps a task: its guarantee, or its deserved amounts."""
     after = dict(held)
     add(after, requests, -1)
     if not less_equal(queue.guarantee, after):
@@ -519,12 +523,12 @@ def keeps(queue: Queue, held: Amounts, requests: Amounts) -> SpareReason | None:
 
 
 def useful(requests: Amounts) -> set[str]:
-    """Resources that are asked for, pod slots aside."""
+    """Return the requested resources, without pod slots."""
     return {name for name, amount in requests.items() if amount >= EPSILON and name != PODS}
 
 
 def within_partly(held: Amounts, limit: Amounts, asked: Amounts) -> bool:
-    """At least one resource that is asked for is within the limit (spec 1.1 `lePartlyDims`)."""
+    """Return True if at least one requested resource is within the limit (spec 1.1 `lePartlyDims`)."""
     return any(
         held.get(n, 0) - limit.get(n, 0) < EPSILON
         for n in useful(asked)
@@ -533,7 +537,7 @@ def within_partly(held: Amounts, limit: Amounts, asked: Amounts) -> bool:
 
 
 def over_in_any(held: Amounts, deserved: Amounts, asked: Amounts) -> bool:
-    """More is held than deserved of a resource that is asked for and deserved (spec 1.1 `gtPartlyRelevant`)."""
+    """Return True if more than deserved is held of a requested, deserved resource (spec 1.1 `gtPartlyRelevant`)."""
     for name in useful(asked):
         relevant = deserved.get(name, 0) >= EPSILON if name in ALWAYS else name in deserved
         if relevant and held.get(name, 0) > deserved.get(name, 0):

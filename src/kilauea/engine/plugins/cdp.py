@@ -1,19 +1,18 @@
 """Protect pods that have just been placed from eviction for a while.
 
 What:
-    A pod may say how long it wants to be left alone, by label or annotation `volcano.sh/cooldown-time` (a duration such
-    as `600s`; the label counts first). Until so much time has passed since it was scheduled, it is taken off every list
-    of victims while it runs.
+    A pod can request a cooldown time by label or annotation `volcano.sh/cooldown-time` (a duration such as `600s`; the
+    label takes precedence). While the pod runs and this time has not passed since it was scheduled, it is not evicted.
 
 Why:
-    A service that is started and evicted every few minutes is never useful, and a job that loads a large model has
-    done nothing yet when it is evicted right away.
+    A service that is evicted every few minutes is never useful, and a job that loads a large model has done nothing yet
+    if it is evicted right away.
 
 Arguments:
     None. Flags: `enablePreemptable`, `enableReclaimable`.
 
     The time starts when the pod is scheduled (its condition `PodScheduled`), not when its containers run. A pod without
-    that condition, or with a duration that cannot be read, is not protected.
+    that condition, or with an invalid duration, is not protected.
 
 Example:
     tiers:

@@ -1,11 +1,11 @@
 """Never evict pods that the cluster itself needs.
 
 What:
-    Pods with priority class `system-cluster-critical` or `system-node-critical`, and all pods in namespace
-    `kube-system`, are taken off every list of victims.
+    Excludes pods with priority class `system-cluster-critical` or `system-node-critical`, and all pods in namespace
+    `kube-system`, from eviction.
 
 Why:
-    An evicted DNS server or network agent takes everybody else with it.
+    If a DNS server or network agent is evicted, everything that depends on it fails.
 
 Arguments:
     None. Flags: `enablePreemptable`, `enableReclaimable`.
@@ -16,7 +16,7 @@ Example:
       - name: conformance
 
 Difference from the original:
-    A pod that the plugin spares stays spared, whatever other plugins of the tier or later tiers name.
+    A pod that this plugin protects stays protected, even if other plugins in the same tier or in later tiers select it.
 """
 
 from __future__ import annotations
@@ -45,5 +45,5 @@ class Conformance(Plugin):
 
 
 def spare_system(_: object, candidates: Sequence[Task]) -> tuple[list[Task], int]:
-    """Candidates that are not part of the system."""
+    """Return candidates that are not system pods."""
     return [t for t in candidates if t.priority_class not in SYSTEM_CLASSES and t.namespace != SYSTEM_NAMESPACE], PERMIT

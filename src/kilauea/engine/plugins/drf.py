@@ -1,27 +1,29 @@
 """Dominant resource fairness: the job with the smallest share goes first.
 
 What:
-    A job's share is the largest part of the cluster that it holds of any one resource. Jobs with smaller shares go
-    first. A task may evict another job's if its own job would still have the smaller share afterwards.
+    The share of a job is the largest fraction of the cluster's total that it holds of any resource. Jobs with smaller
+    shares go first. A task can preempt a task of another job if its own job would still have the smaller share
+    afterwards.
 
-    With `enableHierarchy: true` queues are compared too, along the tree that their annotations describe: level by level
-    from the root a node that can still grow goes before one that cannot, then the one with the smaller share for its
-    weight. A task may reclaim another queue's if its own would still go first afterwards. Whatever other
-    plugins say, the branch that takes must not end up with a larger share for its weight than the one that gives.
+    With `enableHierarchy: true`, queues are also compared, along the tree that their annotations describe. At each
+    level from the root, a tree node that can still grow goes before one that cannot, then the one with the smaller
+    share for its weight. A task can reclaim from another queue if its own queue would still go first afterwards.
+    Regardless of other plugins, the branch that reclaims must not end up with a larger share for its weight than the
+    branch it reclaims from.
 
 Why:
-    Jobs that need much of different things can be compared: one holds a tenth of the cores, another a tenth of the
-    memory, and they are even. The tree makes departments even first, then their teams.
+    Jobs that need different resources can be compared: a job with a tenth of the cores and a job with a tenth of the
+    memory have equal shares. The tree balances departments first, then their teams.
 
 Arguments:
-    hierarchyShares (text, level): how the share of a node of the tree comes from its children. `level` adds them up in
-    the ratio of their weights; `volcano` as if their weights were equal, as Volcano does.
+    hierarchyShares (text, level): how the share of a tree node is computed from its children. `level` adds them up in
+    proportion to their weights; `volcano` as if their weights were equal, as Volcano does.
 
-    Flags: `enableJobOrder`, `enablePreemptable`, and `enableHierarchy`, which is off by default; with it
+    Flags: `enableJobOrder`, `enablePreemptable`, and `enableHierarchy`, which is off by default; with it,
     `enableQueueOrder` and `enableReclaimable`.
 
-    Queues say where they stand by the annotations `volcano.sh/hierarchy` (`root/eng/prod`) and
-    `volcano.sh/hierarchy-weights` (`1/2/8`, the root's first, which means nothing).
+    Queues set their position in the tree with the annotations `volcano.sh/hierarchy` (`root/eng/prod`) and
+    `volcano.sh/hierarchy-weights` (`1/2/8`; the first weight is the root's and is ignored).
 
 Example:
     tiers:
@@ -31,15 +33,16 @@ Example:
       - name: drf
         enableHierarchy: true
 
-    A tier with the plugin proportion cannot hold the hierarchical form.
+    A tier with the plugin proportion cannot contain drf with `enableHierarchy: true`.
 
 Difference from the original:
-    Queues are in one order, where the original compares them pair by pair and some pairs not at all: a path that ends
-    early goes on as if its last node had a single child, and a queue without annotations stands below the root with
-    weight 1. Of different weights for one node the oldest queue's counts, not that of any job. Jobs and tasks that have
-    ended do not keep a node from being saturated. A path that does not begin with `root` stands below it. A node whose
-    children have unequal weights gets what its own weight says; in the original it gets more. A queue that can still
-    grow takes nothing from one with a smaller share, so two queues do not take the same room from each other in turn.
+    Queues are in one total order, where Volcano compares them in pairs and does not compare some pairs. A path that
+    ends early continues as if its last node had a single child, and a queue without annotations is below the root with
+    weight 1. If queues give different weights for a node, the weight from the oldest queue applies, not the weight from
+    a job. Jobs and tasks that have ended do not keep a node from being saturated. A path that does not begin with
+    `root` is placed below it. A node whose children have unequal weights gets what its own weight specifies; in Volcano
+    it gets more. A queue that can still grow does not reclaim from a queue with a smaller share, so two queues do not
+    take the same resources from each other again and again.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
 """All or nothing: a pod group starts when its minimum is placed, and not before.
 
 What:
-    A job is ready when `minMember` of its tasks are placed, and every role its own minimum. Until then its placements
-    are tentative and are undone together. Jobs that are not ready go first. Evictions leave a running gang its minimum.
-    A pod that requests nothing counts as placed while it waits, so its gang does not wait for it.
+    A job is ready when `minMember` of its tasks are placed, and each role has its own minimum. Until then, its
+    placements are tentative and are undone together. Jobs that are not ready go first. Evictions do not reduce a
+    running gang below its minimum. A pod that requests nothing counts as placed while it waits, so its gang does not
+    wait for it.
 
 Why:
-    Half a training job holds accelerators and computes nothing; two halves block each other forever.
+    Half of a training job holds accelerators and computes nothing; two halves block each other forever.
 
 Arguments:
     None. The flags `enableJobReady`, `enableJobPipelined`, `enableJobStarving`, `enablePreemptable`,
-    `enableReclaimable` and `enableJobOrder` switch parts off.
+    `enableReclaimable` and `enableJobOrder` enable and disable its parts.
 
-    A job below its minimum is starving. The actions preempt and gangpreempt make room only for starving jobs, and so
-    do reclaim and gangreclaim with `reclaimFor: starving`. If `enableJobStarving` is off for each plugin that knows
-    starving jobs (gang, priority, tdm), these actions do nothing. Otherwise reclaim and gangreclaim serve every pod
-    that waits, and do not ask.
+    A job below its minimum is starving. The actions preempt and gangpreempt evict pods only for starving jobs; so do
+    reclaim and gangreclaim with `reclaimFor: starving`. If `enableJobStarving` is off for each plugin that detects
+    starving jobs (gang, priority, tdm), these actions do nothing. Without `reclaimFor: starving`, reclaim and
+    gangreclaim serve every pending pod, starving or not.
 
 Example:
     tiers:
@@ -24,7 +25,7 @@ Example:
         enablePreemptable: false
 
 Difference from the original:
-    A pod that the plugin spares stays spared, whatever other plugins of the tier or later tiers name.
+    A pod that this plugin protects stays protected, even if other plugins in the same tier or in later tiers select it.
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ class Gang(Plugin):
         session.add_unified_evictable(self.name, lambda _, candidates: (candidates, PERMIT), veto=True)
 
     def _surplus(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
-        """Candidates beyond the minimum of their gangs, in the order given."""
+        """Return the candidates beyond the minimum of their gangs, in the given order."""
         left: dict[str, int] = {}
         victims = []
         for task in candidates:
             job = self._session.state.jobs.get(task.group)
             if job is None:
                 continue
-            # What was to start in this cycle does not work yet: taking it back, whole, breaks no gang, and it does not
-            # make up for a task that runs.
+            # Gangs that start in this cycle do not work yet: evicting them as a whole breaks no gang, and their tasks
+            # do not replace running ones.
             if task.status == status.BINDING:
                 victims.append(task)
                 continue
@@ -119,12 +120,12 @@ def valid(job: Job) -> Refusal | None:
 
 
 def ready(job: Job) -> bool:
-    """The minimum is placed, in total, for each role and for each sub-group."""
+    """Return True if the minimum is placed, in total, for each role and for each sub-group."""
     roles = job.roles_have(status.READY, best_effort_too=True)
     return job.is_ready and roles and job.sub_groups_have(lambda sub_job: sub_job.is_ready)
 
 
 def pipelined(job: Job) -> bool:
-    """The minimum is placed or promised, in total, for each role and for each sub-group."""
+    """Return True if the minimum is placed or nominated, in total, for each role and for each sub-group."""
     roles = job.roles_have((*status.READY, status.PIPELINED), best_effort_too=True)
     return job.is_pipelined and roles and job.sub_groups_have(lambda sub_job: sub_job.is_pipelined)

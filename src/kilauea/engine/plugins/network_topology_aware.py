@@ -1,24 +1,24 @@
 """Keep gangs close together in the network.
 
 What:
-    A pod group with `networkTopology` is placed in the closest network domain (HyperNode) that holds it whole: with
-    mode `hard` no farther than the tier that it allows, with mode `soft` as close as there is room. Sub-groups have
-    wishes of their own. Among domains of one tier the fullest that fits is taken, and in it nodes near the gang's
-    other tasks. Other pods are packed into domains that are in use. With mode `hard`, a domain needs room for all pods
-    of the group that wait, not just for its minimum.
+    A pod group with `networkTopology` is placed in the closest network domain (HyperNode) that has room for all of it:
+    with mode `hard`, within the tier that it allows; with mode `soft`, as close together as possible. Sub-groups have
+    their own constraints. Among the domains of a tier, the fullest one that fits is used, and in it the nodes closest
+    to the gang's other tasks. Other pods are packed into domains that are in use. With mode `hard`, a domain needs room
+    for all pending pods of the group, not just for its minimum.
 
 Why:
-    Workers that exchange gradients all the time are as fast as the slowest link between them.
+    Workers that exchange gradients continuously are as fast as the slowest link between them.
 
 Arguments:
     weight (integer, 1): weight of the scores.
-    hypernode.binpack.cpu (integer, 1), hypernode.binpack.memory (integer, 1): weights of resources in how full a domain
-    is.
-    hypernode.binpack.resources (text, ""): further resources, separated by commas.
+    hypernode.binpack.cpu (integer, 1), hypernode.binpack.memory (integer, 1): weights of cpu and memory when computing
+    how full a domain is.
+    hypernode.binpack.resources (text, ""): additional resources, separated by commas.
     hypernode.binpack.resources.NAME (integer, 1): weight of one of them.
-    hypernode.binpack.normal-pod.enable (true or false, true): score nodes for pods without a wish.
-    hypernode.binpack.normal-pod.fading (number, 0.8): how much less each further tier counts for them.
-    hypernode.gradient.evict.max-hypernodes (integer, 8): domains that are considered when room has to be made.
+    hypernode.binpack.normal-pod.enable (true or false, true): score nodes for pods without `networkTopology`.
+    hypernode.binpack.normal-pod.fading (number, 0.8): factor by which each further tier counts less for them.
+    hypernode.gradient.evict.max-hypernodes (integer, 8): maximum number of domains to consider for evictions.
 
 Example:
     tiers:
@@ -28,10 +28,10 @@ Example:
           weight: 10
 
 Difference from the original:
-    Mode `hard` holds without this plugin too, and a tier that there is not keeps a gang waiting. A faulty HyperNode is
-    left out by itself, where the original stops all gangs with a wish. How much a domain has free is followed within a
-    cycle. A gang that runs in part is found again by its pods for every sub-gang. Ranks are put in order along the
-    network.
+    Mode `hard` is enforced without this plugin, too, and a tier that does not exist keeps a gang waiting. An invalid
+    HyperNode is ignored, where Volcano stops all gangs with `networkTopology`. The free capacity of a domain is updated
+    within a cycle. The domain of a gang that runs in part is found again from its pods, for every sub-group. Ranks are
+    ordered along the network.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ NO_WEIGHTS: dict[str, int] = {}
 
 
 MANY_TIERS = 16
-"""Tiers up to which the fullness of domains is summed tier by tier, in the order of the spec."""
+"""Maximum number of tiers for which the fullness of domains is summed tier by tier, in the order of the spec."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,13 @@ class TopologyArguments:
     resource_weights: dict[str, int] = argument(
         "hypernode.binpack.resources.", NO_WEIGHTS, "Weight of one of them.", minimum=0
     )
-    normal_pods: bool = argument("hypernode.binpack.normal-pod.enable", True, "Score nodes for pods without a wish.")
+    normal_pods: bool = argument(
+        "hypernode.binpack.normal-pod.enable", True, "Score nodes for pods without `networkTopology`."
+    )
     fading: float = argument("hypernode.binpack.normal-pod.fading", 0.8, "How much less each tier counts.", minimum=0)
-    evict_domains: int = argument("hypernode.gradient.evict.max-hypernodes", 8, "Domains to make room in.", minimum=1)
+    evict_domains: int = argument(
+        "hypernode.gradient.evict.max-hypernodes", 8, "Domains to consider for evictions.", minimum=1
+    )
 
 
 class Counted(NamedTuple):
@@ -109,9 +113,9 @@ class NetworkTopologyAware(Plugin):
         self._tree = session.domains.tree
         self._settle_weights()
         self._changed = -1
-        """The part of the list of changes that the sums contain; -1 before the first look."""
+        """The part of the list of changes that the sums contain; -1 initially."""
         self._totals: dict[str, dict[str, float]] = {}
-        """By part: what all its tasks ask for."""
+        """By part: what all its tasks request."""
         self._waiting: tuple[tuple[str, int], dict[str, float]] = (("", -1), {})
         """Requests of the waiting tasks of a part; by part and number of changes, the last one only."""
         self._near: dict[int, NDArray[np.float64]] = {}
@@ -149,7 +153,7 @@ class NetworkTopologyAware(Plugin):
         return np.stack([column[:, rows].sum(axis=1) for rows in self._tree.rows], axis=1)
 
     def _follow(self) -> None:
-        """Bring the sums up to date with what changed on nodes."""
+        """Update the sums with the changes of nodes."""
         nodes = self._session.nodes
         if self._changed < 0:
             self._used = self._sums(nodes.used)
@@ -171,7 +175,7 @@ class NetworkTopologyAware(Plugin):
         self._changed = len(nodes.changed)
 
     def _figures(self) -> NDArray[np.int64]:
-        """(3 R, N) what is used, released and promised on the nodes, as they stand in the table."""
+        """(3 R, N) used, releasing and pipelined amounts of the nodes, in the order of the table."""
         resources = len(self._session.nodes.axis)
         return self._session.nodes.block[resources : 4 * resources]
 
@@ -180,7 +184,7 @@ class NetworkTopologyAware(Plugin):
     def _for_job(self, job: Job, domain: int, purpose: str) -> list[list[int]]:
         needed: Amounts = job.min_resources or {}
         if not job.sub_jobs:
-            # A gang in one part needs room for all that waits; what does not have it need not be tried.
+            # A gang without sub-gangs needs room for all pending tasks; domains without it are not tried.
             needed = largest(needed, self._asked(job.key, job.tasks))
         return self._gradient(job.key, self._session.domains.of_job(job), needed, domain, purpose)
 
@@ -202,7 +206,7 @@ class NetworkTopologyAware(Plugin):
     def _gradient(
         self, key: str, wish: Closeness | None, needed: Amounts, domain: int, purpose: str
     ) -> list[list[int]]:
-        """Domains inside the one given, by tier from the closest (spec of the node plugins, 10.3)."""
+        """Return the domains inside a domain, by tier from the closest (spec of the node plugins, 10.3)."""
         if wish is None or wish.tier is None:
             return [[domain]]
         gradient = self._session.domains.gradient(key, wish.tier, domain)
@@ -211,7 +215,7 @@ class NetworkTopologyAware(Plugin):
         return gradient if purpose != "Evict" else self._widest(gradient)
 
     def _with_room(self, domains: Sequence[int], needed: Amounts, purpose: str) -> list[int]:
-        """Domains whose sum of free room (of what they offer at all, to evict) is enough."""
+        """Return domains with enough free resources in total (to evict: enough capacity)."""
         self._follow()
         rows, enough = self._session.axis.rows, np.ones(len(self._tree.names), dtype=bool)
         for name in {**dict.fromkeys(ALWAYS), **needed}:
@@ -221,7 +225,7 @@ class NetworkTopologyAware(Plugin):
         return [domain for domain in domains if has_room[domain]]
 
     def _left(self, row: int, purpose: str) -> NDArray[np.int64]:
-        """(H,) what the domains have left of a resource; what they offer at all, to evict."""
+        """(H,) free amount of a resource in the domains; to evict, their capacity."""
         left: NDArray[np.int64] = self._offered[row]
         if purpose != "Evict":
             left = left - self._used[row]
@@ -230,7 +234,7 @@ class NetworkTopologyAware(Plugin):
         return left
 
     def _widest(self, gradient: list[list[int]]) -> list[list[int]]:
-        """The widest tiers first, up to the number of domains to make room in; of the last tier the last ones."""
+        """Return domains, widest tiers first, up to the maximum for evictions; of the last tier, the last ones."""
         out: list[list[int]] = []
         left = self.arguments.evict_domains
         for domains in reversed(gradient):
@@ -242,7 +246,7 @@ class NetworkTopologyAware(Plugin):
     # --- how good a domain is
 
     def _order(self, part: Part, domains: Sequence[int]) -> dict[int, float]:
-        """Fullness of each domain with the whole part; among equals, the share of the part that is there already."""
+        """Return the fullness of each domain with the whole part; for ties, the share of the part already there."""
         self._follow()
         total = self._totals.get(part.key)
         if total is None:
@@ -274,7 +278,7 @@ class NetworkTopologyAware(Plugin):
 
     def _applies(self, shape: TaskShape) -> bool:
         if self._alone:
-            return False  # The whole cluster is one domain: all nodes are equally near, and their domain equally full.
+            return False  # The whole cluster is one domain: all nodes are equally near, and domains equally full.
         if shape.owner:
             return shape.owner in self._session.domains.chosen
         return bool(self.arguments.normal_pods)
@@ -291,7 +295,7 @@ class NetworkTopologyAware(Plugin):
         lowest = nodes.take(self._closest)
         near = self._near_to(self._session.domains.chosen[shape.owner])
         if len(lowest) > 1 and np.count_nonzero(lowest == lowest[0]) == len(lowest):
-            # The usual case in a gang that has to be in one of the closest domains: all nodes are equally near.
+            # The usual case in a gang that must be in one of the closest domains: all nodes are equally near.
             at = lowest[0]
             return np.full(len(lowest), self._held_by(shape.owner)[at] / self._size(shape.owner) + near[at])
         scores: NDArray[np.float64] = near.take(lowest)
@@ -358,7 +362,7 @@ class NetworkTopologyAware(Plugin):
             yield from (sub_job.tasks if sub_job else job.tasks).values()
 
     def _domain_fullness(self, shape: TaskShape, nodes: NodeRows, factor: float) -> NDArray[np.float64]:
-        """(n,) how full the domains of a node would be with the task, nearer tiers counting more (spec 10.6)."""
+        """(n,) fullness of the domains of a node with the task; closer tiers count more (spec 10.6)."""
         self._follow()
         by_domain = self._fullness_of_all(shape)
         tiers, weights = self._faded
@@ -395,7 +399,7 @@ class NetworkTopologyAware(Plugin):
     def _faded(self) -> tuple[dict[int, float], float]:
         """Weight of each tier that has domains, and of all tiers together, with empty ones in between.
 
-        The tier that counts most has weight 1, so that no number of tiers makes nothing or infinity of all of them.
+        The tier that counts most has weight 1, so that weights do not underflow or overflow with many tiers.
         """
         tiers, fading = self._tree.distinct_tiers, self.arguments.fading
         steps = [max(tier - 1, 0) for tier in tiers]

@@ -1,25 +1,25 @@
 """Place pods on the node groups that their queues require, prefer or avoid.
 
 What:
-    A node is in the group that its label `volcano.sh/nodegroup-name` says. A queue names groups in
+    The group of a node is its label `volcano.sh/nodegroup-name`. A queue names groups in
     `spec.affinity.nodeGroupAffinity` (to use) and `spec.affinity.nodeGroupAntiAffinity` (to avoid), each required or
-    preferred. Its pods run in groups of its affinity, and in those that it would rather avoid; not in groups of its
-    required anti-affinity, unless they are also in the preferred one, and not in groups that it does not name. Nodes
-    score 100 for the required affinity and 50 for the preferred one; a node that the queue would rather avoid scores
-    -1. The annotation `volcano.sh/nodegroup-resource-limits` of a queue, such as `{"g1": {"cpu": "10"}}`, limits what
-    its pods use in a group; the resources that it does not name are not limited.
+    preferred. Its pods run in the groups of its affinity, and in those of its preferred anti-affinity. They do not run
+    in the groups of its required anti-affinity, unless these are also in the preferred one, and not in groups that it
+    does not name. Nodes score 100 for the required affinity, 50 for the preferred one, and -1 for the preferred
+    anti-affinity. The annotation `volcano.sh/nodegroup-resource-limits` of a queue, such as `{"g1": {"cpu": "10"}}`,
+    limits what its pods use in a group; resources that it does not name are not limited.
 
 Why:
-    Nodes that a team paid for, or that differ in hardware, serve the queues they are meant for, and no other.
+    Nodes that a team paid for, or that have special hardware, serve only the queues they are meant for.
 
 Arguments:
-    strict (true or false, true): pods of queues that name no group run on no node. If false, they run on nodes that
-      are in no group.
-    enablePreferredOrder (true or false, false): among preferred groups the first scores 50 and the others less, in
-      equal steps.
+    strict (true or false, true): pods of queues that do not name a group do not run. If false, they run on nodes
+    without a group.
+    enablePreferredOrder (true or false, false): among preferred groups, the first scores 50 and the others less, in
+    equal steps.
 
-    With `enableHierarchy: true` on the plugin, a queue without `spec.affinity` has that of the nearest queue above it
-    that has one. An empty one counts, too: it ends the search. Limits are not inherited.
+    With `enableHierarchy: true` on the plugin, a queue without `spec.affinity` inherits it from the nearest ancestor
+    that has one. An empty `spec.affinity` counts and ends the search. Limits are not inherited.
 
 Example:
     tiers:
@@ -31,8 +31,8 @@ Example:
           enablePreferredOrder: true
 
 Difference from the original:
-    A pod that only a limit keeps out may preempt pods of its queue in the group; the original gives up. An annotation
-    that cannot be read is a finding.
+    A pod that is kept out only by a limit can preempt pods of its queue in the group; Volcano gives up. An annotation
+    that cannot be read is reported as a finding.
 """
 
 from __future__ import annotations
@@ -74,16 +74,16 @@ NOTHING_NAMED = NodeGroups()
 class NodeGroupArguments:
     """Arguments of nodegroup."""
 
-    strict: bool = argument("strict", True, "Pods of queues that name no group run on no node.")
+    strict: bool = argument("strict", True, "Pods of queues that do not name a group do not run.")
     ordered: bool = argument("enablePreferredOrder", False, "The first of the preferred groups is the best.")
 
 
 class Rules(NamedTuple):
-    """The rules of a task's queue, by which the plugin tells tasks apart."""
+    """The rules of a task's queue, by which the plugin distinguishes tasks."""
 
     groups: NodeGroups
     limited: str
-    """The queue, if it has limits or an annotation that cannot be read."""
+    """The queue, if it has limits or an invalid annotation."""
 
 
 NO_RULES = Rules(NOTHING_NAMED, "")
@@ -103,7 +103,7 @@ class NodeGroup(Plugin):
         self._rules: dict[str, Rules | None] = {}
         self._tree = self.conf.is_enabled("hierarchy")
         self._used: dict[str, dict[int, dict[str, float]]] = {}
-        """By queue with limits and number of the group: what its tasks hold there."""
+        """Allocations by queue with limits and number of the group."""
         if any(queue.node_groups or queue.group_limits != NO_LIMITS for queue in session.queues.values()):
             session.add_task_trait(self.name, self._trait)
         session.add_predicate(self.name, self._codes, REJECTIONS, scope=Scope.STATIC)
@@ -141,7 +141,7 @@ class NodeGroup(Plugin):
         return self._rules[queue.name]
 
     def _groups(self, queue: Queue) -> NodeGroups:
-        """The groups that a queue names, or has from the nearest queue above that names any."""
+        """Return the groups of a queue, or those of its nearest ancestor with groups."""
         passed: set[str] = set()
         above: Queue | None = queue
         while above is not None and above.name not in passed:
@@ -180,7 +180,7 @@ class NodeGroup(Plugin):
     # --- limits
 
     def _count(self, queues: list[Queue]) -> None:
-        """Add up what the tasks of queues with limits hold in each group."""
+        """Sum the allocations of queues with limits in each group."""
         session = self._session
         self._used = {queue.name: {} for queue in queues}
         rows = np.zeros(len(session.table), dtype=bool)
@@ -213,7 +213,7 @@ class NodeGroup(Plugin):
 
 
 def allows(groups: NodeGroups, name: str) -> bool:
-    """Return True if a queue that names these groups may use one; the last list that has it decides."""
+    """Return True if a queue with these groups may use one; the last list that contains it decides."""
     if name in groups.rather_not:
         return True
     if name in groups.avoided:
@@ -228,6 +228,6 @@ def score_of(groups: NodeGroups, name: str, *, ordered: bool) -> float:
     score = REQUIRED if name in groups.required else 0.0
     if name in groups.preferred:
         places = {each: index for index, each in enumerate(groups.preferred)}
-        # A name that is there twice has its last place, and counts once, as in the original.
+        # A duplicate name has its last position, and counts once, as in Volcano.
         score += PREFERRED * max(len(places) - places[name], 0) / len(places) if ordered else PREFERRED
     return score

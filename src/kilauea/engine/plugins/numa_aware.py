@@ -1,17 +1,17 @@
 """Place pods where the kubelet assigns them exclusive processors on as few NUMA nodes as their policy demands.
 
 What:
-    For pods of class Guaranteed whose containers want whole processors. A pod with the annotation
-    `volcano.sh/numa-topology-policy` (`best-effort`, `restricted` or `single-numa-node`; a task's `topologyPolicy`
-    becomes it) goes to nodes whose topology manager has the same policy and whose CPU manager is `static`, by the
-    node's Numatopology. Where the policy of a node would not admit the pod, it does not go, with or without the
-    annotation. Of the nodes for a pod with the annotation those are better where it is spread over fewer NUMA nodes.
+    Applies to pods of class Guaranteed whose containers request whole processors. A pod with the annotation
+    `volcano.sh/numa-topology-policy` (`best-effort`, `restricted` or `single-numa-node`; set from a task's
+    `topologyPolicy`) runs only on nodes whose topology manager has the same policy and whose CPU manager is `static`,
+    according to the node's Numatopology. A pod does not run on a node whose policy would not admit it, with or without
+    the annotation. For pods with the annotation, nodes where the pod is spread over fewer NUMA nodes score higher.
 
     A pod that starts gets the annotation `volcano.sh/topology-decision` with the numbers of its processors by NUMA
-    node. They are taken on its node until the Numatopology names the pod.
+    node. These processors count as taken on its node until the Numatopology lists the pod.
 
 Why:
-    Memory of another NUMA node is slow, and the kubelet rejects a pod that its policy does not admit.
+    Memory on another NUMA node is slow, and the kubelet rejects a pod that its policy does not admit.
 
 Arguments:
     weight (integer, 1): weight of the score.
@@ -26,10 +26,10 @@ Example:
           weight: 10
 
 Difference from the original:
-    A node that admits a pod under best-effort although it lacks the processors is the worst choice; in the original it
-    is the best. Processors of a pod that the Numatopology does not name yet stay taken after a restart too, and those
-    of pods that it names are not counted twice. A Numatopology that cannot be read is left out and named. The score 0
-    of all nodes if all are equal is kept.
+    A node that admits a pod under best-effort although it lacks the processors has the lowest score; in Volcano it has
+    the highest. Processors of a pod that the Numatopology does not list yet stay taken after a restart, and those of
+    pods that it lists are not counted twice. A Numatopology that cannot be read is ignored and reported. As in Volcano,
+    all nodes score 0 if all are equal.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ NO_CPUS = Rejection("NumaCpusMissing", "cpu allocatable map is empty", hopeless=
 GENERAL = (NO_INFO, NOT_STATIC, NO_TOPOLOGY, NO_CPUS)
 
 PLACED = frozenset({status.ALLOCATED, status.PIPELINED, status.BINDING})
-"""States in which a task is put on a node in a session."""
+"""States of a task that a session placed on a node."""
 
 
 @dataclass(frozen=True)
@@ -71,23 +71,23 @@ class NumaArguments:
 
 
 class NodeState(NamedTuple):
-    """Everything of a node that decides here. Nodes in the same state get the same answer."""
+    """The relevant state of a node. Nodes in the same state have the same verdict."""
 
     cpu_policy: str
     policy: str
     hardware: Hardware | None
     free: int
     known: bool = True
-    """The node has a Numatopology."""
+    """True if the node has a Numatopology."""
 
 
 class Verdict(NamedTuple):
-    """The answer for a wish on nodes in a state."""
+    """The verdict for a request on nodes in a state."""
 
     code: int
     """0, or the number of a rejection from 1."""
     span: int
-    """NUMA nodes that the pod is spread over; one more than there are if the node lacks processors."""
+    """Number of NUMA nodes that the pod is spread over; one more than exist if the node lacks processors."""
     cpus: int
     """Processors that the pod gets."""
 
@@ -102,7 +102,7 @@ class NumaAware(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._given: dict[str, int] = {}
-        """By task: processors that it got in this session."""
+        """Processors that tasks got in this session, by task."""
         self._verdicts: dict[NumaWish, dict[int, Verdict]] = {}
         self._tables: dict[NumaWish, NDArray[np.int64]] = {}
         """By wish: code and span (2, S) for each state of nodes."""
@@ -112,10 +112,10 @@ class NumaAware(Plugin):
         session.add_event_handler(self.name, self._arrived, self._left)
         session.add_bind_annotations(self.name, self._decision)
 
-    # --- the reasons that there can be
+    # --- possible reasons
 
     def _number_rejections(self) -> None:
-        """Give a number to each reason that a task of this cluster can meet, by policies and names of containers."""
+        """Number the possible reasons in this cluster, by policies and names of containers."""
         state = self._session.state
         wishes = [wish for task in state.with_numa.values() if (wish := task.spec.numa) is not None]
         tasks = sorted({wish.policy for wish in wishes if wish.policy})
@@ -133,7 +133,7 @@ class NumaAware(Plugin):
 
     @cached_property
     def _states(self) -> list[NodeState]:
-        """The different states of nodes; a node's is named by its number."""
+        """Return the distinct states of nodes; a node refers to its state by number."""
         return []
 
     @cached_property
@@ -158,7 +158,7 @@ class NumaAware(Plugin):
         return out
 
     def _unconfirmed(self) -> dict[str, list[tuple[int, int]]]:
-        """By node: NUMA nodes and numbers of processors of pods that its Numatopology does not name yet."""
+        """Return NUMA nodes and processors of pods that the Numatopology does not list yet, by node."""
         state = self._session.state
         out: dict[str, list[tuple[int, int]]] = {}
         for task in sorted(state.with_numa.values(), key=lambda t: t.key):
@@ -190,7 +190,7 @@ class NumaAware(Plugin):
         return self._by_state(shape, nodes, 0)
 
     def _by_state(self, shape: TaskShape, nodes: NodeRows, part: int) -> NDArray[np.int64]:
-        """(n,) a part of the verdicts: one is found for each state that there is, not for each node."""
+        """(n,) a part of the verdicts, which are computed once for each state."""
         wish, numbers = shape.spec.numa, nodes.take(self._state_of)
         assert wish is not None
         table = self._tables.get(wish)
@@ -221,7 +221,7 @@ class NumaAware(Plugin):
         return Verdict(0, _span(node.hardware, found), found.cpus)
 
     def _unusable(self, wish: NumaWish, node: NodeState) -> int:
-        """The rejection of a node that no processors can be assigned on; 0 for the others."""
+        """Return the rejection of a node on which processors cannot be assigned; 0 for other nodes."""
         if not node.known:
             return 1 + GENERAL.index(NO_INFO)
         if node.cpu_policy != STATIC:
@@ -238,7 +238,7 @@ class NumaAware(Plugin):
         score = 100 - 100 * span // most if most else np.full(len(span), 100, dtype=np.int64)
         return np.asarray(score * self.arguments.weight, dtype=np.float64)
 
-    # --- processors come and go
+    # --- assigned processors
 
     def _arrived(self, task: Task, row: int) -> None:
         wish = task.spec.numa
@@ -275,7 +275,7 @@ def _label(wish: NumaWish, number: int) -> str:
 
 
 def _span(hardware: Hardware, found: Assignment) -> int:
-    """NUMA nodes of an assignment; more than there are if processors are lacking."""
+    """Return the number of NUMA nodes of an assignment; more than exist if processors are missing."""
     if found.lacking:
         return len(hardware.numa) + 1
     return sum(1 for mask in hardware.numa.values() if mask & found.cpus)

@@ -1,14 +1,14 @@
 """Admit more work than currently fits, up to a limit.
 
 What:
-    Jobs are admitted as long as the minimum of everything that is admitted and not running yet fits into what the
-    cluster has free, where the cluster counts `overcommit-factor` times.
+    Admits jobs as long as the total minimum of all jobs that are admitted and not running yet fits into the free
+    resources of the cluster, where the cluster's resources are multiplied by `overcommit-factor`.
 
 Why:
-    Jobs whose pods exist can start the moment something ends; too many of them only fill the API server.
+    Jobs whose pods already exist can start as soon as others end; too many of them only fill the API server.
 
 Arguments:
-    overcommit-factor (number, 1.2): the factor by which the cluster's resources are multiplied; at least 1.
+    overcommit-factor (number, 1.2): factor for the cluster's resources; at least 1.
 
 Example:
     tiers:
@@ -18,8 +18,8 @@ Example:
           overcommit-factor: 1.5
 
 Difference from the original:
-    A queue that stays within what it deserves or is guaranteed counts on what others hold beyond theirs, if an action
-    takes that back.
+    A queue that stays within its deserved or guaranteed amounts can count on resources that others hold beyond theirs,
+    if an action reclaims them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ from kilauea.engine.session import Session
 class OvercommitArguments:
     """Arguments of overcommit."""
 
-    factor: float = argument(
-        "overcommit-factor", 1.2, "Factor by which the cluster's resources are multiplied.", minimum=1.0
-    )
+    factor: float = argument("overcommit-factor", 1.2, "Factor for the cluster's resources.", minimum=1.0)
 
 
 class Overcommit(Plugin):

@@ -1,14 +1,15 @@
 """Evictions respect PodDisruptionBudgets.
 
 What:
-    Of pods that may be evicted those stay that every budget matching them still allows to lose. A budget is spent pod
-    by pod, in the order in which the pods are given. Pods without labels are excluded: they may not be evicted.
+    A pod can be evicted only if every budget that matches it still allows a disruption. Budgets are used up pod by pod,
+    in the order in which the pods are given. Pods without labels cannot be evicted.
 
 Why:
-    A budget says how many replicas a service can do without. The API server knows it; a scheduler that evicts has to.
+    A budget defines how many replicas of a service can be disrupted. The API server enforces it, and a scheduler that
+    evicts pods must respect it, too.
 
 Arguments:
-    pdb.unlabelled-pods (true or false, false): whether pods without labels may be evicted. No budget can match them.
+    pdb.unlabelled-pods (true or false, false): allow eviction of pods without labels, which no budget can match.
 
     Flags: `enablePreemptable`, `enableReclaimable`, `enabledVictim`.
 
@@ -18,10 +19,10 @@ Example:
       - name: pdb
 
 Difference from the original:
-    Evictions of the running cycle count: a budget that allows one pod lets one go in a cycle, where the original asks
-    the same unspent budget for every preemptor. Those of earlier cycles count, too, while the status of the budget does
-    not contain them yet. Together with the action shuffle the plugin names victims only if
-    `enabledVictim: true` says so, because shuffle would evict as many pods as all budgets allow. The argument is new.
+    Evictions in the current cycle count: a budget that allows one disruption allows one in a cycle, where Volcano
+    checks the same unused budget for every preemptor. Those of earlier cycles count, too, while the status of the
+    budget does not contain them yet. With the action shuffle, the plugin selects victims only with
+    `enabledVictim: true`, because otherwise shuffle would evict as many pods as all budgets allow. The argument is new.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from kilauea.engine.session import Session
 class PdbArguments:
     """Arguments of pdb."""
 
-    unlabelled: bool = argument("pdb.unlabelled-pods", False, "Whether pods without labels may be evicted.")
+    unlabelled: bool = argument("pdb.unlabelled-pods", False, "Allow eviction of pods without labels.")
 
 
 class Pdb(Plugin):
@@ -88,7 +89,7 @@ class Pdb(Plugin):
         return SpareReason("DisruptionBudget", "a PodDisruptionBudget allows no more evictions")
 
     def _allowed(self, candidates: Sequence[Task]) -> list[Task]:
-        """The candidates that may go, one after the other, in the order given."""
+        """Return the candidates that may be evicted, one by one, in the given order."""
         spent = Counter(b.key for task in self._evicted.values() for b in self._budgets_of(task))
         return [task for task in candidates if self._may_go(task, spent)]
 
@@ -109,7 +110,7 @@ class Pdb(Plugin):
         return self._known
 
     def _budgets_of(self, task: Task) -> Iterator[Budget]:
-        """Budgets that the task's eviction is charged to."""
+        """Return the budgets that select a task."""
         of_namespace = self._budgets.get(task.namespace)
         if not of_namespace:
             return iter(())

@@ -1,19 +1,19 @@
 """More important jobs and tasks first.
 
 What:
-    Jobs are ordered by the priority class of their pod group, tasks by the priority of their pod (or the annotation
-    `volcano.sh/task-priority`). A job may evict jobs of its queue whose priority is lower, and its own tasks of lower
-    priority. A job with tasks that are not placed is starving.
+    Orders jobs by the priority class of their pod group, and tasks by the priority of their pod (or the annotation
+    `volcano.sh/task-priority`). A job can preempt jobs of its queue that have lower priority, and its own tasks of
+    lower priority. A job with tasks that are not placed is starving.
 
 Why:
-    It is how people tell the scheduler what cannot wait.
+    Priorities tell the scheduler what cannot wait.
 
 Arguments:
     None. Flags: `enableJobOrder`, `enableTaskOrder`, `enablePreemptable`, `enableJobStarving`.
 
-    With `enableJobStarving` off here and for gang and tdm, no job is known to starve. Then preempt and gangpreempt do
-    nothing, nor do reclaim and gangreclaim with `reclaimFor: starving`. With gang in the same tier a job is starving
-    only if both say so.
+    If `enableJobStarving` is off here and for gang and tdm, no job counts as starving. Then preempt and gangpreempt do
+    nothing, nor do reclaim and gangreclaim with `reclaimFor: starving`. With gang in the same tier, a job is starving
+    only if both plugins agree.
 
 Example:
     tiers:
@@ -21,7 +21,7 @@ Example:
       - name: priority
 
 Difference from the original:
-    A pod that the plugin spares stays spared, whatever other plugins of the tier or later tiers name.
+    A pod that this plugin protects stays protected, even if other plugins in the same tier or in later tiers select it.
 """
 
 from __future__ import annotations

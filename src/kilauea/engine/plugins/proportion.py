@@ -1,17 +1,17 @@
 """Queues share the cluster by their weights.
 
 What:
-    Each queue's deserved share is computed in every session: the total of the cluster is divided by weight, no
-    queue gets more than it asks for or may use (`capability`), none less than its `guarantee`, and the rest is divided
-    again. The queue with the smaller part of its deserved share goes first; one that has all of it waits.
+    Computes each queue's deserved share in every session. The total of the cluster is divided by weight; no queue gets
+    more than it requests or than its `capability`, none gets less than its `guarantee`, and the remainder is divided
+    again. The queue with the smaller fraction of its deserved share goes first; a queue that has all of it waits.
 
-    Jobs are admitted as long as they fit into what their queue may use, but start within what it deserves. A gang that
-    needs more than that waits while others ask for their parts, even if nodes are idle: two queues of equal weight
-    whose gangs need more than half of the cluster each wait for each other. The reason names both amounts, and
-    `kilauea explain` the weight that starts one of them.
+    Jobs are admitted as long as they fit into the maximum of their queue, but they start only within its deserved
+    share. A gang that needs more than that waits while other queues request their shares, even if nodes are idle: two
+    queues of equal weight whose gangs each need more than half of the cluster wait for each other. The reason names
+    both amounts, and `kilauea explain` shows the weight that starts one of them.
 
 Why:
-    There are no numbers to maintain; idle queues leave their part to the others.
+    There are no amounts to maintain; idle queues leave their shares to the others.
 
 Arguments:
     None. Flags: `enableQueueOrder`, `enabledOverused`, `enabledAllocatable`, `enableReclaimable`, `enableJobEnqueued`,
@@ -23,7 +23,7 @@ Example:
       - name: proportion
 
 Difference from the original:
-    Queues without jobs have figures too (deserved 0), where the original has none.
+    Queues without jobs also have shares (deserved 0); in Volcano they have none.
 """
 
 from __future__ import annotations
@@ -146,9 +146,9 @@ class Proportion(Plugin):
         return found if found is None or not found.resource else self._with_gang(found, queue, task)
 
     def _with_gang(self, found: Refusal, queue: Queue, task: Task) -> Refusal:
-        """A refusal that says so if the gang as a whole wants more than the queue deserves beside the others.
+        """Return a refusal, with a note if the whole gang does not fit into the deserved share next to the others.
 
-        Such a gang may wait forever, as the enqueue action looks at what the queue may hold at most.
+        Such a gang may wait forever, because enqueue checks only the limit of the queue.
         """
         job, resource = self._session.state.jobs[task.group], found.resource
         figures = queue.figures
@@ -168,14 +168,14 @@ class Proportion(Plugin):
         return self._beyond(queue, wanted) is None
 
     def _beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
-        """The reason why the queue may not have this in addition; None if it may."""
+        """Return the reason why these amounts do not fit into the queue; None if they do."""
         deserved = queue.figures.deserved or NOTHING
         return closed(queue) or beyond(queue, deserved, wanted, self._session.total, OVER_DESERVED)
 
     def _over_deserved(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         left: dict[str, dict[str, float]] = {}
         victims = []
-        # A gang that goes whole is one unit: what its queue holds before it goes counts for all its pods.
+        # A whole gang is one unit: what its queue holds before its eviction counts for all of its pods.
         counts_down = not whole_gang(self._session.state.jobs, candidates)
         for task in candidates:
             job = self._session.state.jobs.get(task.group)
@@ -202,5 +202,5 @@ class Proportion(Plugin):
 
 
 def same(a: Amounts, b: Amounts) -> bool:
-    """Exactly equal, taking what is missing as zero."""
+    """Return True if amounts are exactly equal, with missing ones as zero."""
     return all(a.get(name, 0) == b.get(name, 0) for name in {**a, **b})

@@ -1,30 +1,34 @@
 """Prefer full or free nodes for each resource; scarce devices are reserved for pods that request them.
 
 What:
-    Three things, each by itself. The strategy scores a node by the resources that a pod asks for: with `MostAllocated`
-    a resource scores (used + asked) / allocatable, with `LeastAllocated` 1 minus that; the weighted mean, times 100,
-    times `resourceStrategyFitWeight`. A node that would overflow gets 0. Scarce resource avoidance (`sra`) scores a
-    node by the listed resources that it does not have: (1 - their part of the weights) x 100 x `sra.weight`; a node
-    that lacks a resource that the pod asks for gets 0. `proportional` keeps cpu and memory free beside idle devices: a
-    pod that asks for none of the listed resources does not run where fewer cores, or gigabytes (10^9 bytes), would be
-    left for each idle device than its rate.
+    Combines three independent functions.
+
+    The strategy scores a node by the resources that a pod requests: with `MostAllocated`, a resource scores (used +
+    requested) / allocatable; with `LeastAllocated`, 1 minus that. The score of the node is the weighted mean, times
+    100, times `resourceStrategyFitWeight`. A node where the pod does not fit gets 0.
+
+    Scarce resource avoidance (`sra`) scores a node by the listed resources that it does not have: (1 - their part of
+    the weights) x 100 x `sra.weight`. A node that lacks a resource that the pod requests gets 0.
+
+    `proportional` keeps cpu and memory free for idle devices: a pod that requests none of the listed resources does not
+    run on a node if fewer cores, or gigabytes (10^9 bytes), would be left for each idle device than its rate.
 
 Why:
-    Devices are worth packing, cpus are worth spreading. And a node whose cpus are taken by pods without devices has
-    devices that no pod can use.
+    It is worth packing devices and spreading cpus. If pods without devices take the cpus of a node, its devices cannot
+    be used.
 
 Arguments:
-    resourceStrategyFitWeight (integer, 10): weight of the strategy; 0 switches it off.
+    resourceStrategyFitWeight (integer, 10): weight of the strategy; 0 disables it.
 
     `resources`, `sra` and `proportional` are maps, as in the example. Without `resources`, cpu and memory are
-    `LeastAllocated` with weight 1. A name may end with `*` and stands for all resources that begin so; an exact name
-    comes first, then the longest. `sra` has no effect without a weight.
+    `LeastAllocated` with weight 1. A name that ends with `*` matches all resources with that prefix; an exact name
+    takes precedence, then the longest prefix. `sra` has no effect without a weight.
 
-    A pod may choose for itself: annotation `volcano.sh/resource-strategy-scoring-type` (`LeastAllocated` or
+    A pod can override the strategy: annotation `volcano.sh/resource-strategy-scoring-type` (`LeastAllocated` or
     `MostAllocated`) together with `volcano.sh/resource-strategy-weight`, a JSON object of integers by resource.
 
-    The arguments `predicate.ProportionalEnable`, `predicate.resources` and `predicate.resources.NAME.cpu` and
-    `.memory` of plugin predicates are read as `proportional`, with a warning.
+    The arguments `predicate.ProportionalEnable`, `predicate.resources` and `predicate.resources.NAME.cpu` and `.memory`
+    of the plugin predicates are read as `proportional`, with a warning.
 
 Example:
     tiers:
@@ -45,9 +49,9 @@ Example:
             resourceProportion: {nvidia.com/gpu.cpu: 4, nvidia.com/gpu.memory: 8}
 
 Difference from the original:
-    An argument of the wrong type is a warning, and its default stays; the original ends. `proportional` counts what is
-    being freed as free and what is promised as taken; a pod that it keeps out only until that is free is nominated,
-    and one that it keeps out may preempt others.
+    An argument of the wrong type causes a warning and keeps its default; Volcano exits. `proportional` counts resources
+    that are being released as free and nominated ones as taken. A pod that it rejects only until those are released is
+    nominated, and a pod that it rejects can preempt others.
 """
 
 from __future__ import annotations
@@ -93,22 +97,22 @@ NO_STRATEGIES: dict[str, Strategy] = {}
 class ScarceArguments:
     """Arguments of scarce resource avoidance."""
 
-    enable: bool = argument("enable", False, "Keep nodes with the listed resources for pods that ask for them.")
+    enable: bool = argument("enable", False, "Keep nodes with the listed resources for pods that request them.")
     resources: str = argument("resources", "", "The resources, separated by commas.")
     weight: int = argument("weight", 0, "Weight of this score; with 0 it has no effect.", minimum=0)
-    weights: dict[str, int] = argument("resourceWeight", NO_WEIGHTS, "Weight of one of the resources, else 1.")
+    weights: dict[str, int] = argument("resourceWeight", NO_WEIGHTS, "Weight of one of the resources; 1 by default.")
 
 
 @dataclass(frozen=True)
 class ProportionalArguments:
-    """Arguments about what stays free beside idle devices."""
+    """Arguments for resources that stay free for idle devices."""
 
-    enable: bool = argument("enable", False, "Keep cpu and memory free beside idle devices.")
-    resources: str = argument("resources", "", "The devices, resources separated by commas.")
+    enable: bool = argument("enable", False, "Keep cpu and memory free for idle devices.")
+    resources: str = argument("resources", "", "The resource names of the devices, separated by commas.")
     rates: dict[str, float] = argument(
         "resourceProportion",
         NO_RATES,
-        "Cores (`RESOURCE.cpu`) or gigabytes (`RESOURCE.memory`) to keep for each idle device, else 1.",
+        "Cores (`RESOURCE.cpu`) or gigabytes (`RESOURCE.memory`) to keep free for each idle device; 1 by default.",
         values=float,
     )
 
@@ -117,10 +121,10 @@ class ProportionalArguments:
 class FitArguments:
     """Arguments of resource-strategy-fit."""
 
-    weight: int = argument("resourceStrategyFitWeight", 10, "Weight of the strategy; 0 switches it off.", minimum=0)
+    weight: int = argument("resourceStrategyFitWeight", 10, "Weight of the strategy; 0 disables it.", minimum=0)
     resources: dict[str, Strategy] = argument("resources", NO_STRATEGIES, "Strategies by resource.", values=Strategy)
     sra: ScarceArguments = argument("sra", ScarceArguments(), "Scarce resource avoidance.")
-    proportional: ProportionalArguments = argument("proportional", ProportionalArguments(), "What stays free.")
+    proportional: ProportionalArguments = argument("proportional", ProportionalArguments(), "Resources that stay free.")
 
 
 class Counted(NamedTuple):
@@ -132,15 +136,15 @@ class Counted(NamedTuple):
     weights: NDArray[np.float64]
     """(r, 1)"""
     most: NDArray[np.bool_]
-    """(r, 1) full nodes are better."""
+    """(r, 1) True if full nodes are better."""
     factor: float
     """The factor of the weighted sum."""
     everywhere: bool
-    """All nodes offer all of them."""
+    """True if all nodes offer all of them."""
 
 
 class Kept(NamedTuple):
-    """Cpu and memory that stay free beside one idle device."""
+    """Cpu and memory that stay free for each idle device."""
 
     row: int
     cpu: float
@@ -161,7 +165,7 @@ class ResourceStrategyFit(Plugin):
         self._plans: dict[TaskShape, Counted | None] = {}
         self._scarcities: dict[TaskShape, NDArray[np.float64]] = {}
         self._scarcities_by_rows: dict[tuple[int, ...], NDArray[np.float64]] = {}
-        """By what is asked: scores of scarce resources."""
+        """Scores of scarce resources, by request."""
         self._told: set[str] = set()
         self._strategies: Mapping[str, Strategy] = {}
         if given.weight:
@@ -181,7 +185,7 @@ class ResourceStrategyFit(Plugin):
     # --- the strategy
 
     def _usable(self, given: Mapping[str, Strategy]) -> dict[str, Strategy]:
-        """The strategies whose names are resources or prefixes of such."""
+        """Return the strategies whose names are resources or prefixes of resources."""
         out = {}
         for name, strategy in given.items():
             if "*" in name[:-1] or name == "*":
@@ -191,7 +195,7 @@ class ResourceStrategyFit(Plugin):
         return out
 
     def _strategy(self, resource: str) -> Strategy | None:
-        """The strategy of a resource, by its name or the longest prefix that has one."""
+        """Return the strategy of a resource, by its name or the longest matching prefix."""
         exact = self._strategies.get(resource)
         if exact is not None:
             return exact
@@ -199,7 +203,7 @@ class ResourceStrategyFit(Plugin):
         return self._strategies[max(prefixes, key=len)] if prefixes else None
 
     def _plan(self, shape: TaskShape) -> Counted | None:
-        """The resources that count for a shape; None if none does."""
+        """Return the resources that count for a shape; None without any."""
         if not self.arguments.weight:
             return None
         if shape not in self._plans:
@@ -226,7 +230,7 @@ class ResourceStrategyFit(Plugin):
         )
 
     def _of_pod(self, kind: str, text: str) -> dict[str, Strategy]:
-        """The strategies in the annotations of a pod; none if they are invalid."""
+        """Return the strategies in the annotations of a pod; empty if invalid."""
         weights = weights_of(text)
         if kind in TYPES and weights is not None:
             return {name: Strategy(kind, weight) for name, weight in weights.items()}
@@ -269,7 +273,7 @@ class ResourceStrategyFit(Plugin):
     # --- scarce resources
 
     def _scarce_weights(self, given: ScarceArguments) -> dict[str, int]:
-        """Weights by resource; none if they have no effect."""
+        """Return the weights by resource; empty if they have no effect."""
         weights = {name: given.weights.get(name, 1) for name in listed(given.resources)}
         for name, weight in weights.items():
             if weight < 0:
@@ -287,7 +291,7 @@ class ResourceStrategyFit(Plugin):
         return nodes.take(known)
 
     def _scarcity_of_all(self, shape: TaskShape) -> NDArray[np.float64]:
-        """(N,) the same for all nodes: what they offer does not change while pods are placed."""
+        """(N,) the same for all nodes, whose resources do not change while pods are placed."""
         asked = tuple(self._rows[name] for name in names(shape.spec.requests) if name in self._rows)
         if asked not in self._scarcities_by_rows:
             allocatable = self._session.nodes.allocatable
@@ -301,7 +305,7 @@ class ResourceStrategyFit(Plugin):
             self._scarcities_by_rows[asked] = score
         return self._scarcities_by_rows[asked]
 
-    # --- what stays free beside devices
+    # --- resources that stay free for devices
 
     def _open_proportional(self, given: ProportionalArguments) -> None:
         rates = dict(given.rates)
@@ -336,7 +340,7 @@ class ResourceStrategyFit(Plugin):
         return any(shape.spec.requests.get(name, 0) > 0 for name in self._devices)
 
     def _codes(self, shape: TaskShape, idle: NDArray[np.int64]) -> NDArray[np.int64]:
-        """0 where enough of what is idle is left for devices, else the number of the first resource that lacks it."""
+        """Return 0 where enough idle resources are left for devices; else the number of the first missing resource."""
         requests = shape.spec.requests
         cpu = idle[self._rows[CPU]] - requests.get(CPU, 0)
         memory = idle[self._rows[MEMORY]] - requests.get(MEMORY, 0)
@@ -350,12 +354,12 @@ class ResourceStrategyFit(Plugin):
 
 
 def listed(text: str) -> list[str]:
-    """The names in a list with commas, each once."""
+    """Return the distinct names in a comma-separated list."""
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def weights_of(text: str) -> dict[str, int] | None:
-    """The weights in a JSON object of integers by resource; None for anything else, and for an empty one."""
+    """Return the weights in a JSON object of integers by resource; None if invalid or empty."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,12 +1,12 @@
 """Admit no more to a namespace than its resource quotas allow.
 
 What:
-    A job is admitted if its minimum, with what the namespace has and what was admitted in this cycle, stays within
+    A job is admitted if its minimum, plus what the namespace uses and what was admitted in this cycle, stays within
     every ResourceQuota of the namespace.
 
 Why:
-    The API server refuses pods beyond a quota. A job that is admitted all the same starts in part and holds room that
-    it cannot use.
+    The API server rejects pods beyond a quota. A job that is admitted regardless starts in part and holds resources
+    that it cannot use.
 
 Arguments:
     None. Flag: `enableJobEnqueued`.
@@ -16,12 +16,12 @@ Example:
     - plugins:
       - name: resourcequota
 
-    Names are compared as they are written: a quota on `requests.cpu` concerns jobs whose `minResources` say
-    `requests.cpu`. The scopes of a quota are not looked at.
+    Names are compared literally: a quota on `requests.cpu` applies to jobs whose `minResources` contain `requests.cpu`.
+    The scopes of a quota are ignored.
 
 Difference from the original:
-    A quota without a status is taken to be unused, where the original takes it to allow everything. The message lists
-    `name: quantity` pairs by name.
+    A quota without a status counts as unused; in Volcano it allows everything. The message lists `name: quantity` pairs
+    by name.
 """
 
 from __future__ import annotations

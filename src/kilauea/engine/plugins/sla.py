@@ -1,19 +1,19 @@
-"""Limit the waiting times of jobs: the one whose time ends first goes first.
+"""Limit the waiting times of jobs: the job with the earliest deadline goes first.
 
 What:
-    A job may say how long it may wait, or the plugin says it for all. Of two jobs the one whose time is up first goes
-    first, and before jobs without such a limit. A job whose time is up is admitted, and may hold on to room that is
-    being freed, unless another plugin of the same tier objects.
+    A job can set its maximum waiting time, or the plugin sets one for all jobs. The job whose time is up first goes
+    first, and before jobs without a limit. A job whose time is up is admitted, and can reserve resources that are being
+    released, unless another plugin in the same tier rejects it.
 
 Why:
-    Where large jobs wait for much room and small ones keep filling it, the large one would wait forever.
+    If small jobs keep filling the resources that a large job needs, the large job would wait forever.
 
 Arguments:
-    sla-waiting-time (text, none): how long a job may wait that does not say so itself: a duration such as `1h2m3s`,
+    sla-waiting-time (text, none): maximum waiting time of jobs that do not set their own; a duration such as `1h2m3s`,
     above zero.
 
-    Pod groups say it by the annotation `volcano.sh/sla-waiting-time` or `sla-waiting-time`. What cannot be read or is
-    not above zero is passed over.
+    Pod groups set it with the annotation `volcano.sh/sla-waiting-time` or `sla-waiting-time`. A value that is invalid
+    or not above zero is ignored.
 
 Example:
     tiers:
@@ -25,7 +25,7 @@ Example:
       - name: overcommit
       - name: proportion
 
-    A rejection wins over a permit in the same tier, so sla stands in a tier before the plugins that it is to overrule.
+    A rejection wins over a permit in the same tier, so put sla in a tier before the plugins that it should overrule.
 
 Difference from the original:
     Durations are counted in whole microseconds.

@@ -1,26 +1,26 @@
-"""Lend nodes for some hours of the day: batch work runs there during this time, and is evicted afterwards.
+"""Lend nodes at certain hours of the day: batch jobs run there during these hours, and are evicted afterwards.
 
 What:
-    A node with label `volcano.sh/revocable-zone: ZONE` is lent in the hours that the configuration gives for the zone.
-    Only pods that say so run there (annotation `volcano.sh/revocable-zone: "*"`, or `volcano.sh/preemptable: "true"`),
-    and rather there than elsewhere. When the hours are over they are evicted, by the action shuffle, as many of each
-    job at a time as its budget allows. On nodes that are not lent, preemptable pods make room for pods that are not
-    preemptable. Jobs that are not preemptable go first.
+    A node with label `volcano.sh/revocable-zone: ZONE` is lent during the hours that are configured for the zone. Only
+    pods that opt in run there (annotation `volcano.sh/revocable-zone: "*"`, or `volcano.sh/preemptable: "true"`), and
+    they prefer these nodes. When the hours are over, the action shuffle evicts them, as many of each job at a time as
+    its budget allows. On nodes that are not lent, pods that are not preemptable can preempt preemptable ones. Jobs that
+    are not preemptable go first.
 
 Why:
-    Nodes that serve users by day stand idle by night. Batch work may use them, and has to be gone in the morning.
+    Nodes that serve users by day are idle by night. Batch jobs can use them, and must be gone in the morning.
 
 Arguments:
-    tdm.revocable-zone.ZONE (text): hours of a zone, `HH:MM-HH:MM`, both ends included.
+    tdm.revocable-zone.NAME (text): hours of a zone, `HH:MM-HH:MM`, both ends included.
     tdm.evict.period (text, 1m): a duration; the minimum time between two rounds of evictions from a job.
     tdm.utc-offset (text, Z): the offset of the hours from UTC: `+08:00`, `-05:30` or `Z`.
-    tdm.overnight (true or false, false): whether hours such as `22:00-04:00` continue after midnight. If false, they
-    end at midnight, as in Volcano.
+    tdm.overnight (true or false, false): hours such as `22:00-04:00` continue after midnight. If false, they end at
+    midnight, as in Volcano.
 
-    The budget of a job stands on its pod group: `volcano.sh/jdb-min-available`, else `volcano.sh/jdb-max-unavailable`,
-    a number or a percentage of all its pods, rounded up. Without one, or with fewer pods running than have to be
-    available, one pod goes at a time. Pods are preemptable unless they say otherwise: a pod that is to take room from
-    others says `volcano.sh/preemptable: "false"`.
+    The budget of a job is set on its pod group: `volcano.sh/jdb-min-available`, else `volcano.sh/jdb-max-unavailable`,
+    a number or a percentage of all its pods, rounded up. Without a budget, or if fewer pods run than must be available,
+    one pod is evicted at a time. Pods are preemptable by default: a pod that should preempt others needs
+    `volcano.sh/preemptable: "false"`.
 
 Example:
     tiers:
@@ -31,10 +31,10 @@ Example:
           tdm.evict.period: 5m
 
 Difference from the original:
-    Hours are in UTC or at a fixed distance from it, not in the local time of a machine. The original remembers when it
-    last evicted anything; here nothing is remembered between cycles: a job is passed over while one of its pods is
-    being removed and until its newest pod is as old as the period, so each job has its own pace. A job with pods in
-    several zones has one budget for all.
+    Hours are in UTC or at a fixed offset from it, not in the local time of a machine. Volcano remembers when it last
+    evicted anything; here, nothing is remembered between cycles. A job is skipped while one of its pods is being
+    removed and until its newest pod is as old as the period, so each job has its own pace. A job with pods in several
+    zones has one budget for all.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from kilauea.engine.session import Session
 MINUTE = 60 * SECOND
 DAY = 24 * 60 * MINUTE
 BEST = 100.0
-"""Score of a node that is lent now, for a pod that may run there."""
+"""Score of a lent node for a pod that may run there."""
 
 NO_ZONES: dict[str, str] = {}
 
@@ -83,22 +83,22 @@ class TdmArguments:
         "tdm.evict.period", "1m", "A duration; the minimum time between two rounds of evictions from a job."
     )
     offset: str = argument("tdm.utc-offset", "Z", "The offset of the hours from UTC.")
-    overnight: bool = argument("tdm.overnight", False, "Whether hours continue after midnight.")
+    overnight: bool = argument("tdm.overnight", False, "Hours continue after midnight.")
 
 
 class Hours(NamedTuple):
-    """A part of the day, in microseconds after midnight, both ends included; it ends on the next day if need be."""
+    """A part of the day, in microseconds after midnight, both ends included; it can end on the next day."""
 
     start: int
     end: int
 
     def hold(self, time: int, *, overnight: bool) -> bool:
-        """Return True if a time of the day is in it; with `overnight` also if it started on the day before."""
+        """Return True if it contains a time of day; with `overnight`, also if it started on the previous day."""
         return self.start <= time <= self.end or (overnight and time + DAY <= self.end)
 
 
 def hours_of(text: str) -> Hours | None:
-    """The hours that `HH:MM-HH:MM` stands for; None if it is something else."""
+    """Parse hours as `HH:MM-HH:MM`; None if invalid."""
     found = _HOURS.fullmatch(text.strip())
     if found is None:
         return None
@@ -110,7 +110,7 @@ def hours_of(text: str) -> Hours | None:
 
 
 def offset_of(text: str) -> int | None:
-    """Microseconds that `+08:00` is ahead of UTC; None for what is no such distance."""
+    """Parse an offset such as `+08:00` into microseconds ahead of UTC; None if invalid."""
     if text == "Z":
         return 0
     found = _OFFSET.fullmatch(text)
@@ -121,7 +121,7 @@ def offset_of(text: str) -> int | None:
 
 
 def part_of(text: str, total: int) -> int | None:
-    """The number that `3` or `30%` of the total stands for, rounded up; None for anything else."""
+    """Parse `3`, or `30%` of the total rounded up; None if invalid."""
     found = _NUMBER.fullmatch(text.strip())
     if found is None:
         return None
@@ -129,7 +129,7 @@ def part_of(text: str, total: int) -> int | None:
 
 
 NOT_REVOCABLE = SpareReason(
-    "NotRevocable", "tdm takes only from preemptable pods on nodes that are not lent, by their budget"
+    "NotRevocable", "tdm evicts only preemptable pods on nodes that are not lent, within their budget"
 )
 
 
@@ -146,7 +146,7 @@ class Tdm(Plugin):
         self._zone_ids = column.ids
         self._zones = column.values
         self._closed = [self._why_closed(zone) if zone else "" for zone in column.values]
-        """By number of the zone: why its nodes are not lent now; empty if they are."""
+        """Reason why the nodes of a zone are not lent now, by number of the zone; empty if they are."""
         session.add_preemptable(self.name, self._preemptable, why=NOT_REVOCABLE)
         session.add_victim_tasks(self.name, self._victims)
         session.add_job_order(self.name, lambda job: bool(job.preemptable))
@@ -183,7 +183,7 @@ class Tdm(Plugin):
     # --- zones
 
     def _why_closed(self, zone: str) -> str:
-        """The reason why the nodes of a zone are not lent now; empty if they are."""
+        """Return the reason why the nodes of a zone are not lent now; empty if they are."""
         if zone not in self._hours:
             return f"revocable zone {zone} not support"
         hours, text = self._hours[zone], self.arguments.zones[zone]
@@ -194,7 +194,7 @@ class Tdm(Plugin):
         return f"current time beyond revocable zone {zone}:{text}"
 
     def _zone_of(self, task: Task) -> str | None:
-        """Zone of the task's node, empty for a node that is not lent; None for a node that does not exist."""
+        """Return the zone of the task's node; empty if the node is not lent, None if it does not exist."""
         row = self._session.nodes.row_of.get(task.node)
         if row is None:
             return None
@@ -207,7 +207,7 @@ class Tdm(Plugin):
         return any(self._zones)
 
     def _codes(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64]:
-        """0 where a shape may go; the number of a zone that is not lent, from 1; then that it may go to none."""
+        """Return 0 where a shape may run; else the number of a zone that is not lent, from 1, or the last code."""
         open_to_it = 0 if shape.spec.revocable else len(self._zones) + 1
         by_zone = [number + 1 if why else open_to_it for number, why in enumerate(self._closed)]
         by_zone = [code if zone else 0 for zone, code in zip(self._zones, by_zone, strict=True)]
@@ -217,7 +217,7 @@ class Tdm(Plugin):
         by_zone = [BEST if zone and not why else 0.0 for zone, why in zip(self._zones, self._closed, strict=True)]
         return np.array([*by_zone, 0.0])[nodes.take(self._zone_ids)]
 
-    # --- who loses what
+    # --- evictions
 
     def _preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         if self._may_go(preemptor) or preemptor.spec.revocable:
@@ -234,7 +234,7 @@ class Tdm(Plugin):
         return job is not None and may_be_evicted(task, job)
 
     def _victims(self, _: Sequence[Task]) -> list[Task]:
-        """Pods on nodes whose hours are over, of each job as many as may go, those first that would be placed last."""
+        """Return pods on nodes whose hours are over, up to the budget of each job, in reverse task order."""
         closed = {zone for zone in self._hours if self._why_closed(zone)} & set(self._zones)
         if not closed:
             return []
@@ -251,7 +251,7 @@ class Tdm(Plugin):
         return out
 
     def _disturbed(self, job: Job) -> bool:
-        """Return True if the job has just lost or made pods: one is terminating, or younger than the period."""
+        """Return True if a pod of the job is terminating or younger than the period."""
         newest = max(task.creation for task in job.tasks.values())
         return job.counts[status.RELEASING] > 0 or newest + self._period > self._session.now
 

@@ -1,33 +1,35 @@
 """Place pods by the actual load of nodes: not on overloaded ones, and preferably on idle ones.
 
 What:
-    A node whose measured cpu or memory is above its threshold takes no more pods. The others are scored by the part of
-    their cpu and memory that is unused, as measured, and less what pods will use that were placed or started so
-    recently that the measurement does not contain them yet. That is estimated from their requests and limits.
+    A node whose measured cpu or memory is above its threshold does not accept new pods. The other nodes are scored by
+    their unused cpu and memory as measured, minus the estimated usage of pods that were placed or started so recently
+    that the measurement does not include them. The estimate is based on their requests and limits.
 
-    Loads are averages over ten minutes from the monitoring system that the section `metrics` of the configuration
-    names: Prometheus, Elasticsearch, or any source behind the cluster's custom metrics API. The scheduler reads them
-    beside its cycles. In files, NodeMetrics objects are loads, as `kubectl get --raw
-    /apis/metrics.k8s.io/v1beta1/nodes` prints them. A node whose load is not known, or older than five minutes, is not
-    judged by it: it is not refused, gets a score of 0, and the plan names it.
+    Loads are averages over ten minutes from the monitoring system in the section `metrics` of the configuration:
+    Prometheus, Elasticsearch, or any source behind the cluster's custom metrics API. The scheduler reads them in
+    parallel with its cycles. In files, NodeMetrics objects are loads, as `kubectl get --raw
+    /apis/metrics.k8s.io/v1beta1/nodes` prints them. If the load of a node is unknown or older than five minutes, the
+    node is not rejected, its score is 0, and the plan names it.
 
 Why:
-    Requests are guesses. A node that is full by its requests may be idle, and one with free room may be overloaded.
+    Requests are guesses. A node that is full by its requests can be idle, and a node with free resources can be
+    overloaded.
 
 Arguments:
     usage.weight (integer, 5): weight of the score.
-    cpu.weight (integer, 1), memory.weight (integer, 1): weights of cpu and memory in the score; with both 0 nodes get
-    no score.
-    thresholds.cpu (integer, 80), thresholds.mem (integer, 80): percent above which a node takes no more pods.
-    thresholds (map): the same as a map with `cpu` and `mem`; it wins.
-    estimator.request_ratio (number, 0.7): the part of its request that a new pod is taken to use.
-    estimator.burst_ratio (number, 0): the part of what its limit is above its request.
-    estimator.risk_threshold (number, 0.6): load of a node, from 0 to 1, from which on estimates are raised.
-    estimator.risk_factor (number, 1.2): by how much.
+    cpu.weight (integer, 1), memory.weight (integer, 1): weights of cpu and memory in the score; if both are 0, nodes
+    get no score.
+    thresholds.cpu (integer, 80), thresholds.mem (integer, 80): percentage above which a node does not accept new pods.
+    thresholds (map): both as a map with `cpu` and `mem`; takes precedence.
+    estimator.request_ratio (number, 0.7): the part of its request that a new pod is estimated to use.
+    estimator.burst_ratio (number, 0): the part of the difference between its limit and its request that it is estimated
+    to use.
+    estimator.risk_threshold (number, 0.6): load of a node, from 0 to 1, at or above which estimates are increased.
+    estimator.risk_factor (number, 1.2): factor by which they are increased.
     estimator.be_cpu (text, 250): cpu of a new pod without requests and limits: milli-cores, or a quantity.
     estimator.be_mem (text, 200): memory of such a pod: MiB, or a quantity.
 
-    Flags: `enablePredicate: false` to refuse no node, `enableNodeOrder: false` for no score.
+    Flags: `enablePredicate: false` to accept all nodes, `enableNodeOrder: false` to disable scoring.
 
 Example:
     tiers:
@@ -44,8 +46,8 @@ Example:
       interval: 30s
 
 Difference from the original:
-    A node of which Prometheus has no data is not judged; in the original it looks idle. The age of a load is that of
-    its newest sample, not of the last answer. NodeMetrics in files are new.
+    A node for which Prometheus has no data is not rejected or scored; in Volcano it looks idle. The age of a load is
+    that of its newest sample, not of the last response. NodeMetrics in files are new.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ HOT_CPU = Rejection("CpuLoadTooHigh", "the CPU load of the node exceeds the uppe
 HOT_MEMORY = Rejection("MemoryLoadTooHigh", "the memory load of the node exceeds the upper limit.", hopeless=True)
 
 JUST_PLACED = frozenset({status.ALLOCATED, status.PIPELINED, status.BINDING, status.BOUND})
-"""States of tasks that no measurement can contain."""
+"""States of tasks that measurements cannot contain yet."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,15 @@ class UsageArguments:
     hot_memory: int = argument("thresholds.mem", 80, "Percent of memory.", minimum=0, maximum=100)
     thresholds: dict[str, int] = argument("thresholds", NO_THRESHOLDS, "Both as a map.", minimum=0, maximum=100)
     request_ratio: float = argument(
-        "estimator.request_ratio", 0.7, "The part of a request that is used.", minimum=0, maximum=1
+        "estimator.request_ratio", 0.7, "The part of a request that counts as used.", minimum=0, maximum=1
     )
-    burst_ratio: float = argument("estimator.burst_ratio", 0.0, "The part above it.", minimum=0, maximum=1)
-    risk_threshold: float = argument("estimator.risk_threshold", 0.6, "Load of a risk.", minimum=0, maximum=1)
-    risk_factor: float = argument("estimator.risk_factor", 1.2, "Factor of estimates at a risk.", minimum=1)
+    burst_ratio: float = argument(
+        "estimator.burst_ratio", 0.0, "The part between request and limit.", minimum=0, maximum=1
+    )
+    risk_threshold: float = argument(
+        "estimator.risk_threshold", 0.6, "Load at or above which estimates are increased.", minimum=0, maximum=1
+    )
+    risk_factor: float = argument("estimator.risk_factor", 1.2, "Factor by which they are increased.", minimum=1)
     be_cpu: str = argument("estimator.be_cpu", BE_CPU, "Cpu of a pod without requests.", numbers=True)
     be_memory: str = argument("estimator.be_mem", BE_MEMORY, "Memory of a pod without requests.", numbers=True)
 
@@ -144,7 +150,7 @@ class Usage(Plugin):
         return out[0], out[1]
 
     def _quantity(self, key: str, resource: str, text: str, unit: int, default: str) -> int:
-        """An amount that is written as a number of units or as a quantity."""
+        """Parse an amount that is a number of units or a quantity."""
         try:
             size = int(text) * unit if text.isascii() and text.isdigit() and len(text) < 16 else amount(resource, text)
         except QuantityError as error:
@@ -158,10 +164,10 @@ class Usage(Plugin):
     def _find(self, key: str, message: str) -> None:
         self._session.findings.append(Finding("plugin usage", f"{key}: {message}", code="wrong-value", path=(key,)))
 
-    # --- loads that say nothing
+    # --- unknown loads
 
     def _tell_of_unknown(self, at: NDArray[np.int64]) -> None:
-        """Name the nodes that are not judged."""
+        """Report the nodes with unknown loads."""
         names = self._session.nodes.names
         unknown, stale = np.flatnonzero(at == 0), np.flatnonzero((at != 0) & ~self._fresh)
         if len(unknown):
@@ -187,14 +193,14 @@ class Usage(Plugin):
         return nodes.take(self._scores)
 
     def _rated(self, rows: slice) -> NDArray[np.float64]:
-        """Scores of some nodes, by what is unused of them now."""
+        """Return the scores of some nodes, by their unused resources."""
         free = 1.0 - _used(self._real[:, rows], self._recent[:, rows], self._capacity[:, rows])
         cpu, memory = self._weights
         score: NDArray[np.float64] = (free[0] * cpu + free[1] * memory) / (cpu + memory) * 100.0 * self.arguments.weight
         return np.where(self._fresh[rows], score, 0.0)
 
     def _used_on(self, row: int) -> tuple[float, float]:
-        """The same as `_used` for one node; plain numbers are quicker there."""
+        """Return `_used` for one node; plain numbers are faster here."""
         parts = []
         for part in (0, 1):
             whole = int(self._capacity[part, row])
@@ -208,7 +214,7 @@ class Usage(Plugin):
             free = (1.0 - used[0]) * cpu + (1.0 - used[1]) * memory
             self._scores[row] = free / (cpu + memory) * 100.0 * self.arguments.weight
 
-    # --- pods that are too young for the measurement
+    # --- pods that the measurement does not contain
 
     def _count_recent(self) -> None:
         """Estimate what recent pods use, node by node and in the order in which pods are placed."""
@@ -217,12 +223,12 @@ class Usage(Plugin):
         self._recent: NDArray[np.float64] = np.zeros(self._capacity.shape)
         """(2, N) milli-cores and bytes."""
         self._estimates: dict[str, tuple[float, float]] = {}
-        """By task: what was added for it."""
+        """Estimates that were added, by task."""
         self._since = session.now - session.conf.metrics.interval
         recent = (placements.started == 0) | (placements.started > self._since)
         rows = placements.node[(placements.node >= 0) & recent & ~placements.terminating]
         self._scores: NDArray[np.float64] = np.zeros(len(session.nodes))
-        """(N,) kept in step with what comes and goes, so that it is only looked up for each task."""
+        """(N,) scores, updated as tasks are added and removed, so that tasks only look them up."""
         for row in np.unique(rows[self._fresh[rows]]):
             tasks = session.state.on_node(session.nodes.names[row])
             for task in sorted((t for t in tasks if self._is_recent(t)), key=lambda t: t.order):
@@ -250,7 +256,7 @@ class Usage(Plugin):
             self._rate(row)
 
     def _estimate(self, task: Task, row: int) -> tuple[float, float]:
-        """The cpu and memory that a pod will use; more where its node is at risk already."""
+        """Return the estimated cpu and memory usage of a pod; higher at or above the risk threshold of its node."""
         given: UsageArguments = self.arguments
         cpu, memory = self._weights
         used = self._used_on(row)
@@ -264,13 +270,13 @@ class Usage(Plugin):
 
 
 def _used(real: NDArray[np.float64], recent: NDArray[np.float64], capacity: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The part of the capacity in use, from 0 to 1; 0 where there is no capacity."""
+    """Return the part of the capacity in use, from 0 to 1; 0 without capacity."""
     whole = np.where(capacity > 0, capacity, 1)
     return np.where(capacity > 0, np.clip(real + recent / whole, 0.0, 1.0), 0.0)
 
 
 def _within(request: int, limit: int, request_ratio: float, burst_ratio: float) -> float:
-    """A part of the request, and of what the limit is above it, but not more than the limit."""
+    """Return a part of the request, plus a part of the difference to the limit, at most the limit."""
     most = limit if limit >= request and limit > 0 else request
     return min(request * request_ratio + (most - request) * burst_ratio, float(most))
 

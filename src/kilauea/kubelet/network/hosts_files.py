@@ -88,7 +88,7 @@ class HostsFiles:
 
     @property
     def stale(self) -> bool:
-        """True if files have to be written by `refresh`."""
+        """True if files must be written by `refresh`."""
         return bool(self._stale)
 
     def restore(self, pods: Iterable[tuple[Obj, str]]) -> None:
@@ -139,7 +139,7 @@ class HostsFiles:
             self._remove(member.path)
 
     def touch(self) -> None:
-        """Services have changed: all files have to be looked at."""
+        """Services have changed, so all files must be checked."""
         self._stale |= self._namespaces.keys()
 
     def refresh(self) -> None:

@@ -21,7 +21,7 @@ def prepare_host_path(text: str, type: str, hidden: Path | None = None) -> Path:
 
     Args:
         text: the path.
-        type: what has to be there, or is made there.
+        type: what must be there, or is made there.
         hidden: a folder without links in which nothing is made; None for none.
 
     Raises:

@@ -207,7 +207,7 @@ class Volumes:
             if not source.exists():
                 _make_folders(volume.path.resolve(), source)
             read_only = volume.read_only or bool(mount.get("readOnly"))
-            # What is mounted later has to be what was looked at here: other containers can write to the volume.
+            # What is mounted later must be what was looked at here: other containers can write to the volume.
             found += [Mount(mount["mountPath"], str(source), read_only, real=True), *covers]
         return sorted(found, key=lambda each: (each.target.rstrip("/").count("/"), each.target))
 

@@ -75,7 +75,7 @@ SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)
 EVENTS = 1500
 """Events written per second, a few at a time: fewer while the cluster is busy, as each waits for its turn.
 
-More than pods can start in a second, each of which is told of once: so none of these events is dropped.
+More than the pods that can start in a second, with one event each, so that none of these events is dropped.
 """
 RENEW_SECONDS = 30
 """Seconds between two heartbeats of a node, which are most of the work of an idle cluster.

@@ -39,7 +39,7 @@ LISTED = (
 )
 """Kinds that are read as a whole."""
 BINDS = {"fieldSelector": "involvedObject.kind=Pod,reason=Scheduled", "limit": "2000"}
-"""Events that are read: schedulers tell of a bind so. There can be a hundred thousand of them, so some have to do."""
+"""Events that are read: schedulers tell of a bind so. There can be a hundred thousand, so only some are read."""
 AT_ONCE = 16
 """Reviews of rights that are asked at a time."""
 

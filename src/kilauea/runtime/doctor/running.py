@@ -23,7 +23,7 @@ from kilauea.runtime.doctor.installation import (
 
 LEASE_SECONDS = 15
 DEFAULT = "default-scheduler"
-"""Kubernetes' own scheduler, which looks after itself."""
+"""kube-scheduler, which looks after itself."""
 TOGETHER_SECONDS = 5
 """Seconds for which two processes seem to bind where the clocks of their hosts differ."""
 UNNAMED = "one that does not name its process"

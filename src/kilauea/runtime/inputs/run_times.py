@@ -34,7 +34,7 @@ class _Template:
         estimate: microseconds by `spec.runningEstimate`; 0 for none.
         limit: microseconds by `activeDeadlineSeconds`; 0 for none.
         program: microseconds that the command takes on a simulated node; None forever, or if it is not known.
-        told: whether the command says so itself.
+        told: True if the command says so itself.
         name: of the job, as its user gave it.
         user: who submitted it.
         queue: of the job.

@@ -70,7 +70,7 @@ Action = Create | Patch | Replace | Delete | Confirm | Empty
 
 
 class NotYet(Exception):
-    """An operation has to wait for objects that still exist.
+    """An operation must wait for objects that still exist.
 
     Attributes:
         again: seconds until the retry.

@@ -115,7 +115,7 @@ class ControllerWorker:
     Args:
         controller: the controller.
         places: concurrent keys.
-        rests: returns True while keys that take long have to rest, whichever controller they are of.
+        rests: returns True while keys that take long must rest, whichever controller they are of.
         clock: the time.
     """
 
@@ -135,7 +135,7 @@ class ControllerWorker:
             self._namespaces[key.namespace] = until
 
     def _rest(self, lane: Lane) -> bool:
-        """True while the keys of a lane of the queue have to rest."""
+        """True while the keys of a lane of the queue must rest."""
         if (until := self._namespaces.get(lane.namespace)) is not None:
             if self._clock.monotonic() < until:
                 return True
@@ -373,7 +373,7 @@ class Driver:
         self._timers.set(until, (until - self._clock.monotonic()) / SECOND)
 
     def _is_resting(self) -> bool:
-        """True while keys that take long have to rest."""
+        """True while keys that take long must rest."""
         return self._clock.monotonic() < self._rests_until
 
     def _due(self, moment: _Moment | _RestOver) -> None:

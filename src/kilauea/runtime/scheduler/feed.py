@@ -60,7 +60,7 @@ _WAKING = DYNAMIC_KINDS | frozenset(
 DECODED = 1000
 """Pods that are kept decoded, too: those that changed last, which will soon change again."""
 MOST_STATUSES = 256
-"""Statuses of nodes that are remembered, so that nodes that are alike share one."""
+"""Statuses of nodes that are remembered, so that nodes that are equal share one."""
 _READ_IN_PART = frozenset({"PodGroup", "Queue", KUBERNETES_GROUP})
 """Kinds whose statuses the scheduler writes itself."""
 
@@ -213,7 +213,7 @@ class Feed:
         """Replace all objects of a kind.
 
         A list may be older than answers to requests that were sent while it was on its way. What these have shown of
-        pods stays, if there is a version: else room that was given to a pod would be given once more.
+        pods stays, if there is a version: else room that was given to a pod would be given again.
         """
         self._apply_or_queue(partial(self._relist, kind, items, version))
 
@@ -459,7 +459,7 @@ class Feed:
         return obj
 
     def _share_status(self, node: Node) -> None:
-        """Give a node the status of an earlier one that is equal, as thousands of machines are alike."""
+        """Give a node the status of an earlier one that is equal, as thousands of machines are equal."""
         if len(self._statuses) >= MOST_STATUSES:
             self._statuses.clear()
         node.status = self._statuses.setdefault(_encode(node.status), node.status)

@@ -1,4 +1,4 @@
-"""The condition of a PodGroup of Kubernetes, as Kubernetes' own scheduler writes it.
+"""The condition of a PodGroup of Kubernetes, as kube-scheduler writes it.
 
 It is true once the group was scheduled, and stays so, even if more pods of it wait later. A group that has too few pods
 gets none: it is not tried.

@@ -73,7 +73,7 @@ class LiveOptions:
 
     Attributes:
         names: `schedulerName` of the pods to place; pods of `default-scheduler` do not need a pod group.
-        default_queue: the queue of pod groups that name none.
+        default_queue: the queue of pod groups that do not name one.
         period: microseconds between cycles when nothing happens.
         priority_classes: read priority classes.
         storage: read storage drivers and their capacities.

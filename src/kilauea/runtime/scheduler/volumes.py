@@ -1,4 +1,4 @@
-"""Writes the decisions of a plan about volume claims before their pod is bound, like Kubernetes' own scheduler.
+"""Writes the decisions of a plan about volume claims before their pod is bound, like kube-scheduler.
 
 A volume that exists is reserved for its claim (`spec.claimRef`); a claim for which a volume is made is given the node
 (`volume.kubernetes.io/selected-node`). The controllers of volumes and the provisioner do the rest, and the pod is bound

@@ -39,7 +39,7 @@ START = 1_767_225_600 * SECOND
 """The virtual time at which every trial starts: 2026-01-01."""
 DAY = 86_400 * SECOND
 PATIENCE = 10
-"""A trial is given up after so many times the length of the trace, its longest job and a day."""
+"""A trial is given up after this many times the length of the trace, its longest job and a day."""
 
 Progress = Callable[[str, int, int, int, int], None]
 """Called with the configuration, the seed, the virtual time in microseconds, and jobs that have ended, and all."""

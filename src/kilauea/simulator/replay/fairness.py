@@ -1,8 +1,8 @@
 """Fairness: do all queues get what they are entitled to?
 
-A queue is due what it deserves, or what it asks for if that is less. Its satisfaction is what it holds of that, at most
-1, in the resource of which it asks for the largest part of the cluster. Jain's index of the satisfactions of all queues
-that ask for anything is 1 if all are equally well off and 1/n if one of n gets everything (Jain, Chiu and Hawe 1984).
+A queue is due what it deserves, or what it requests if that is less. Its satisfaction is what it holds of that, at most
+1, in the resource of which it requests the largest part of the cluster. Jain's index of the satisfactions of all queues
+that request anything is 1 if all are equally well off and 1/n if one of n gets everything (Jain, Chiu and Hawe 1984).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Amounts = Mapping[str, float]
 
 
 def satisfaction(held: Amounts, asked: Amounts, deserved: Amounts, total: Amounts) -> float | None:
-    """Return the satisfaction of a queue, 0 to 1; None if it asks for nothing.
+    """Return the satisfaction of a queue, 0 to 1; None if it requests nothing.
 
     Args:
         held: what its pods hold.

@@ -2,7 +2,7 @@
 
 The measure is that of Weng et al. (Beware of Fragmentation, USENIX ATC 2023) for whole cards: a pod drawn from the
 trace finds the free cards of a node useless if it does not fit there. The share of useless cards, over all nodes and
-all pods that ask for cards, is the fragmentation. Where no pod asks for cards, cores take their place.
+all pods that request cards, is the fragmentation. Where no pod requests cards, cores take their place.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Measures:
         self._last_submission = now + first + self.trace.span
         self._interval = max(1, self.trace.span // SAMPLES)
         self.next_sample = now + first
-        """The time of the next look at the cluster; the state has to be current then."""
+        """The time of the next look at the cluster; the state must be current then."""
         self._over = 0
         """Jobs that have ended."""
 

@@ -1,7 +1,7 @@
 """The objects of a replayed cluster: a view for controllers, and events for the engine.
 
 Objects are kept as JSON, as controllers read them. Of the kinds that the engine reads, each change is also decoded and
-kept as an event until the next cycle asks for it.
+kept as an event until the next cycle requests it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Objects:
         self._uids = 0
         self._version = 0
         self._changed: dict[tuple[Resource, Key], None] = {}
-        """Objects about which the engine has to be told, in the order of their first change."""
+        """Objects about which the engine must be told, in the order of their first change."""
         self._told: dict[Key, str] = {}
         """Pods that the engine knows, with their uid."""
 

@@ -21,7 +21,7 @@ BLOCKS = 24
 
 @dataclass(frozen=True, slots=True)
 class TraceTask:
-    """Pods of a job that are alike.
+    """Pods of a job that are equal.
 
     Attributes:
         replicas: number of pods.
@@ -46,9 +46,9 @@ class TraceJob:
         queue: its queue; empty for the default one.
         namespace: its namespace.
         priority_class: its priority class; empty for none.
-        min_available: pods that have to start together; 0 for all.
+        min_available: pods that must start together; 0 for all.
         max_retry: restarts after which it fails; None for what admission sets, 3.
-        preemptable: whether its pods say that they may be evicted; None for nothing said.
+        preemptable: True if its pods may be evicted, False if not; None if not set.
     """
 
     name: str

@@ -50,7 +50,7 @@ class Account:
         counted_at: revision at which `used` was counted; later writes are added.
         counted: False while that goes on.
         shown: the status as it is stored.
-        is_stale: whether the status that is stored may say something else.
+        is_stale: True if the status that is stored may say something else.
         showing: held by who writes it.
     """
 

@@ -122,7 +122,7 @@ class NamespaceAccounts:
             account.shown = state
 
     async def _told(self, stored: Stored, state: dict[str, Any]) -> dict[str, Any]:
-        """The quota with its status; that of one with thousands of names is made beside the event loop."""
+        """The quota with its status; that of one with thousands of names is made outside the event loop."""
         backend = self._backend
         resource, writes = backend.registry.find("", "v1", "resourcequotas"), backend.large_writes
         schema = None if resource is None else resource.schema

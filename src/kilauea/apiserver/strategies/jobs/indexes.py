@@ -28,7 +28,7 @@ def count_indexes(text: str, completions: int) -> int:
 
 
 def shared_index(completed: str, failed: str, completions: int) -> int | None:
-    """Return an index that two texts name, None if there is none; what is not an interval is passed over."""
+    """Return an index that two texts name, None if there is none; what is not an interval is skipped."""
     ours, others = _intervals(completed, completions), _intervals(failed, completions)
     left = right = 0
     while left < len(ours) and right < len(others):

@@ -54,7 +54,7 @@ class Ssh(JobPlugin):
         return {"data": {name: _encoded(text) for name, text in texts.items()}}
 
     def _refreshed(self, found: Obj) -> dict[str, Any] | None:
-        """After a task was scaled, new pods are told of all hosts; the keys stay, since pods that run have them."""
+        """After a task was scaled, new pods are notified of all hosts; the keys stay, since pods that run have them."""
         wanted = _encoded(self._config)
         return None if (found.get("data") or {}).get("config") == wanted else {"data": {"config": wanted}}
 

@@ -1,11 +1,11 @@
-"""The extension points: where plugins take part, and how their results are combined.
+"""The extension points at which plugins register functions, and the combination of their results.
 
-Plugins stand in tiers. Every point walks the tiers in order, and in each the plugins in order, past those that are
-switched off by their enable flag; how the answers are combined is what the methods below say (spec of the scheduler,
-3.4). A plugin registers at most one function at a point.
+Plugins are listed in tiers. Every point goes through the tiers in order, and through the plugins of a tier in order,
+and skips plugins that are disabled by a flag. The methods below describe how the results are combined (spec of the
+scheduler, 3.4). A plugin registers at most one function at a point.
 
-Orders are sort keys: a function gives a value for one object, and lower values come first.
-Node-side points are asked about a `TaskShape` and a selection of nodes, and answer with one value a node.
+Orders are sort keys: a function returns a value for one object, and lower values go first. Functions over nodes get a
+`TaskShape` and a selection of nodes, and return one value for each node.
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ from kilauea.engine.extension.points.votes import VotePoints
 
 
 class ExtensionPoints(OrderPoints, AgreementPoints, VotePoints, VictimPoints, NodePoints, DomainPoints):
-    """Registration (`add_*`) and combination of what plugins registered, theme by theme over one registry."""
+    """Registration (`add_*`) of functions, and the combination of their results, with one registry."""

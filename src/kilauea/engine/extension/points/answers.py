@@ -23,7 +23,7 @@ Key = Any
 
 
 class Scope(enum.Enum):
-    """The dependencies of a predicate beside the task; they decide when an answer has to be asked for again."""
+    """The inputs of a predicate besides the task; its result is computed again when they change."""
 
     STATIC = "what the node's object says"
     FIGURES = "what is allocatable and used on the node, and no more: equal nodes have equal answers"
@@ -38,7 +38,7 @@ class Rejection:
     code: str
     message: str
     room: bool = False
-    """It is about room, so it is told by the scarcest resource too."""
+    """The node lacks resources, so the reason also names the scarcest one."""
     hopeless: bool = False
     """Evicting pods from the node would not help (Kubernetes' UnschedulableAndUnresolvable)."""
 
@@ -54,7 +54,7 @@ BindAnnotations = Callable[[Task], Mapping[str, str]]
 
 
 class PluginFault(Exception):
-    """A plugin raised or answered nonsense."""
+    """A plugin raised an exception or returned an invalid result."""
 
     def __init__(self, plugin: str, point: str, error: object) -> None:
         self.what = f"failed in {point}: {error}"
@@ -65,7 +65,7 @@ class PluginFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodePredicate:
-    """A registered predicate. Answer code i > 0 stands for `rejections[i - 1]`."""
+    """A registered predicate. A result of i > 0 means `rejections[i - 1]`."""
 
     plugin: str
     function: Predicate
@@ -73,7 +73,7 @@ class NodePredicate:
     scope: Scope
     applies: Applies | None
     room: Predicate | None = None
-    """Of the nodes that fit, those that have room now; a task is only nominated to the others."""
+    """The nodes with enough free resources now; to other nodes that fit, a task is only nominated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +85,4 @@ class NodeScorer:
     applies: Applies | None
     scope: Scope = Scope.NODE
     resources: Collection[str] | None = None
-    """The resources that a score by figures looks at, of nodes and of tasks; None if it may look at more."""
+    """The resources that a score with scope FIGURES depends on; None if it may depend on more."""

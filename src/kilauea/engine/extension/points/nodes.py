@@ -41,16 +41,17 @@ class NodePoints(Registry):
         applies: Applies | None = None,
         room: Predicate | None = None,
     ) -> None:
-        """Add a predicate: the nodes that can take a task of a shape.
+        """Add a predicate: the nodes that can run a task of a shape.
 
-        The answer has shape (n,): booleans (true where the node fits), or integers, 0 where it fits and i where it is
-        rejected for `rejections[i - 1]`, or None where all fit. `scope` says what the answer depends on: an answer with
-        scope NODE or FIGURES is asked again only for nodes on which something changed. A plugin may register several
-        predicates. The list of rejections may grow while the session lasts.
+        It returns an array of shape (n,): booleans, true if the node fits; or integers, 0 if it fits and i if it is
+        rejected for `rejections[i - 1]`; or None if all nodes fit. `scope` is what the result depends on: with scope
+        NODE or FIGURES, it is computed again only for nodes that changed. A plugin can register several predicates. The
+        list of rejections can grow during the session.
 
-        `predicate` counts what is being freed as free. `room` answers for what is free now, where that differs: on a
-        node that fits without it, a task is nominated instead of started. It may have any scope but STATIC, and is
-        asked only while something is being freed (`session.nodes.future`).
+        `predicate` counts resources that are being released as free. `room` is the same check for resources that are
+        free now, if that differs: on a node that passes only `predicate`, a task is nominated instead of started.
+        `room` can have any scope except STATIC, and is called only while resources are being released
+        (`session.nodes.future`).
         """
         named = rejections or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
         predicate, applies = self.guarded("predicate", plugin, predicate), self.guarded("applies", plugin, applies)
@@ -67,18 +68,18 @@ class NodePoints(Registry):
         scope: Scope = Scope.NODE,
         resources: Collection[str] | None = None,
     ) -> None:
-        """Add a score of nodes for a task of a shape, by what they offer and run; the scores of plugins add up.
+        """Add a score of nodes for a task of a shape, by their resources and tasks. The scores of plugins add up.
 
-        `scope` is FIGURES for a score that looks at nothing but the columns of the nodes, and STATIC for one that looks
-        at nothing but their objects; both are quicker. With FIGURES, `resources` can name all that the score looks at,
-        of nodes and of tasks: tasks that ask for the same of these share the scores.
+        `scope` is FIGURES for a score that depends only on the columns of the nodes, and STATIC for one that depends
+        only on their objects; both are faster. With FIGURES, `resources` can list all resources that the score depends
+        on: tasks that request the same amounts of these share their scores.
         """
         self._add_scorer("node_score", plugin, score, applies, scope, resources)
 
     def add_batch_node_score(self, plugin: str, score: NodeScore, *, applies: Applies | None = None) -> None:
-        """As `add_node_score`, for scores that depend on the other candidates or on other nodes; asked at each choice.
+        """Add a score that depends on the other candidates or on other nodes; computed for each choice of a node.
 
-        `applies` says cheaply whether the score can matter for a shape now. Several scores of a plugin add up.
+        `applies` is a cheap check if the score can matter for a shape now. Several scores of a plugin add up.
         """
         known = self._registered["batch_node_score"].get(plugin)
         self._add_scorer("batch_node_score", plugin, score, applies)
@@ -101,7 +102,7 @@ class NodePoints(Registry):
     def add_node_map(
         self, plugin: str, score: NodeScore, reduce: Callable[[TaskShape, NDArray[np.float64]], NDArray[np.float64]]
     ) -> None:
-        """A score over nodes and what makes it comparable: `reduce` gets the floors of the scores of all candidates."""
+        """Add a score with a normalization: `reduce` gets the scores of all candidates, rounded down."""
         score, reduce = self.guarded("node_map", plugin, score), self.guarded("node_reduce", plugin, reduce)
 
         def reduced(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
@@ -111,26 +112,26 @@ class NodePoints(Registry):
         self._put("node_map", plugin, NodeScorer(plugin, reduced, None))
 
     def add_best_node(self, plugin: str, choose: Callable[[TaskShape, NodeRows, NDArray[np.float64]], int]) -> None:
-        """Pick a node among scored candidates: an index into them, or -1 to leave it to the next plugin."""
+        """Add a choice among scored candidates: an index into them, or -1 to leave it to the next plugin."""
         self.add("best_node", plugin, choose)
 
     def add_target_job(self, plugin: str, choose: Callable[[Sequence[Job]], Job | None]) -> None:
-        """The job that nodes are reserved for; the first plugin decides. No action of this version asks."""
+        """Add a choice of the job to reserve nodes for; the first plugin decides. No action calls it yet."""
         self.add("target_job", plugin, choose)
 
     def add_reserved_nodes(self, plugin: str, reserve: Callable[[], None]) -> None:
-        """To be told to reserve nodes. No action of this version does."""
+        """Add a function that reserves nodes. No action calls it yet."""
         self.add("reserved_nodes", plugin, reserve)
 
     def target_job(self, jobs: Sequence[Job]) -> Job | None:
-        """The answer of the first plugin."""
+        """Return the result of the first plugin."""
         for plugin, function in self.walk("target_job"):
             job: Job | None = self.ask("target_job", plugin, function, jobs)
             return job
         return None
 
     def reserved_nodes(self) -> None:
-        """Tell all plugins to reserve nodes."""
+        """Let all plugins reserve nodes."""
         self._all("reserved_nodes")
 
     def predicates(self) -> list[NodePredicate]:
@@ -138,18 +139,18 @@ class NodePoints(Registry):
         return [predicate for several in dict(self.walk("predicate")).values() for predicate in several]
 
     def serve_claims(self, plugin: str) -> None:
-        """Say that the plugin gives devices to the claims of pods that it lets through.
+        """Declare that the plugin allocates devices to the claims of pods that pass its predicates.
 
-        If no plugin does, pods do not go to nodes where nothing but devices serves their extended resources.
+        If no plugin does, pods do not run on nodes where only devices serve their extended resources.
         """
         self.guarded("serve_claims", plugin, None)
         self.serves_claims = True
 
     def add_task_trait(self, plugin: str, trait: Callable[[Task], Hashable]) -> None:
-        """Tell tasks apart that ask for the same: predicates and scores find the value in `shape.traits[plugin]`.
+        """Distinguish tasks with the same requests: predicates and scores find the value in `shape.traits[plugin]`.
 
-        Tasks of different values are evaluated apart, which costs time; None stands for tasks that do not matter to
-        the plugin, and is not among the traits.
+        Tasks with different values are evaluated separately, which costs time. Return None for tasks that do not matter
+        to the plugin; it is not stored in the traits.
         """
         self.task_traits.append((plugin, self.guarded("task_trait", plugin, trait)))
 
@@ -163,20 +164,20 @@ class NodePoints(Registry):
     def add_event_handler(
         self, plugin: str, on_allocate: EventHandler, on_deallocate: EventHandler, *, counts: bool = False
     ) -> None:
-        """To be told (task, row of the node) when a task comes to a node's view and when it leaves it.
+        """Add handlers, called with (task, row of the node) when a task is added to a node or removed from it.
 
-        A refusal that `on_allocate` returns takes the task from the node again, if an action has just placed it there.
-        With `counts` the handler only counts tasks by gang and shape: it is not told when two that are alike in both
-        change places.
+        If `on_allocate` returns a refusal and an action has just placed the task there, the placement is undone. With
+        `counts`, the handlers only count tasks by gang and shape: they are not called if two tasks that are equal in
+        both swap places.
         """
         self.tells_tasks_apart |= not counts
         self.on_allocate.append((plugin, self.guarded("on_allocate", plugin, on_allocate)))
         self.on_deallocate.append((plugin, self.guarded("on_deallocate", plugin, on_deallocate)))
 
     def add_bind_annotations(self, plugin: str, annotations: BindAnnotations) -> None:
-        """Annotations that a pod gets in the same request that binds it, such as the devices that it is given.
+        """Add annotations that a pod gets in the request that binds it, such as its assigned devices.
 
-        What several functions of a plugin say counts together; of equal keys the first one decides.
+        The results of several functions of a plugin are merged; of equal keys, the first one applies.
         """
         known: BindAnnotations | None = self._registered["bind_annotations"].get(plugin)
         self.add("bind_annotations", plugin, annotations)
@@ -185,7 +186,7 @@ class NodePoints(Registry):
             self._put("bind_annotations", plugin, lambda task: {**more(task), **first(task)})
 
     def bind_annotations(self, task: Task) -> tuple[tuple[str, str], ...]:
-        """All annotations for a task that starts, by key; of equal keys the first plugin decides."""
+        """All annotations for a task that starts, by key; of equal keys, the first plugin's applies."""
         if not self.tiers_of("bind_annotations"):
             return ()  # the usual case, once for each pod
         out: dict[str, str] = {}
@@ -195,7 +196,7 @@ class NodePoints(Registry):
         return tuple(sorted(out.items()))
 
     def add_bind_locks(self, plugin: str, locks: Callable[[Task], tuple[str, ...]]) -> None:
-        """Annotations of the node that are held while a pod is bound: one pod at a time is bound with each of them."""
+        """Add annotations that lock the node while a pod is bound: for each of them, one pod at a time is bound."""
         self.add("bind_locks", plugin, locks)
 
     def bind_locks(self, task: Task) -> tuple[str, ...]:
@@ -210,14 +211,14 @@ class NodePoints(Registry):
         return tuple(sorted(found))
 
     def arrived(self, task: Task, row: int) -> None:
-        """Tell the plugins that a task came to a node's view."""
+        """Notify the plugins that a task was added to a node."""
         for plugin, handler in self.on_allocate:
             objection = self.ask("event handler", plugin, handler, task, row)
             if isinstance(objection, Refusal):
                 self.objections[task.key] = objection
 
     def departed(self, task: Task, row: int) -> None:
-        """Tell the plugins that a task left a node's view."""
+        """Notify the plugins that a task was removed from a node."""
         self.objections.pop(task.key, None)
         for plugin, handler in self.on_deallocate:
             self.ask("event handler", plugin, handler, task, row)

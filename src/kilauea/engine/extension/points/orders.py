@@ -20,74 +20,74 @@ class OrderPoints(Registry):
     def __init__(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
         super().__init__(tiers)
         self.moves = 0
-        """Grows whenever queues move."""
+        """Increases whenever the keys of queues change."""
         self._moved: dict[str, int] = {}
-        """By queue: what `moves` was when it moved last. Each line of queues remembers what it has taken in."""
+        """Value of `moves` at the last change of each queue; lines of queues remember the value they have processed."""
 
-    # --- orders: the first plugin that tells two apart decides
+    # --- orders: the first plugin with different keys decides
 
     def add_job_order(self, plugin: str, key: Callable[[Job], Key]) -> None:
-        """Order of jobs within a queue."""
+        """Add a sort key of jobs within a queue."""
         self.add("job_order", plugin, key)
 
     def add_queue_order(self, plugin: str, key: Callable[[Queue], Key]) -> None:
-        """Order in which queues get their turns.
+        """Add a sort key of queues.
 
-        A queue's key is taken when it joins the line, and again when `queues_moved` names it. Between a turn
-        and the next, a key is taken at least once, so a plugin may wait until then to find out what has moved.
+        The key of a queue is computed when the queue is added, and again when `queues_moved` names it. Between two
+        turns, at least one key is computed, so a plugin can wait until then to find out which keys have changed.
         """
         self.add("queue_order", plugin, key)
 
     def add_task_order(self, plugin: str, key: Callable[[Task], Key]) -> None:
-        """Order of the tasks of a job."""
+        """Add a sort key of the tasks of a job."""
         self.add("task_order", plugin, key)
 
     def add_sub_job_order(self, plugin: str, key: Callable[[Any], Key]) -> None:
-        """Order of the sub-gangs of a job."""
+        """Add a sort key of the sub-gangs of a job."""
         self.add("sub_job_order", plugin, key)
 
     def add_cluster_order(self, plugin: str, key: Callable[[str], Key]) -> None:
-        """Order of clusters, by name; no action of this version asks."""
+        """Add a sort key of clusters, by name. No action calls it yet."""
         self.add("cluster_order", plugin, key)
 
     def add_victim_queue_order(self, plugin: str, key: Callable[[Queue, Queue], Key]) -> None:
-        """Order in which queues lose tasks: of (queue, queue of the preemptor)."""
+        """Add a sort key of queues that lose tasks, from (queue, queue of the preemptor)."""
         self.add("victim_queue_order", plugin, key)
 
     def job_key(self, job: Job) -> tuple[Key, ...]:
-        """Sort key of a job; ties fall to creation time and name."""
+        """Return the sort key of a job; ties are broken by creation time and name."""
         return (*self._keys("job_order", job), job.order)
 
     def queue_key(self, queue: Queue) -> tuple[Key, ...]:
-        """Sort key of a queue; ties fall to creation time and name."""
+        """Return the sort key of a queue; ties are broken by creation time and name."""
         return (*self._keys("queue_order", queue), queue.creation, queue.name)
 
     def queues_moved(self, queues: Iterable[str]) -> None:
-        """Say that the keys of queues, by name, have changed by what other queues got or lost."""
+        """Report that the keys of queues, by name, have changed because of changes in other queues."""
         self.moves += 1
         for name in queues:
             self._moved.pop(name, None)
             self._moved[name] = self.moves
 
     def moved_since(self, moves: int) -> set[str]:
-        """Queues that `queues_moved` has named since `moves` stood at this number."""
-        # The last that moved are the last of the dict, so that this takes as long as there are queues that did.
+        """Queues that `queues_moved` has named since `moves` had this value."""
+        # The latest changes are at the end of the dict, so the time depends only on their number.
         return set(takewhile(lambda name: self._moved[name] > moves, reversed(self._moved)))
 
     def task_key(self, task: Task) -> tuple[Key, ...]:
-        """Sort key of a task; ties fall to the index in its name, creation time and UID."""
+        """Return the sort key of a task; ties are broken by the index in its name, creation time and UID."""
         return (*self._keys("task_order", task), task.order)
 
     def sub_job_key(self, sub_job: Any) -> tuple[Key, ...]:
-        """Sort key of a sub-gang, as far as plugins tell them apart."""
+        """Return the sort key of a sub-gang, from the plugins alone."""
         return tuple(self._keys("sub_job_order", sub_job))
 
     def cluster_key(self, cluster: str) -> tuple[Key, ...]:
-        """Sort key of a cluster; ties fall to its name."""
+        """Return the sort key of a cluster; ties are broken by its name."""
         return (*self._keys("cluster_order", cluster), cluster)
 
     def victim_queue_key(self, queue: Queue, preemptor: Queue) -> tuple[Key, ...]:
-        """Sort key by which queues lose tasks to a preemptor, as far as plugins tell them apart."""
+        """Return the sort key by which queues lose tasks to a preemptor, from the plugins alone."""
         return tuple(
             self.ask("victim_queue_order", plugin, f, queue, preemptor) for plugin, f in self.walk("victim_queue_order")
         )
@@ -96,7 +96,7 @@ class OrderPoints(Registry):
         """Find the plugin whose sort keys cannot be compared with each other.
 
         Raises:
-            PluginFault: it is that plugin's.
+            PluginFault: a plugin's keys cannot be compared.
             TypeError: no plugin is to blame.
         """
         for position, (plugin, _) in enumerate(self.walk(point)):

@@ -47,18 +47,18 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "bind_annotations": (),
     "bind_locks": (),
 }
-"""Extension points, each with the flags any of which switches it on; without a flag a point is always on."""
+"""Extension points with their flags, any of which enables the point; a point without a flag is always enabled."""
 
 
 class Guarding(Protocol):
-    """Puts itself around what a plugin registers."""
+    """Wraps the functions that a plugin registers."""
 
     def around(self, point: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, guarded."""
+        """Return the wrapped function."""
 
 
 class Registry:
-    """The functions of plugins by extension point, and the tiers in which they are asked."""
+    """The functions of plugins by extension point, and the tiers in which they are called."""
 
     def __init__(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
         self._tiers = tiers
@@ -71,17 +71,17 @@ class Registry:
         self.on_allocate: list[tuple[str, EventHandler]] = []
         self.on_deallocate: list[tuple[str, EventHandler]] = []
         self.tells_tasks_apart = False
-        """True if an event handler may note more of a task than its gang and its shape."""
+        """True if an event handler may depend on more than the gang and the shape of a task."""
         self.serves_claims = False
-        """True if a plugin gives devices to the claims of pods."""
+        """True if a plugin allocates devices to the claims of pods."""
         self.objections: dict[str, Refusal] = {}
-        """By task that has come to a node: the reason why a plugin refuses that."""
+        """Reasons why plugins reject tasks that were added to a node, by task."""
 
     def close(self) -> None:
         """Forget all plugins.
 
-        What they registered are mostly methods of theirs, and they hold the session. As long as their functions stand
-        here, session and plugins keep each other alive, and only the garbage collector would free them.
+        Most functions are bound methods of plugins, which refer to the session. While they are stored here, session and
+        plugins keep each other alive until the garbage collector frees them.
         """
         self._registered.clear()
         self._walks.clear()
@@ -92,7 +92,7 @@ class Registry:
 
     @contextmanager
     def registering(self, plugin: str) -> Iterator[None]:
-        """While this lasts only one plugin may register, so that none does so under the name of another."""
+        """Allow only this plugin to register, so that no plugin registers under the name of another."""
         self._opening = plugin
         try:
             yield
@@ -100,23 +100,23 @@ class Registry:
             self._opening = ""
 
     def post_guard(self, plugin: str, guard: Guarding) -> None:
-        """Have a guard around everything that a plugin registers from now on."""
+        """Wrap everything that a plugin registers from now on in a guard."""
         self._guards[plugin] = guard
 
     @property
     def has_user_plugins(self) -> bool:
-        """True if any plugin takes part that is not of this package."""
+        """True if any plugin is from outside this package."""
         return bool(self._guards)
 
     def guarded(self, point: str, plugin: str, function: Any) -> Any:
-        """The function with its plugin's guard around it, if the plugin has one."""
+        """Return the function, wrapped in the guard of its plugin if it has one."""
         if self._opening and plugin != self._opening:
             raise PluginFault(self._opening, point, f"it registers under the name {plugin!r}: use self.name")
         guard = self._guards.get(plugin)
         return function if guard is None or function is None else guard.around(point, function)
 
     def add(self, point: str, plugin: str, function: Any) -> None:
-        """Register a function of a plugin at a point by name; the typed `add_*` below are the usual way."""
+        """Register a function of a plugin at a point by name; prefer the typed `add_*` methods below."""
         self._put(point, plugin, self.guarded(point, plugin, function))
 
     def _put(self, point: str, plugin: str, registered: Any) -> None:
@@ -126,7 +126,7 @@ class Registry:
         self._walks.pop(point, None)
 
     def tiers_of(self, point: str) -> list[list[tuple[str, Any]]]:
-        """The tiers of a point: (plugin, function) of those that registered and are on, empty tiers left out."""
+        """Return the tiers of a point: (plugin, function) of registered, enabled plugins, without empty tiers."""
         walk = self._walks.get(point)
         if walk is None:
             flags, registered = FLAGS[point], self._registered[point]
@@ -136,17 +136,17 @@ class Registry:
                 [(p.name, registered[p.name]) for p in tier if p.name in registered and p.is_enabled(*flags)]
                 for tier in self._tiers
             ]
-            # Kept, because points are asked once a task and more; a registration at the point drops it.
+            # Cached, because points are called for every task; a registration at the point drops the cache.
             walk = self._walks[point] = [row for row in rows if row]
         return walk
 
     def walk(self, point: str) -> Iterator[tuple[str, Any]]:
-        """All functions of a point, in order."""
+        """Yield all functions of a point, in order."""
         for tier in self.tiers_of(point):
             yield from tier
 
     def ask(self, point: str, plugin: str, function: Callable[..., Any], *arguments: object) -> Any:
-        """Call a plugin; whatever goes wrong is its fault by name."""
+        """Call a plugin; every exception becomes a fault with its name."""
         try:
             return function(*arguments)
         except PluginFault:

@@ -30,7 +30,7 @@ class VictimPoints(Registry):
         self._why_spared: dict[tuple[str, str], WhySpared] = {}
 
     def close(self) -> None:
-        """Forget the plugins' reasons too, which may be methods of theirs."""
+        """Also drop the plugins' reasons, which may be bound methods."""
         super().close()
         self._why_spared.clear()
 
@@ -41,15 +41,15 @@ class VictimPoints(Registry):
     ) -> None:
         """Add a vote: the candidates that may be evicted for a task of the same queue.
 
-        With `veto` a candidate that the plugin spares stays spared, whatever other plugins name. `why` is the reason,
-        or gives it, that explanations show for a task that the plugin spares.
+        With `veto`, a candidate that the plugin spares stays spared, even if other plugins select it. `why` is the
+        reason that explanations show for a task that the plugin spares, or a function that returns it.
         """
         self._add_victim_vote("preemptable", plugin, vote, veto, why)
 
     def add_reclaimable(
         self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
     ) -> None:
-        """Add a vote: the candidates, tasks of other queues, that may be evicted for a task; as `add_preemptable`."""
+        """Add a vote: the tasks of other queues that may be evicted for a task; otherwise as `add_preemptable`."""
         self._add_victim_vote("reclaimable", plugin, vote, veto, why)
 
     def add_unified_evictable(
@@ -60,7 +60,7 @@ class VictimPoints(Registry):
         veto: bool = False,
         why: WhySpared | None = None,
     ) -> None:
-        """Add a vote: the candidates that may be evicted for a whole gang. Not subject to any flag; more as above."""
+        """Add a vote: the candidates that may be evicted for a whole gang; otherwise as above. No flag disables it."""
         self._add_victim_vote("unified_evictable", plugin, vote, veto, why)
 
     def _add_victim_vote(
@@ -86,23 +86,23 @@ class VictimPoints(Registry):
         return reason._replace(plugin=plugin)
 
     def add_victim_tasks(self, plugin: str, victims: Callable[[Sequence[Task]], Sequence[Task]]) -> None:
-        """Tasks to evict without a preemptor."""
+        """Add a choice of tasks to evict without a preemptor."""
         self.add("victim_tasks", plugin, victims)
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Candidates that may be evicted for a task of the same queue."""
+        """Return the candidates that may be evicted for a task of the same queue."""
         return self.victims("preemptable", preemptor, candidates)
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Candidates of other queues that may be evicted for a task."""
+        """Return the candidates of other queues that may be evicted for a task."""
         return self.victims("reclaimable", reclaimer, candidates)
 
     def unified_evictable(self, initiator: object, candidates: Sequence[Task]) -> list[Task]:
-        """Candidates that may be evicted for a whole gang."""
+        """Return the candidates that may be evicted for a whole gang."""
         return self.victims("unified_evictable", initiator, candidates)
 
     def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
-        """Tasks to evict without a preemptor: the union of what a tier says, of the first tier that says anything."""
+        """Return the tasks to evict without a preemptor: the union of the first tier that selects any."""
         for tier in self.tiers_of("victim_tasks"):
             union = {t.uid: t for plugin, f in tier for t in self.ask("victim_tasks", plugin, f, tasks)}
             if union:
@@ -110,11 +110,11 @@ class VictimPoints(Registry):
         return []
 
     def victims(self, point: str, initiator: object, candidates: Sequence[Task]) -> list[Task]:
-        """Tier by tier: the intersection of the answers, in the order of the first; vetoed candidates are never in it.
+        """Return the victims of the first tier with any: the intersection of its results, without vetoed candidates.
 
-        Abstentions are skipped. An empty answer ends its tier; an intersection that becomes empty is replaced by the
-        answer of the next plugin. The first tier that ends with victims decides (spec 3.4.5). A veto holds for all
-        later plugins and tiers: otherwise an answer of a later one brings back what a gang or a priority protects.
+        The order is that of the first result. Abstentions are skipped. An empty result ends its tier; an intersection
+        that becomes empty is replaced by the result of the next plugin (spec 3.4.5). A veto also applies to all later
+        plugins and tiers, so that they cannot select tasks that a gang or a priority protects.
         """
         vetoed: set[str] = set()
         for tier in self.tiers_of(point):

@@ -12,24 +12,24 @@ from kilauea.engine.plan import Refusal
 
 
 class VotePoints(Registry):
-    """Admission of jobs, promises to gangs, and which gangs starve."""
+    """Admission of jobs, nominations of gangs, and starving gangs."""
 
     # --- votes
 
     def add_job_enqueueable(self, plugin: str, vote: Callable[[Job], tuple[int, Refusal | None]]) -> None:
-        """Vote on admitting a job; a rejection says why."""
+        """Add a vote on admitting a job, with the reason of a rejection."""
         self.add("job_enqueueable", plugin, vote)
 
     def add_job_enqueued(self, plugin: str, told: Callable[[Job], None]) -> None:
-        """To be told of each job that was admitted."""
+        """Add a function that is called for each admitted job."""
         self.add("job_enqueued", plugin, told)
 
     def add_job_pipelined(self, plugin: str, vote: Callable[[Job], int]) -> None:
-        """Vote on whether placed and promised tasks are enough to hold on to them."""
+        """Add a vote: enough tasks of a job are placed or nominated to keep these."""
         self.add("job_pipelined", plugin, vote)
 
     def add_sub_job_pipelined(self, plugin: str, vote: Callable[[Any], int]) -> None:
-        """As `add_job_pipelined`, of a sub-gang."""
+        """Add a vote as `add_job_pipelined`, for a sub-gang."""
         self.add("sub_job_pipelined", plugin, vote)
 
     def add_job_starving(self, plugin: str, starving: Callable[[Job], bool]) -> None:
@@ -39,8 +39,8 @@ class VotePoints(Registry):
     def job_enqueueable(self, job: Job) -> Refusal | None:
         """Return the reason why a job is not admitted; None if it is.
 
-        In each tier any rejection ends it; a permit in a tier admits without asking the next; if all abstain it is
-        admitted.
+        In each tier, a rejection rejects the job; otherwise a permit admits it without asking the next tier. If all
+        abstain, it is admitted.
         """
         for tier in self.tiers_of("job_enqueueable"):
             permitted = False
@@ -58,15 +58,15 @@ class VotePoints(Registry):
         return None
 
     def job_enqueued(self, job: Job) -> None:
-        """Tell all plugins that a job was admitted."""
+        """Notify all plugins that a job was admitted."""
         self._all("job_enqueued", job)
 
     def job_pipelined(self, job: Job) -> bool:
-        """Votes combined as for admission."""
+        """Return the votes, combined as for admission."""
         return self._vote("job_pipelined", job)
 
     def sub_job_pipelined(self, job: Job, sub_job: Any = None) -> bool:
-        """Votes combined as for admission; a job without sub-gangs is asked about as a whole."""
+        """Return the votes, combined as for admission; the vote is on the whole job if it has no sub-gangs."""
         return self._vote("job_pipelined", job) if sub_job is None else self._vote("sub_job_pipelined", sub_job)
 
     def _vote(self, point: str, subject: object) -> bool:
@@ -85,7 +85,7 @@ class VotePoints(Registry):
         return vote
 
     def job_starving(self, job: Job) -> bool:
-        """The first tier with a plugin decides, where all must agree; false if there is none."""
+        """Return True if all plugins of the first tier with a plugin agree; False without a plugin."""
         for tier in self.tiers_of("job_starving"):
             return all(self.ask("job_starving", plugin, function, job) for plugin, function in tier)
         return False

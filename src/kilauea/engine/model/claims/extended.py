@@ -1,6 +1,6 @@
 """Extended resources that devices of a class serve, as in Kubernetes' DRAExtendedResource.
 
-A container that asks for `example.com/gpu: 2` asks for two devices of the class with that `extendedResourceName`, on
+A container that requests `example.com/gpu: 2` requests two devices of the class with that `extendedResourceName`, on
 nodes that do not offer the resource themselves. All such requests of a pod form one special claim.
 """
 
@@ -33,7 +33,7 @@ NO_AMOUNT = Ask("", "", (), False, 1, False, (), (), "")
 
 
 class ContainerAsk(NamedTuple):
-    """Extended resources that one container asks for."""
+    """Extended resources that one container requests."""
 
     container: int
     """Among the init containers and the containers after them."""
@@ -44,7 +44,7 @@ class ContainerAsk(NamedTuple):
 
 
 class ServedRequest(NamedTuple):
-    """A container, a resource that it asks for, and the request of the special claim that serves it."""
+    """A container, a resource that it requests, and the request of the special claim that serves it."""
 
     container: int
     resource: str
@@ -90,7 +90,7 @@ class SpecialDemand(NamedTuple):
 
 
 def container_asks(pod: Pod) -> tuple[ContainerAsk, ...]:
-    """Return the extended resources that the containers of a pod ask for."""
+    """Return the extended resources that the containers of a pod request."""
     init = pod.spec.init_containers or ()
     out = []
     for number, container in enumerate((*init, *(pod.spec.containers or ()))):
@@ -135,7 +135,7 @@ def special_demand(asks: tuple[ContainerAsk, ...], classes: tuple[tuple[str, str
     """The content of the special claim of a pod.
 
     Args:
-        asks: what its containers ask for.
+        asks: what its containers request.
         classes: resources and the classes that serve them, by resource.
     """
     requests: list[tuple[Request, str]] = []
@@ -154,8 +154,8 @@ def special_demand(asks: tuple[ContainerAsk, ...], classes: tuple[tuple[str, str
 def _requests(asks: Iterable[ContainerAsk], resource: str) -> tuple[dict[str, int], list[ServedRequest]]:
     """Requests for one resource, with their numbers of devices, and the containers that they serve.
 
-    An init container uses the devices of the containers that start after it, and beside them only what it asks for
-    more; of several init containers the one that asks for the most decides, as they run one after another.
+    An init container uses the devices of the containers that start after it, and beside them only what it requests
+    more; of several init containers the one that requests the most decides, as they run one after another.
     """
     wanted = [
         (ask, f"container-{ask.container}-request-{place}", number)
@@ -214,7 +214,7 @@ def offers(inventory: Inventory, classes: Mapping[str, Class], served: Iterable[
 
 
 def _shares(device: Device) -> int:
-    """Claims that can have a share of a device, each the amount for claims that ask for none."""
+    """Claims that can have a share of a device, each the amount for claims that request none."""
     if device.shared is None:
         return 1
     amounts = ((each.value, each.taken(None) or 0) for each in device.shared.values())

@@ -233,7 +233,7 @@ def claim_of(obj: wire.ResourceClaim) -> Claim:
 
 
 class Fault(NamedTuple):
-    """Something that is passed over, and why."""
+    """Something that is skipped, and why."""
 
     where: str
     message: str

@@ -25,7 +25,7 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 SHARED, UNREACHED = -1, -2
 FEW = 8
-"""So many nodes are looked at one by one."""
+"""This many nodes are looked at one by one."""
 
 
 Amounts = tuple[tuple[int, int], ...]
@@ -53,7 +53,7 @@ class Inventory:
         index: by name, the row of a device.
         node_of: (D,) row of the node of each device; SHARED if several nodes reach it, UNREACHED if none does.
         places: the same as a list, for a look at few devices.
-        faults: slices, pools and devices that are passed over.
+        faults: slices, pools and devices that are skipped.
         shared: devices that several nodes reach: which nodes (N,), and the rows of the devices.
         multiple: (D,) devices that several claims share.
         to_node: rows of the devices that bind their claims to the chosen node.
@@ -281,7 +281,7 @@ class Inventory:
         return tuple(out)
 
     def _selected(self, expression: str) -> Mask:
-        """(D,) devices for which an expression is true; those for which it fails are passed over, with a fault."""
+        """(D,) devices for which an expression is true; those for which it fails are skipped, with a fault."""
         known = self._by_expression.get(expression)
         if known is not None:
             return known

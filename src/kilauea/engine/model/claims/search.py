@@ -18,11 +18,11 @@ from kilauea.engine.model.claims.facts import Ask, Constraint, Demand
 from kilauea.engine.model.claims.inventory import Amounts, Inventory, Mask
 
 MOST_STEPS = 20_000
-"""After so many devices tried, a node is passed over."""
+"""After this many devices tried, a node is skipped."""
 MOST_DEVICES = 32
-"""A claim gets at most so many devices, as in Kubernetes."""
+"""A claim gets at most this many devices, as in Kubernetes."""
 MOST_OF_A_POD = 256
-"""The claims of a pod get at most so many devices together."""
+"""The claims of a pod get at most this many devices together."""
 
 
 class Choice(NamedTuple):
@@ -122,7 +122,7 @@ class Search:
             if failed and self._likeness(row) in failed:
                 continue
             if self._take(slots[at], way, row):
-                again = not way.all and bool(self.inventory.multiple[row])  # a share of it may be had once more
+                again = not way.all and bool(self.inventory.multiple[row])  # a share of it may be had again
                 if self._choose(slots, at, way, matching, number + (not again), missing - 1):
                     return True
                 self._give_back(way)

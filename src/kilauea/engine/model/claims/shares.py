@@ -19,7 +19,7 @@ class Shared:
     Attributes:
         name: as the slice writes it.
         value: all of it.
-        default: the amount for claims that ask for none; None for all of it.
+        default: the amount for claims that request none; None for all of it.
         values: the amounts that claims may take, ascending; empty for any.
         least: the least amount.
         most: the most, None if there is no limit.

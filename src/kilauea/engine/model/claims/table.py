@@ -66,7 +66,7 @@ class Wish(NamedTuple):
 
 
 BINDING_TIMEOUT = 600
-"""Seconds that binding conditions of devices have to become true, as in Kubernetes' own scheduler."""
+"""Seconds that binding conditions of devices have to become true, as in kube-scheduler."""
 
 
 class Decision(NamedTuple):
@@ -115,7 +115,7 @@ class ResourceClaimTable:
     def __init__(self) -> None:
         self.claims: dict[str, Claim] = {}
         self._demands: WeakValueDictionary[Demand, Demand] = WeakValueDictionary()
-        """Each demand of a claim once, as thousands of claims ask for the same."""
+        """Each demand of a claim once, as thousands of claims request the same."""
         self.classes: dict[str, Class] = {}
         self.slices: dict[str, Slice] = {}
         self.taint_rules: dict[str, TaintRule | None] = {}
@@ -128,7 +128,7 @@ class ResourceClaimTable:
         self.special: dict[tuple[str, str], list[str]] = {}
         """By key and UID of a pod the keys of the claims for its extended resources, mostly one."""
         self.contents: dict[str, SpecialDemand] = {}
-        """By special claim: what its pod asks for."""
+        """By special claim: what its pod requests."""
         self.stale_pods: dict[str, None] = {}
         """Pods whose special claims came or went since `claim_extended` last looked at them."""
         self._renamed: dict[str, None] = {}
@@ -256,7 +256,7 @@ class ResourceClaimTable:
         Args:
             pod: key of the pod.
             uid: its UID.
-            asks: the extended resources that it asks for.
+            asks: the extended resources that it requests.
             served: resources, and the classes that serve them.
             waits: it has no node yet.
         """

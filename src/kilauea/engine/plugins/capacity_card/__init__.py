@@ -1,38 +1,37 @@
-"""Queues have quotas of cards by accelerator model; inference reclaims cards from training.
+"""Give queues quotas of cards by accelerator model; inference reclaims cards from training.
 
 What:
-    A queue names how many cards of each model it may use (annotation `volcano.sh/card.quota`), beside cpu and memory
-    (`capability`). A pod names the model that it wants (`volcano.sh/card.name`), or several, best first; it is charged
-    the model of the node where it lands. Whole cards, MPS shares and MIG slices of a model count separately. Jobs are
-    admitted as long as their requests fit. The cards of a node are read from its labels `PREFIX/TYPE.product`,
-    `.count` and `.memory`, and from its allocatable resources.
+    A queue sets how many cards of each model it may use (annotation `volcano.sh/card.quota`), and how much cpu and
+    memory (`capability`). A pod names the model that it needs (`volcano.sh/card.name`), or several in order of
+    preference; its queue is charged for the model of the node where the pod runs. Whole cards, MPS shares and MIG
+    slices of a model are counted separately. Jobs are admitted as long as their requests fit. The cards of a node are
+    read from its labels `PREFIX/TYPE.product`, `.count` and `.memory`, and from its allocatable resources.
 
-    Services of type inference may take cards back from queues that lend them, and only from training; training does
-    not reclaim. The type is set by the pod group (`volcano.sh/service.type`), or follows from the kind of the pod's
-    owner.
+    Services of type inference can reclaim cards from queues that lend them, and only from training; training does not
+    reclaim. The type is set on the pod group (`volcano.sh/service.type`), or derived from the kind of the pod's owner.
 
 Why:
-    To Kubernetes an H200 and an RTX-4090 are both `nvidia.com/gpu`, so a quota of these promises nothing. And cards
-    that services do not need at night should train.
+    In Kubernetes, an H200 and an RTX-4090 are both `nvidia.com/gpu`, so a quota of these guarantees little. Cards that
+    services do not need at night can run training.
 
 Arguments:
-    cardUnlimitedCpuMemory (true or false, false): work with cards is not held to the queue's cpu and memory.
-    overCommitFactor (number, 1): how many times the capability counts where jobs are admitted; at least 1. A queue
-    never runs more than its capability.
-    nodeOrderWeight (number, 1): factor of the score by which a pod goes to the first of its models; above 0.
-    podOwnerReferenceToServiceType (map, none): by kind of a pod's first owner, `inference` or `training`. Pods of a
-    Deployment are owned by a `ReplicaSet`.
-    strictReclaimer (true or false, true): work of no known type may not take anything back.
-    requireCardName (true or false, false): pods that ask for accelerators have to name a card. Without it they are
-    held to no card quota.
-    cardNodeCheck (text, all): with `all`, pods that name one model go only to nodes that have it, and pods that name
-    several only to nodes whose model has quota left; with `multi`, only the latter; with `none`, neither.
-    victimsShareResource (true or false, false): only pods are evicted that hold what the preemptor asks for.
-    allowServiceTypeByPodOwnerReferences (true or false, false): the old way to say `{Job: training, ReplicaSet:
+    cardUnlimitedCpuMemory (true or false, false): the queue's cpu and memory do not limit jobs with cards.
+    overCommitFactor (number, 1): factor for the capability when jobs are admitted; at least 1. A queue never runs more
+    than its capability.
+    nodeOrderWeight (number, 1): factor of the score that prefers the first of a pod's models; above 0.
+    podOwnerReferenceToServiceType (map, none): `inference` or `training` by kind of a pod's first owner. The owner of a
+    Deployment's pods is a `ReplicaSet`.
+    strictReclaimer (true or false, true): jobs of unknown type cannot reclaim.
+    requireCardName (true or false, false): pods that request accelerators must name a card. If false, no card quota
+    applies to pods without one.
+    cardNodeCheck (text, all): with `all`, pods that name one model run only on nodes that have it, and pods that name
+    several only on nodes whose model has quota left; with `multi`, only the latter; with `none`, neither.
+    victimsShareResource (true or false, false): evict only pods that hold a resource that the preemptor requests.
+    allowServiceTypeByPodOwnerReferences (true or false, false): the old form of `{Job: training, ReplicaSet:
     inference}` above.
 
-    A queue that names no cpu, no memory or no card has none of it. Of other resources nothing is counted. Quotas are
-    flat: a parent's does not bind its children.
+    A queue that does not name cpu, memory or cards has none of them. Other resources are not counted. Quotas are flat:
+    the quota of a parent does not limit its children.
 
 Example:
     actions: "enqueue, allocate, backfill, reclaim"
@@ -54,12 +53,13 @@ Example:
             Job: training
       - name: nodeorder
 
-    Gang and conformance must not choose whom to take cards back from, or the types would not be asked for.
+    Disable reclaim for gang and conformance as shown; otherwise they choose the victims in the first tier, and the
+    service types are not considered.
 
 Difference from the original:
-    Volcano has no such plugin; there is a proposal, which this one follows in quotas, annotations, reasons and
-    messages. It differs where the proposal lets a queue have more than its quota or less than it could, and takes cards
-    back only for inference and only from training. `docs/differences.md` has the list.
+    Volcano does not have this plugin, but there is a proposal for it. This plugin follows the proposal in quotas,
+    annotations, reasons and messages. It differs where the proposal lets a queue have more than its quota or less than
+    it could, and reclaims cards only for inference and only from training. See `docs/differences.md` for the list.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ NO_CARD = Rejection("NoCard", "node(s) had no card of a model that the pod names
 NO_QUOTA = Rejection("NoCardQuota", "node(s) had only cards of models of which the queue has no quota left")
 
 SERVICE_TYPE = SpareReason(
-    "ServiceType", "cards are taken back by inference alone, and from training that holds what is asked for"
+    "ServiceType", "only inference reclaims cards, and only from training that holds the requested cards"
 )
 
 
@@ -110,16 +110,18 @@ SERVICE_TYPE = SpareReason(
 class CapacityCardArguments:
     """Arguments of capacity-card."""
 
-    unlimited: bool = argument("cardUnlimitedCpuMemory", False, "Work with cards is not held to cpu and memory.")
-    factor: float = argument("overCommitFactor", 1.0, "Times the capability counts at admission.", minimum=1.0)
+    unlimited: bool = argument("cardUnlimitedCpuMemory", False, "Cpu and memory do not limit jobs with cards.")
+    factor: float = argument("overCommitFactor", 1.0, "Factor for the capability at admission.", minimum=1.0)
     weight: float = argument("nodeOrderWeight", 1.0, "Factor of the score by the order of a pod's models.")
     types: dict[str, str] = argument(
         "podOwnerReferenceToServiceType", NO_TYPES, "Service type by kind of the owner.", choices=TYPES, values=str
     )
-    strict: bool = argument("strictReclaimer", True, "Work of no known type may not take anything back.")
-    named: bool = argument("requireCardName", False, "Pods that ask for accelerators have to name a card.")
-    check: str = argument("cardNodeCheck", "all", "Pods kept off nodes.", choices=("none", "multi", "all"))
-    sharing: bool = argument("victimsShareResource", False, "Victims hold what the preemptor asks for.")
+    strict: bool = argument("strictReclaimer", True, "Jobs of unknown type cannot reclaim.")
+    named: bool = argument("requireCardName", False, "Pods that request accelerators must name a card.")
+    check: str = argument(
+        "cardNodeCheck", "all", "Pods to check against the cards of nodes.", choices=("none", "multi", "all")
+    )
+    sharing: bool = argument("victimsShareResource", False, "Victims hold a resource that the preemptor requests.")
     by_owner: bool = argument("allowServiceTypeByPodOwnerReferences", False, "Old form of the map of owners.")
 
 

@@ -41,7 +41,7 @@ class CardBook:
         Args:
             nodes: all nodes.
             unlimited: tasks with cards are not charged cpu and memory.
-            named: a task with accelerators has to name its card.
+            named: a task with accelerators must name its card.
         """
         self._nodes = nodes
         self._unlimited = unlimited
@@ -86,11 +86,11 @@ class CardBook:
     # --- tasks
 
     def alternatives(self, spec: TaskSpec) -> tuple[str, ...]:
-        """The cards of which any will do, best first; none if the task names none."""
+        """The cards of which any will do, best first; none if the task does not name one."""
         return () if spec.cards is None else self.kept(spec.cards.names)
 
     def kept(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The names that can be meant: a pod asks for one resource, that of the first card that is known."""
+        """The names that can be meant: a pod requests one resource, that of the first card that is known."""
         kept = self._alternatives.get(names)
         if kept is None:
             resource = next((self.resource_of[n] for n in names if n in self.resource_of), "")

@@ -39,8 +39,7 @@ def shortage(asked: Amounts, totals: Amounts, limit: Amounts, *, of_job: bool) -
         asked: what is asked for.
         totals: what there would be with it.
         limit: what there may be.
-        of_job: whether a whole job asks, whose pods may get different models; else one task, whose cards are all of
-            one.
+        of_job: True for a whole job, whose pods may get different models; else one task, whose cards are all of one.
     """
     for name in (*ALWAYS, *sorted(n for n in asked if n not in ALWAYS)):
         quantity = asked.get(name, 0)

@@ -110,7 +110,7 @@ class Jobs:
         return {**{name: minimum[name] for name in ALWAYS if name in minimum}, **cards}
 
     def ungate(self, job: Job, amounts: dict[str, float]) -> dict[str, float]:
-        """The amounts less what tasks ask for that a foreign gate holds back, never below zero."""
+        """The amounts less what tasks request that a foreign gate holds back, never below zero."""
         out = dict(amounts)
         for task in job.tasks.values():
             if task.foreign_gate:

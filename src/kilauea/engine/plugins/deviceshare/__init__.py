@@ -2,41 +2,44 @@
 
 What:
     The cards of a node are those that its device plugin registers in an annotation (`volcano.sh/node-vgpu-register`,
-    `hami.io/node-register-NAME`), or those that it offers as `volcano.sh/gpu-number`. Cards in mode mig are split into
-    instances: a pod gets the smallest free one that is large enough, and the first pod on a card decides how it is
-    split. The ConfigMap of the devices (key `device-config.yaml`) says how cards of a model can be split, what a
-    container gets that does not say how much or how many, the resources by which pods ask for vGPUs and NPUs if
-    these have other names, and the templates of NPUs, to which memory is rounded up. A pod
-    that asks for parts of cards goes to a node where each container finds its cards: enough memory, cores and slots on
-    one card for each card that it asks for, of a model and with an id that the pod's annotations allow. The cards that
-    it gets are written to its annotations in the request that binds it; device plugins read them there, and so does a
-    restarted scheduler.
+    `hami.io/node-register-NAME`), or those that the node offers as `volcano.sh/gpu-number`. A pod that requests parts
+    of cards runs on a node where each container gets its cards: for each card that it requests, one card with enough
+    memory, cores and slots, of a model and with an ID that the pod's annotations allow. The scheduler writes the
+    assigned cards to the pod's annotations in the request that binds the pod. Device plugins read them there, and so
+    does the scheduler after a restart.
+
+    Cards in mode mig are split into instances: a pod gets the smallest free instance that is large enough, and the
+    first pod on a card determines how it is split.
+
+    The devices are configured in a ConfigMap (key `device-config.yaml`): how the cards of a model can be split, the
+    defaults of containers that omit an amount or a count, other names of the resources for vGPUs and NPUs, and the
+    templates of NPUs, to which memory is rounded up.
 
 Why:
-    The sum over a node does not tell if a share fits: two cards that are half used have room for no whole card.
+    The sum over a node does not show if a share fits: a whole card does not fit on two cards that are half used.
 
 Arguments:
     deviceshare.GPUSharingEnable (true or false, false): a share of one card by memory, `volcano.sh/gpu-memory`.
-    deviceshare.GPUNumberEnable (false): whole cards, `volcano.sh/gpu-number`.
-    deviceshare.VGPUEnable (false): virtual GPUs, `volcano.sh/vgpu-number`, `volcano.sh/vgpu-memory` (MiB of each card),
-    `volcano.sh/vgpu-memory-percentage`, `volcano.sh/vgpu-cores` (hundredths of each card).
-    deviceshare.AscendHAMiVNPUEnable (false): virtual NPUs of HAMi, such as `huawei.com/Ascend910B` and
+    deviceshare.GPUNumberEnable (true or false, false): whole cards, `volcano.sh/gpu-number`.
+    deviceshare.VGPUEnable (true or false, false): virtual GPUs, `volcano.sh/vgpu-number`, `volcano.sh/vgpu-memory` (MiB
+    of each card), `volcano.sh/vgpu-memory-percentage`, `volcano.sh/vgpu-cores` (hundredths of each card).
+    deviceshare.AscendHAMiVNPUEnable (true or false, false): virtual NPUs of HAMi, such as `huawei.com/Ascend910B` and
     `huawei.com/Ascend910B-memory`.
-    deviceshare.AscendMindClusterVNPUEnable (false): cores of Ascend 310P chips, `huawei.com/npu-core`, which
-    MindCluster's device plugin splits as pods come: 1, 2 or 4 cores, or whole chips. The pod's labels `vnpu-level`
-    (`high` for more processors) and `vnpu-dvpp` (`yes` for all image units, `no` for none) choose the template.
-    deviceshare.NodeLockEnable (false): lock a node by an annotation (`hamivgpu`, `gpu`, `hami.io/mutex.lock`) while a
-    pod with cards is bound to it, until its device plugin has given the cards; other binds wait, and a lock that is
-    older than five minutes is replaced.
+    deviceshare.AscendMindClusterVNPUEnable (true or false, false): cores of Ascend 310P chips, `huawei.com/npu-core`,
+    which MindCluster's device plugin splits on demand: 1, 2 or 4 cores, or whole chips. The pod's labels `vnpu-level`
+    (`high` for more processors) and `vnpu-dvpp` (`yes` for all image units, `no` for none) select the template.
+    deviceshare.NodeLockEnable (true or false, false): lock a node with an annotation (`hamivgpu`, `gpu`,
+    `hami.io/mutex.lock`) from binding a pod with cards until its device plugin has assigned them. Other binds wait, and
+    a lock that is older than five minutes is replaced.
     deviceshare.KnownGeometriesCMName (text, "volcano-vgpu-device-config"): name of the ConfigMap of the devices.
-    deviceshare.KnownGeometriesCMNamespace (text, "kube-system"): its namespace.
-    deviceshare.GPUExclusiveRules (list of maps, none): labels. Pods that have all labels of a rule share no vGPU with
-    each other; other pods may join them. Cards in mode mig are not concerned.
-    deviceshare.SchedulePolicy (text, ""): `binpack` takes the fullest card first, `spread` the one with the fewest
+    deviceshare.KnownGeometriesCMNamespace (text, "kube-system"): namespace of this ConfigMap.
+    deviceshare.GPUExclusiveRules (list of maps, none): maps of labels. Pods that have all labels of a rule do not share
+    a vGPU with each other; other pods can share it with them. Does not apply to cards in mode mig.
+    deviceshare.SchedulePolicy (text, ""): `binpack` uses the fullest card first, `spread` the card with the fewest
     pods.
-    deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes: `binpack` counts how full the cards
-    are, GPUs with the pod and NPUs without it, in hundredths. It is the weight of networks, too: a node whose
-    Ascend910 chips for a pod are all of one network gets 10, one with fewer gets that share; 0 switches both off.
+    deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes. `binpack` scores how full the cards
+    are in hundredths, GPUs with the pod and NPUs without it. It is also the weight of networks: a node whose Ascend910
+    chips for a pod are all in one network gets 10, a node with fewer a proportional score. 0 disables both.
 
 Example:
     tiers:
@@ -51,16 +54,16 @@ Example:
           - app: training
 
 Difference from the original:
-    GPUSharingEnable and GPUNumberEnable can be on together: cards are accounted for one by one, so a card that is
-    shared is not given out whole. A node whose annotation cannot be read is passed over with a reason, and so is a node
-    that offers the resource but registers no card. Cards that are registered as unhealthy are not given out. The record
-    is written with the bind, not before it. All containers of a pod count when the record is read again. `spread`
-    scores a node by its free cards; in the original the score is always 0. Cards of terminating pods are given out
-    again only when the pods are gone. NVIDIA's own geometries are known without a ConfigMap; a node in mode mig whose
-    geometry is unknown is passed over instead of shared. If the smallest instances are taken, a larger one is given.
-    Rules and locks count across cycles. The ConfigMap is read again when it changes; the usual names of vGPU resources
-    count beside those that it gives.
-    Pods that ask for `huawei.com/npu-core` may evict others, and several may be bound to a node at once.
+    You can enable GPUSharingEnable and GPUNumberEnable together: cards are tracked separately, so a shared card is not
+    assigned as a whole. A node whose annotation cannot be read is skipped with a reason, and so is a node that offers
+    the resource but does not register a card. Cards that are registered as unhealthy are not used. The assigned cards
+    are written with the bind, not before it. When they are read again, all containers of a pod count. `spread` scores a
+    node by its free cards; in Volcano, the score is always 0. Cards of terminating pods become free only when the pods
+    are gone. NVIDIA's own geometries are known without a ConfigMap; a node in mode mig whose geometry is unknown is
+    skipped instead of shared. If the smallest instances are taken, a pod gets a larger one. Rules and locks apply
+    across cycles. The ConfigMap is read again when it changes; the usual names of vGPU resources remain valid in
+    addition to the configured ones. Pods that request `huawei.com/npu-core` can preempt others, and several can be
+    bound to a node at once.
 """
 
 from __future__ import annotations
@@ -121,8 +124,8 @@ class DeviceShareArguments:
     number: bool = argument("deviceshare.GPUNumberEnable", False, "Whole cards.")
     vgpu: bool = argument("deviceshare.VGPUEnable", False, "Virtual GPUs.")
     ascend: bool = argument("deviceshare.AscendHAMiVNPUEnable", False, "Virtual NPUs of HAMi.")
-    dynamic: bool = argument("deviceshare.AscendMindClusterVNPUEnable", False, "NPUs that are split as pods come.")
-    policy: str = argument("deviceshare.SchedulePolicy", "", "Cards to take first.", choices=("", BINPACK, SPREAD))
+    dynamic: bool = argument("deviceshare.AscendMindClusterVNPUEnable", False, "NPUs that are split on demand.")
+    policy: str = argument("deviceshare.SchedulePolicy", "", "Cards to use first.", choices=("", BINPACK, SPREAD))
     weight: int = argument("deviceshare.ScheduleWeight", 0, "Weight of the policy among nodes.", minimum=0)
     lock: bool = argument("deviceshare.NodeLockEnable", False, "One bind at a time for each node.")
     config_name: str = argument("deviceshare.KnownGeometriesCMName", CONFIG_NAME, "ConfigMap of the devices.")
@@ -307,7 +310,7 @@ class DeviceShare(Plugin):
         if self.arguments.policy == SPREAD:
             fewest: NDArray[np.float64] = used[SLOTS].astype(np.float64)
             return fewest
-        # Without a policy vGPUs are taken from the last card on, as the original does, others from the first.
+        # Without a policy vGPUs are taken from the last card on, as Volcano does, others from the first.
         index = np.arange(used.shape[2], dtype=np.float64)
         return -index if choice.request.kind == VGPU else index
 

@@ -28,7 +28,7 @@ class DynamicNpus:
     """Gives chips to the pods of a session."""
 
     def __init__(self, plugin: str, session: Session, weight: int) -> None:
-        """Book what pods have, and register with the session if a pod asks for chips."""
+        """Book what pods have, and register with the session if a pod requests chips."""
         asking = [task for _, task in sorted(session.state.with_shares.items()) if _asks(task)]
         if not asking:
             return

@@ -1,29 +1,31 @@
 """Include another program in decisions, over HTTP.
 
 What:
-    Asks a server: `POST URL/VERB` with a JSON object, and a JSON object as the answer. A verb that is not configured
-    is not asked. With `extender.managedResources` it is asked only about pods that request one of these resources.
-    `predicate` gets `task` and `node` and answers with `status` (the reason why the pod cannot run there; empty if it
-    can) and `code` (2: evictions may help). `prioritize` gets `task` and `nodes`, and gives `nodeScore`, numbers by
-    name. `preemptable` and `reclaimable` get `evictor` and `evictees`, and give `status` (1 permit, 0 abstain, -1
-    reject) and `victims`, objects with `UID`. `jobEnqueueable` gets `job` and gives `status` likewise; `jobReady` gets
-    `job` and gives `status`, true or false; `queueOverused` gets `queue` and gives `overused`. `allocateFunc` and
-    `deallocateFunc` get `task`, and give `errorMessage`: a pod that the extender refuses so does not start.
-    `jobEnqueued`, `onSessionOpen` and `onSessionClose` only tell it.
+    Calls a server: `POST URL/VERB` with a JSON object; the response is a JSON object. Verbs that are not configured are
+    not called. With `extender.managedResources`, calls are made only for pods that request one of these resources.
+
+    `predicate` sends `task` and `node`, and expects `status` (the reason why the pod cannot run there; empty if it can)
+    and `code` (2: evictions may help). `prioritize` sends `task` and `nodes`, and expects `nodeScore`, numbers by name.
+    `preemptable` and `reclaimable` send `evictor` and `evictees`, and expect `status` (1 permit, 0 abstain, -1 reject)
+    and `victims`, objects with `UID`. `jobEnqueueable` sends `job` and expects a `status` of the same kind. `jobReady`
+    sends `job` and expects `status`, true or false. `queueOverused` sends `queue` and expects `overused`.
+    `allocateFunc` and `deallocateFunc` send `task` and expect `errorMessage`: with a message, the pod does not start.
+    `jobEnqueued`, `onSessionOpen` and `onSessionClose` only notify the server.
 
 Why:
-    A policy that needs knowledge of its own, such as licences or a storage system's, stays in a program of its own.
+    A policy that needs other data, such as licenses or the state of a storage system, can live in a separate program.
 
 Arguments:
-    extender.urlPrefix (text, ""): the URL below which the verbs are, `http://` or `https://`.
+    extender.urlPrefix (text, ""): the base URL of the verbs, `http://` or `https://`.
     extender.httpTimeout (text, 1s): a duration; the maximum time for one response.
     extender.cycleTimeout (text, 10s): a duration; the maximum time for all responses of a cycle. Later requests fail.
-    extender.ignorable (true or false, false): scheduling continues without an extender that fails. If false, pods
-      that it manages wait as long as it fails.
-    extender.managedResources (list): resources of the pods that it is asked about; all pods without.
+    extender.ignorable (true or false, false): scheduling continues if the extender fails. If false, the pods that it
+    manages wait as long as it fails.
+    extender.managedResources (list): the extender is called only for pods that request one of these; if empty, for all
+    pods.
 
-    The arguments named `...Verb` are the paths of the verbs. Equal questions of a cycle are asked once. `kilauea plan`
-    asks the extender, too.
+    The arguments named `...Verb` are the paths of the verbs. Identical requests in a cycle are sent once. `kilauea
+    plan` calls the extender, too.
 
 Example:
     tiers:
@@ -37,10 +39,10 @@ Example:
           extender.managedResources: [example.com/licence]
 
 Difference from the original:
-    An extender that fails and is ignorable abstains, where the original lets it block evictions and admit jobs past
+    An extender that fails and is ignorable abstains, where Volcano lets it block evictions and admit jobs regardless of
     other plugins. One that fails and is not ignorable never makes a job ready; if `onSessionOpen` fails, its pods wait
-    instead of being scheduled without it. Scores that fail are left out. TLS, the time for a cycle and asking for
-    many nodes side by side are additions.
+    instead of being scheduled without it. Failed scores are ignored. TLS, the time limit for a cycle and concurrent
+    requests for many nodes are additions.
 """
 
 from __future__ import annotations
@@ -85,34 +87,34 @@ MOST_REASONS = 100
 MOST_FINDINGS = 10
 NO_NAMES: tuple[str, ...] = ()
 OTHER = Rejection("Extender", "node(s) were rejected by the extender", hopeless=True)
-SPARED = SpareReason("SparedByExtender", "the extender does not name it as a victim")
+SPARED = SpareReason("SparedByExtender", "the extender does not select it as a victim")
 
 
 @dataclass(frozen=True)
 class ExtenderArguments:
     """Arguments of extender."""
 
-    url: str = argument("extender.urlPrefix", "", "The URL below which the verbs are.")
+    url: str = argument("extender.urlPrefix", "", "The base URL of the verbs.")
     timeout: str = argument("extender.httpTimeout", "1s", "A duration; the maximum time for one response.")
     budget: str = argument("extender.cycleTimeout", "10s", "A duration; the maximum time for all responses of a cycle.")
-    ignorable: bool = argument("extender.ignorable", False, "Scheduling continues without an extender that fails.")
+    ignorable: bool = argument("extender.ignorable", False, "Scheduling continues if the extender fails.")
     managed: tuple[str, ...] = argument(
-        "extender.managedResources", NO_NAMES, "Resources of the pods it is asked about."
+        "extender.managedResources", NO_NAMES, "Call it only for pods that request one of these."
     )
     on_open: str = argument("extender.onSessionOpenVerb", "", "Notified at the start of a cycle.")
     on_close: str = argument("extender.onSessionCloseVerb", "", "Notified at its end.")
-    predicate: str = argument("extender.predicateVerb", "", "Nodes that can take a pod.")
+    predicate: str = argument("extender.predicateVerb", "", "Nodes that can run a pod.")
     prioritize: str = argument("extender.prioritizeVerb", "", "Scores of nodes.")
     preemptable: str = argument("extender.preemptableVerb", "", "Victims in the queue of a pod.")
     reclaimable: str = argument("extender.reclaimableVerb", "", "Victims in other queues.")
-    overused: str = argument("extender.queueOverusedVerb", "", "Queues that have all they deserve.")
+    overused: str = argument("extender.queueOverusedVerb", "", "Queues that exceed their deserved share.")
     enqueueable: str = argument("extender.jobEnqueueableVerb", "", "Jobs that may be admitted.")
     enqueued: str = argument("extender.jobEnqueuedVerb", "", "Notified of admitted jobs.")
     ready: str = argument("extender.jobReadyVerb", "", "Jobs that may start.")
-    allocate: str = argument("extender.allocateFuncVerb", "", "Notified of placed pods; may refuse.")
+    allocate: str = argument("extender.allocateFuncVerb", "", "Notified of placed pods; can reject them.")
     deallocate: str = argument("extender.deallocateFuncVerb", "", "Notified of pods that leave their node.")
     authority: str = argument("extender.tls.caFile", "", "File with authorities for the server's certificate, PEM.")
-    certificate: str = argument("extender.tls.certFile", "", "File with a client's certificate to show, PEM.")
+    certificate: str = argument("extender.tls.certFile", "", "File with the client certificate, PEM.")
     key: str = argument("extender.tls.keyFile", "", "File with its key, PEM.")
     insecure: bool = argument("extender.tls.insecureSkipVerify", False, "Accept any certificate of the server.")
 

@@ -1,22 +1,23 @@
 """Place pods where the least free card capacity becomes unusable for the pods that are typical in the cluster.
 
 What:
-    Free cards on a node are of use to a pod only if the node has the cores and the memory for it too, if enough cards
-    are free, and if the free part of a card is large enough. The free cards that the average pod cannot use are the
-    node's fragments. A node scores -100 for each card by which a pod would make its fragments grow, times the weight.
-    Of the cards of a node, too, a pod gets the one that makes them grow least. The average is taken over all pods with
-    cards that the cluster has: those that wait, run, or have ended and are not deleted. Growth counts in twentieths of
-    a card: nodes that differ by less are filled one after another, in their order.
+    A pod can use free cards on a node only if the node also has the cores and the memory for it, if enough cards are
+    free, and if the free part of a card is large enough. The free cards that the average pod cannot use are the
+    fragments of the node. A node scores -100 for each card by which a pod would increase its fragments, times the
+    weight. Among the cards of a node, a pod also gets the one that increases them least. The average includes all pods
+    with cards in the cluster: those that wait, run, or have ended and are not deleted. The increase is rounded to
+    twentieths of a card; nodes that differ by less are filled one after another, in their order.
 
 Why:
-    A full cluster leaves its fragments unused. Packing fills nodes, but not with what fits together: cores run out
-    while cards are free, or each card keeps a rest that nothing fits in. This is the method of Weng et al., Beware of
-    Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent, USENIX ATC 2023.
+    In a full cluster, fragments stay unused. Bin packing fills nodes, but not with pods that fit together: the cores
+    run out while cards are free, or a part of each card is left that is too small for any pod. This is the method of
+    Weng et al., Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent, USENIX
+    ATC 2023.
 
 Arguments:
-    fragmentation.weight (number, 1): weight of the score; 0 switches the plugin off.
+    fragmentation.weight (number, 1): weight of the score; 0 disables the plugin.
     fragmentation.resources (text, "nvidia.com/gpu"): resources that count whole cards, separated by commas. Parts of
-    cards count where the plugin deviceshare gives them out.
+    cards count where the plugin deviceshare assigns them.
 
 Example:
     tiers:
@@ -30,7 +31,7 @@ Example:
           fragmentation.weight: 10
 
 Difference from the original:
-    The original has no such plugin.
+    Volcano does not have this plugin.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ STEPS = 20
 class FragmentationArguments:
     """Arguments of fragmentation."""
 
-    weight: float = argument("fragmentation.weight", 1.0, "Weight of the score; 0 switches the plugin off.", minimum=0)
+    weight: float = argument("fragmentation.weight", 1.0, "Weight of the score; 0 disables the plugin.", minimum=0)
     resources: str = argument("fragmentation.resources", "nvidia.com/gpu", "Resources that count whole cards.")
 
 

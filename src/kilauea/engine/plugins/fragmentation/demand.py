@@ -61,18 +61,18 @@ class Use:
         self._of_all, self._by_count = of_all, by_count
 
     def of_whole(self, whole: int) -> float:
-        """The usable part of so many wholly free cards for pods with several cards."""
+        """The usable part of this many wholly free cards for pods with several cards."""
         if not self.counts:
             return 0.0
         return sum(self._by_count[: bisect_right(self.counts, whole)]) * whole * CARD
 
     def of_counted(self, cards: int) -> float:
-        """The usable part of so many wholly free cards, for all pods."""
+        """The usable part of this many wholly free cards, for all pods."""
         return cards * CARD * self._of_all + self.of_whole(cards)
 
 
 class Demand:
-    """The shares and numbers of cards that typical pods ask for, on cards of one size."""
+    """The shares and numbers of cards that typical pods request, on cards of one size."""
 
     def __init__(self, mix: Mix, card_memory: int) -> None:
         shares = [_share(typical, card_memory) for typical in mix.pods]
@@ -146,7 +146,7 @@ class Demand:
         return part
 
     def of_whole(self, weights: Weights, whole: IntArray) -> FloatArray:
-        """(n,) usable part of so many wholly free cards (n,) for pods with several cards."""
+        """(n,) usable part of this many wholly free cards (n,) for pods with several cards."""
         if not len(self.counts):
             return np.zeros(len(whole))
         wanted: FloatArray = (weights.by_count[weights.row] * (whole[:, None] >= self.counts)).sum(axis=1)
@@ -163,7 +163,7 @@ class Demand:
 
 
 def _longer(rows: FloatArray, count: int, width: int) -> FloatArray:
-    """A copy with room for so many rows."""
+    """A copy with room for this many rows."""
     out = np.empty((count, width))
     if len(rows):
         out[: len(rows)] = rows

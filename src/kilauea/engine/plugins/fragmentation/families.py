@@ -175,7 +175,7 @@ class WholeCards(Family):
         return free + nodes.releasing.item(i, row) - nodes.pipelined.item(i, row) if nodes.future else free
 
     def _by_figures(self, cards: int, able: int) -> float:
-        """Cards that are fragments on a node with so many free cards for a set of typical pods."""
+        """Cards that are fragments on a node with this many free cards for a set of typical pods."""
         known = self._found.get((cards, able))
         if known is None:
             usable = self._demand.use(self.able, able).of_counted(cards)
@@ -260,7 +260,7 @@ class SharedCards(Family):
             return None
         if not depends_on_state(shape) or self._cards.mig is not None:
             return Wanted(found[0], None)
-        # Shapes that ask for the same cards share what the ledger knows of them.
+        # Shapes that request the same cards share what the ledger knows of them.
         return Wanted(found[0], self._ledger.plain(shape) or PlainRequest(self._table, found[0], wish))
 
     def _with_one_card(self, shape: TaskShape, nodes: NodeRows, left: IntArray) -> FloatArray:

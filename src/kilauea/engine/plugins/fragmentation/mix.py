@@ -22,7 +22,7 @@ MOST = 128
 
 
 class Typical(NamedTuple):
-    """Pods that ask for the same, as far as that decides where cards are of use to them."""
+    """Pods that request the same, as far as that decides where cards are of use to them."""
 
     cpu: int
     memory: int
@@ -67,11 +67,11 @@ class Mixes(NamedTuple):
 
 
 Adapt = Callable[[DeviceWish], DeviceWish]
-"""Reads the parts of cards that a pod asks for."""
+"""Reads the parts of cards that a pod requests."""
 
 
 def as_written(wish: DeviceWish) -> DeviceWish:
-    """The parts of cards that a pod asks for, where no configuration says more."""
+    """The parts of cards that a pod requests, where no configuration says more."""
     return wish
 
 
@@ -87,7 +87,7 @@ def mix_of(
         tasks: the tasks.
         resources: those that count whole cards.
         nodes: the nodes.
-        adapt: reads the parts of cards that a pod asks for as the configuration of the devices says.
+        adapt: reads the parts of cards that a pod requests as the configuration of the devices says.
     """
     whole: dict[str, Counter[Typical]] = {}
     shared: dict[str, Counter[Typical]] = {}
@@ -110,7 +110,7 @@ def _whole(spec: TaskSpec, resources: Sequence[str]) -> list[tuple[str, Typical]
 
 
 def _shared(spec: TaskSpec, adapt: Adapt) -> list[tuple[str, Typical]]:
-    """Cards that a pod asks for, by kind: of several containers, the sum of cards and the largest part of one."""
+    """Cards that a pod requests, by kind: of several containers, the sum of cards and the largest part of one."""
     out = []
     wish = adapt(spec.devices) if spec.devices is not None else None
     for kind in sorted(wish.kinds) if wish is not None else ():

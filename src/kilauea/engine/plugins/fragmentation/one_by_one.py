@@ -41,7 +41,7 @@ A number for the kind of its cards and the set of typical pods that it can take,
 
 
 class Wished(NamedTuple):
-    """A shape: the room that it asks for, and results that are remembered for it."""
+    """A shape: the room that it requests, and results that are remembered for it."""
 
     cpu: int
     memory: int
@@ -126,7 +126,7 @@ class OneByOne:
         return out
 
     def _read(self, plain: PlainRequest | None, shape: TaskShape) -> Wished:
-        """Take in a shape; those that ask for the same cards, or for the same room, share what is remembered."""
+        """Take in a shape; those that request the same cards, or for the same room, share what is remembered."""
         cpu, memory = shape.request.item(CPU_ROW), shape.request.item(MEMORY_ROW)
         scores, ordered = self._scores.setdefault(plain, ({}, {}))
         after = self._after.setdefault((cpu, memory), {})
@@ -232,7 +232,7 @@ def _losses(use: Use, free: list[int], left: list[int], whole: int) -> list[floa
 
 
 def _with_broken(use: Use, lost: list[float], free: list[int], whole: int) -> list[float]:
-    """By card: the loss, with that of pods with several cards where one of so many wholly free cards is broken."""
+    """By card: the loss, with that of pods with several cards where one of this many wholly free cards is broken."""
     if not (use.counts and whole):
         return lost
     broken = use.of_whole(whole) - use.of_whole(whole - 1)

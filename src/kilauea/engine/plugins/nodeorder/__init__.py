@@ -1,15 +1,15 @@
 """Score nodes for a pod in the same way as Kubernetes.
 
 What:
-    Adds up, each times its weight, scores from 0 to 100: free or used room, balance of cpu and memory, preferred node
-    affinity, preferred pod affinity, taints that are better avoided, images that are there already, even spreading.
+    Adds up weighted scores from 0 to 100: free or used resources, balance of cpu and memory, preferred node affinity,
+    preferred pod affinity, tolerated taints, images that are already on the node, and even spreading.
 
 Why:
-    Among the nodes that can take a pod some suit it, or the cluster, better.
+    Some of the nodes that can run a pod suit it, or the cluster, better than others.
 
 Arguments:
-    leastrequested.weight (integer, 1): prefer nodes with much free cpu and memory.
-    mostrequested.weight (integer, 0): prefer nodes with little.
+    leastrequested.weight (integer, 1): prefer nodes with more free cpu and memory.
+    mostrequested.weight (integer, 0): prefer nodes with less.
     balancedresource.weight (integer, 1): prefer nodes whose cpu and memory are used evenly.
     nodeaffinity.weight (integer, 2): preferred node affinity.
     podaffinity.weight (integer, 2): preferred pod affinity and anti-affinity.
@@ -26,8 +26,8 @@ Example:
           mostrequested.weight: 1
 
 Difference from the original:
-    The owner whose selector spreads its pods by default is any ReplicaSet, StatefulSet or ReplicationController of the
-    namespace whose selector matches the pod.
+    By default, pods are spread by the selector of any ReplicaSet, StatefulSet or ReplicationController in the namespace
+    that matches the pod.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ from kilauea.engine.session import Session
 class NodeOrderArguments:
     """Arguments of nodeorder."""
 
-    least: int = argument("leastrequested.weight", 1, "Prefer nodes with much free cpu and memory.")
-    most: int = argument("mostrequested.weight", 0, "Prefer nodes with little free cpu and memory.")
+    least: int = argument("leastrequested.weight", 1, "Prefer nodes with more free cpu and memory.")
+    most: int = argument("mostrequested.weight", 0, "Prefer nodes with less free cpu and memory.")
     balanced: int = argument("balancedresource.weight", 1, "Prefer nodes whose cpu and memory are used evenly.")
     node_affinity: int = argument("nodeaffinity.weight", 2, "Preferred node affinity.")
     pod_affinity: int = argument("podaffinity.weight", 2, "Preferred pod affinity and anti-affinity.")

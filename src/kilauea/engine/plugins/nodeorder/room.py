@@ -33,9 +33,9 @@ def _mean(shape: TaskShape, nodes: NodeRows, *, free: bool) -> NDArray[np.float6
 
 
 def balanced(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
-    """(n,) how much the task evens out the use of cpu and memory (and GPUs, if it asks for some); 75 changes nothing.
+    """(n,) how much the task evens out the use of cpu and memory (and GPUs, if it requests some); 75 changes nothing.
 
-    None for a task that asks for none of them.
+    None for a task that requests none of them.
     """
     requests = shape.spec.requests
     if not (requests.get(CPU) or requests.get(MEMORY) or requests.get(GPU)):

@@ -1,44 +1,51 @@
 """Filter the nodes for a pod in the same way as Kubernetes.
 
 What:
-    A node is ruled out that is cordoned, that the pod's node selector or affinity does not allow, that has a taint the
-    pod does not tolerate, that is full of pods, whose ports are taken, or where pod affinity, anti-affinity or topology
-    spread forbid it; and one that does not reach the volumes of the pod's claims, that is full of volumes, or where an
-    unbound claim would find no volume. The volumes that unbound claims find, and the room that a driver reports for new
-    ones, are held for them, and the plan says which volume a claim gets. A pod waits, with code
-    VolumesNotReady, for claims that do not exist, that are being deleted, or that the scheduler does not bind.
-    Resource claims get devices (dynamic resource allocation): by class and CEL selectors, a count or all, the first
-    of several alternatives, with common attributes, and with the counters that partitions of a device share. The plan
-    says which device a claim gets. A pod waits, with code ResourceClaimsNotReady, for resource claims that do not
-    exist, that are being deleted, or that ask for something that cannot be understood.
+    Rules out nodes that are cordoned, that the pod's node selector or affinity does not allow, that have a taint the
+    pod does not tolerate, that have reached their limit of pods, where host ports of the pod are in use, or where pod
+    affinity, anti-affinity or topology spread forbid it. Also rules out nodes that cannot access the volumes of the
+    pod's claims, that have reached their limit of volumes, or where no volume matches an unbound claim. The matched
+    volumes, and the capacity that a driver reports for new ones, are reserved for these claims, and the plan shows
+    which volume a claim gets. A pod waits with code VolumesNotReady for claims that do not exist, that are being
+    deleted, or that the scheduler does not bind.
+
+    Allocates devices to resource claims (dynamic resource allocation): by class and CEL selectors, a count or all, the
+    first of several alternatives, with common attributes, and with the counters that partitions of a device share. The
+    plan shows which device a claim gets. A pod waits with code ResourceClaimsNotReady for resource claims that do not
+    exist, that are being deleted, or that contain an unsupported request.
+
     Extended resources that a DeviceClass names (`spec.extendedResourceName`, or `deviceclass.resource.kubernetes.io/`
-    and the name of the class) are served by its devices on nodes that do not offer the resource themselves: the pod
-    gets a claim of its own as it is bound. Without this plugin, or with claims switched off, pods do not go there.
-    Offline pods (annotation `volcano.sh/qos-level: BE`, or a negative number) do not go to nodes with the annotation
-    `volcano.sh/offline-job-evicting: "true"`, from which the agent on the node is evicting such pods.
+    and the name of the class) are served by its devices on nodes that do not offer the resource themselves; a claim is
+    created for the pod when it is bound. Without this plugin, or with claims disabled, pods do not run on such nodes.
+
+    Offline pods (annotation `volcano.sh/qos-level: BE`, or a negative number) do not run on nodes with the annotation
+    `volcano.sh/offline-job-evicting: "true"`, where the node agent is evicting such pods.
 
 Why:
-    Pods mean the same under this scheduler as under Kubernetes' own.
+    Pods behave under this scheduler as they do under kube-scheduler.
 
 Arguments:
     predicate.NodeAffinityEnable (true or false, true): node selector and node affinity.
-    predicate.NodePortsEnable (true): host ports.
-    predicate.TaintTolerationEnable (true): taints.
-    predicate.PodAffinityEnable (true): pod affinity and anti-affinity.
-    predicate.PodTopologySpreadEnable (true): topology spread.
-    predicate.NodeVolumeLimitsEnable (true): how many volumes of a CSI driver a node takes.
-    predicate.VolumeZoneEnable (true): zones of volumes.
-    predicate.VolumeBindingEnable (true): volume claims, bound and unbound.
-    predicate.DynamicResourceAllocationEnable (true): resource claims, and extended resources by them.
-    dynamicresources.bindingTimeoutSeconds (600): seconds that binding conditions of devices have to become true.
-    dynamicresources.filterTimeoutSeconds (10): accepted; the search for devices on a node ends after a number of steps.
-    volumebinding.shape (list of maps, none): how good a node is by how full its storage gets. Each point has a
-    `utilization` (percent of the capacity that a driver reports, or of the volumes that are found) and a `score` (0 to
-    10); between two points the score is on the line. Without it, storage is not scored.
-    volumebinding.weight (1): weight of that score, of at most 100 points.
-    volumebinding.bindTimeoutSeconds (600): seconds for which a pod that is placed waits until its claims are bound;
-    then it is placed again, on another node.
-    predicate.CacheEnable (false): accepted; equal pods are judged once anyway.
+    predicate.NodePortsEnable (true or false, true): host ports.
+    predicate.TaintTolerationEnable (true or false, true): taints.
+    predicate.PodAffinityEnable (true or false, true): pod affinity and anti-affinity.
+    predicate.PodTopologySpreadEnable (true or false, true): topology spread.
+    predicate.NodeVolumeLimitsEnable (true or false, true): maximum number of volumes of a CSI driver on a node.
+    predicate.VolumeZoneEnable (true or false, true): zones of volumes.
+    predicate.VolumeBindingEnable (true or false, true): volume claims, bound and unbound.
+    predicate.DynamicResourceAllocationEnable (true or false, true): resource claims, and extended resources that they
+    serve.
+    dynamicresources.bindingTimeoutSeconds (integer, 600): seconds to wait for the binding conditions of devices to
+    become true.
+    dynamicresources.filterTimeoutSeconds (integer, 10): accepted and ignored; the search for devices on a node ends
+    after a number of steps.
+    volumebinding.shape (list of maps, none): score of a node by the utilization of its storage. Each point has a
+    `utilization` (percent of the capacity that a driver reports, or of the matched volumes) and a `score` (0 to 10);
+    scores between two points are interpolated. Without it, storage is not scored.
+    volumebinding.weight (integer, 1): weight of that score, of at most 100 points.
+    volumebinding.bindTimeoutSeconds (integer, 600): seconds that a placed pod waits for its claims to be bound; then it
+    is placed again, on another node.
+    predicate.CacheEnable (true or false, false): accepted and ignored; identical pods are always evaluated once.
 
 Example:
     tiers:
@@ -48,19 +55,24 @@ Example:
           predicate.PodTopologySpreadEnable: false
 
 Difference from the original:
-    The newest original reads `volcano.sh/offline-job-evicting` and does nothing with it, so that offline pods come
-    back to the node that has just evicted them.
-    A selector that fails on a device passes over this device; in Kubernetes it ends the search for the pod. Devices of
-    pods that are evicted or terminating are given to the pods that wait for them, and to no other.
-    Host ports, places for pods and anti-affinity of pods that terminate keep other pods from starting, but not from
-    being nominated: a pod that others were evicted for keeps its node until they are gone.
-    A pod whose claim for extended resources has devices already, as after a crash, starts with them; Kubernetes deletes
-    the claim and makes another.
-    Pods with anti-affinity that were placed in this cycle repel later ones at once, also those without terms of their
-    own; the original looks only at nodes that had such pods when the cycle began. A filter that did not matter for a
-    task at first is asked again at each attempt.
-    A volume claim for one pod at a time (ReadWriteOncePod) is respected, disks that pods name themselves are not
-    shared, and pods with the same unbound claim follow each other. Claims of one cycle share the room that a driver
+    The newest Volcano reads `volcano.sh/offline-job-evicting` and ignores it, so offline pods return to the node that
+    has just evicted them.
+
+    A selector that fails on a device skips this device; in Kubernetes it ends the search for the pod. Devices of pods
+    that are evicted or terminating are given only to the pods that wait for them.
+
+    Host ports, slots for pods and anti-affinity of terminating pods keep other pods from starting, but not from being
+    nominated: a pod that others were evicted for keeps its node until they are gone.
+
+    A pod whose claim for extended resources already has devices, for example after a crash, starts with them;
+    Kubernetes deletes the claim and creates another.
+
+    Pods with anti-affinity that were placed in this cycle repel later ones immediately, including those without
+    anti-affinity; Volcano considers only nodes that had such pods when the cycle began. A filter that a task did not
+    need at first is checked again at each attempt.
+
+    A volume claim for one pod at a time (ReadWriteOncePod) is respected, disks that pods name directly are not shared,
+    and pods with the same unbound claim follow each other. The claims of a cycle share the capacity that a driver
     reports. Volumes of a driver are counted by its limits alone, not also as a resource of nodes and pods.
 """
 
@@ -115,17 +127,21 @@ class PredicatesArguments:
         "volumebinding.shape", (), "Score of storage by how much of it is used.", values=object
     )
     volume_timeout: int = argument(
-        "volumebinding.bindTimeoutSeconds", 600, "Seconds in which the volumes of a pod should be bound."
+        "volumebinding.bindTimeoutSeconds", 600, "Seconds to wait for the volumes of a pod to be bound."
     )
     dynamic_resources: bool = argument("predicate.DynamicResourceAllocationEnable", True, "Resource claims.")
     binding_timeout: int = argument(
         "dynamicresources.bindingTimeoutSeconds",
         BINDING_TIMEOUT,
-        "Seconds that binding conditions of devices have to become true.",
+        "Seconds to wait for binding conditions of devices to become true.",
         minimum=1,
     )
-    filter_timeout: int = argument("dynamicresources.filterTimeoutSeconds", 10, "Accepted; the work is bounded.")
-    cache: bool = argument("predicate.CacheEnable", False, "Accepted; equal pods are judged once anyway.")
+    filter_timeout: int = argument(
+        "dynamicresources.filterTimeoutSeconds", 10, "Accepted and ignored; the work is bounded."
+    )
+    cache: bool = argument(
+        "predicate.CacheEnable", False, "Accepted and ignored; identical pods are always evaluated once."
+    )
 
 
 class Predicates(Plugin):

@@ -25,7 +25,7 @@ FITS, LACKS, NEVER, LATER = 0, 1, 2, 4
 Codes = NDArray[np.int8]
 Ranks = NDArray[np.int32]
 MOST_ALTERNATIVES = 8
-"""A request has at most so many alternatives; the first one counts so much, each that follows one less."""
+"""A request has at most this many alternatives; the first one counts so much, each that follows one less."""
 
 
 class Holdings:
@@ -114,7 +114,7 @@ class Holdings:
     def _verdicts_one_by_one(self, question: Question, rows: Rows) -> tuple[Codes, Ranks]:
         """As `verdicts`, by what searches find: nodes that changed have often become what others became before.
 
-        Searches are not wasted on nodes that counting would do for: a pod that comes there asks for their results.
+        Searches are not wasted on nodes for which counting is enough: a pod that is placed there needs their results.
         """
         codes, ranks = np.zeros(len(rows), dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
         for at, row in enumerate(rows.tolist()):
@@ -156,7 +156,7 @@ class Holdings:
     # --- choosing
 
     def choose(self, question: Question, claims: int, node: int, *, now: bool) -> list[Decision] | None:
-        """Devices on a node for a pod with so many claims; None if there are not enough."""
+        """Devices on a node for a pod with this many claims; None if there are not enough."""
         found = self._found(question, node, now=now)
         if found.rank < 0:
             return None

@@ -13,7 +13,7 @@ from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice
 
 MOST_KNOWN = 4096
-"""So many kinds of nodes are remembered for a question."""
+"""This many kinds of nodes are remembered for a question."""
 
 
 class Needed(NamedTuple):

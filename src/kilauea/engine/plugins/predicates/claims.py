@@ -43,7 +43,7 @@ REJECTIONS = (LACKS, NEVER, ELSEWHERE)
 AT_OTHER_NODES = 3
 
 WEIGHT = 2
-"""Of the score for better alternatives, as in Kubernetes' own scheduler."""
+"""Of the score for better alternatives, as in kube-scheduler."""
 
 EVERYWHERE = -1
 """In the list of changes: all nodes."""
@@ -118,7 +118,7 @@ class ClaimFilter:
         session.add_event_handler(plugin, self._placed, self._gone)
 
     def report_faults(self) -> None:
-        """Say which slices, devices and selectors are passed over."""
+        """Say which slices, devices and selectors are skipped."""
         for fault in self._holdings.inventory.faults if self._active else ():
             self._session.findings.append(Finding(fault.where, fault.message))
 
@@ -271,7 +271,7 @@ class ClaimFilter:
         return known
 
     def _read(self, wishes: tuple[Wish, ...]) -> Verdicts:
-        """The verdicts for some claims, which shapes share that ask for the same."""
+        """The verdicts for some claims, which shapes share that request the same."""
         known = self._known.get(wishes)
         if known is None:
             plain = not any(wish.key or wish.special for wish in wishes)

@@ -73,7 +73,7 @@ class PortFilter:
 
 
 def _without(taken: Taken, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
-    """(n,) nodes on which none of these pods takes a port that the shape asks for."""
+    """(n,) nodes on which none of these pods takes a port that the shape requests."""
     free = np.ones(len(nodes), dtype=bool)
     for protocol, ip, port in shape.spec.ports:
         for address, counts in taken.get((protocol, port), {}).items():

@@ -65,7 +65,7 @@ class DiskFilter:
         return nodes.take(self._without(self._ending, shape))
 
     def _without(self, users: dict[tuple[str, bool], Counter[int]], shape: TaskShape) -> NDArray[np.bool_]:
-        """(N,) nodes on which none of these pods has a disk that the shape asks for."""
+        """(N,) nodes on which none of these pods has a disk that the shape requests."""
         free = np.ones(self._size, dtype=bool)
         for name, read_only in shape.spec.disks:
             for others in (False,) if read_only else (False, True):

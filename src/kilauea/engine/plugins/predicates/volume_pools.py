@@ -106,7 +106,7 @@ class Pools:
         return out
 
     def sizes(self, wishes: Sequence[Wish]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(K,) bytes that those of the wishes ask for that find a volume, by kind of node; and what these hold."""
+        """(K,) bytes that those of the wishes request that find a volume, by kind of node; and what these hold."""
         asked, held = np.zeros(len(self._pools_at)), np.zeros(len(self._pools_at))
         for kind in range(len(self._pools_at)):
             for wish, volume in zip(wishes, self._assign(kind, wishes), strict=True):

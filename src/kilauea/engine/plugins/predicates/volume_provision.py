@@ -37,7 +37,7 @@ class Provision:
         """(N,) nodes without room for all the volumes that a pod needs there; None if each fits where it fits alone.
 
         Args:
-            claims: claims of one pod by key, with (N,) the nodes where a volume has to be made for it.
+            claims: claims of one pod by key, with (N,) the nodes where a volume must be made for it.
         """
         by_class: dict[str, list[tuple[Claim, NDArray[np.bool_]]]] = {}
         for claim, wanted in claims.values():
@@ -82,7 +82,7 @@ class Provision:
         return self._allowed[class_name]
 
     def _rooms_for(self, claim: Claim) -> Rooms | None:
-        """The room for a claim; None if it asks for no size, or its driver does not report any."""
+        """The room for a claim; None if it requests no size, or its driver does not report any."""
         if not claim.wish.size:
             return None
         name = claim.class_name

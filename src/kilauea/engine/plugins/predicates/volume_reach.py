@@ -19,7 +19,7 @@ from kilauea.engine.model.volumes import NodeDrivers, Volume
 Rows = NDArray[np.intp]
 
 FEW = 64
-"""So many nodes are looked at one by one."""
+"""This many nodes are looked at one by one."""
 
 
 class Reach:

@@ -1,6 +1,6 @@
 """Scores of nodes by the resulting utilization of the storage that a pod's claims use (`volumebinding.shape`).
 
-Claims that find volumes count against these: what they ask for, of what the volumes hold. If a pod finds none, the
+Claims that find volumes count against these: what they request, of what the volumes hold. If a pod finds none, the
 volumes that are to be made count against the room that the driver reports and that is still left. Each storage class
 has its own share, and a node gets the mean of their scores.
 """

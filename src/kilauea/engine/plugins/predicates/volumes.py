@@ -1,4 +1,4 @@
-"""Volume claims: pods that have to wait for theirs, and the filters that evaluate nodes by them.
+"""Volume claims: pods that must wait for theirs, and the filters that evaluate nodes by them.
 
 A cluster in which no pod that waits has a claim pays for none of this.
 """

@@ -1,34 +1,35 @@
 """Move pods from overloaded nodes to idle ones, by their actual load.
 
 What:
-    Once an interval, the strategies name pods that the action shuffle evicts; their controllers create them again, and
-    they are placed again. `lowNodeUtilization` relieves nodes above a target: as long as nodes below a threshold have
-    room up to that target, pods leave the most loaded nodes first, until those are below it. The other strategies say
-    which pods: `offlineOnly` takes only pods with `volcano.sh/preemptable: "true"`; `lowPriorityFirst`,
-    `shortLifeTimeFirst`, `bigObjectFirst` and `moreReplicasFirst` order them, the one that is named first before the
-    next. Otherwise pods of low priority go first, and of equal ones those of the lower class of service.
+    Once per interval, the strategies select pods that the action shuffle evicts; their controllers recreate them, and
+    they are scheduled again. `lowNodeUtilization` moves pods from nodes above a target: as long as nodes below a
+    threshold have room up to that target, it evicts pods from the most loaded nodes first, until these are below the
+    target. The other strategies choose among pods: `offlineOnly` selects only pods with `volcano.sh/preemptable:
+    "true"`; `lowPriorityFirst`, `shortLifeTimeFirst`, `bigObjectFirst` and `moreReplicasFirst` order them, in the order
+    in which they are listed. Otherwise, pods with low priority go first, and among equal ones those with the lower QoS
+    class.
 
-    A pod is moved only if its controller will create it again, one of the idle nodes takes it, its gang can spare it or
-    consists of it alone, every PodDisruptionBudget allows it, and it asks for some of what is too much on its node.
-    Pods of the system, pods at or above a priority class and pods that may not be preempted stay. Pods avoid nodes
-    above the target as long as others take them, so that what was moved does not return.
+    A pod is moved only if its controller will recreate it, one of the idle nodes can run it, its gang stays at its
+    minimum without it or consists of it alone, every PodDisruptionBudget allows it, and it requests a resource that is
+    above the target on its node. System pods, pods at or above a priority class, and pods that are not preemptable
+    stay. Pods avoid nodes above the target as long as they can run elsewhere, so that moved pods do not return.
 
-    Loads come from where plugin usage has them. A node whose load is not known, or older than five minutes, is neither
-    relieved nor counted as idle, and the plan names it.
+    Loads come from the same source as for the plugin usage. A node whose load is unknown or older than five minutes is
+    neither relieved nor counted as idle, and the plan names it.
 
 Why:
-    Where pods run well changes after they were placed: others come and go, and requests are guesses.
+    The best node for a pod changes after it is placed: other pods come and go, and requests are guesses.
 
 Arguments:
-    interval (text, 5m): a duration; the strategies run no more often, and first when the scheduler has run for it.
-    metricsPeriod (text, 10m): the period of the averages. Loads are averages over ten minutes, so nothing else is
-    taken.
-    strategies (list): maps with `name` and `params`. `lowNodeUtilization` has the params `thresholds` and
-    `targetThresholds`, maps of percents for `cpu`, `memory` and `pods`; `numberOfNodes`, so that nothing is done unless
-    more nodes than that are idle; `nodeFit: false` to move pods that no idle node takes now; and
-    `thresholdPriorityClassName`, the class of pods that stay, `system-cluster-critical` by default.
-    queueSelector (list): queues whose pods may be moved; all by default.
-    labelSelector (map): labels of pods that may be moved.
+    interval (text, 5m): a duration; the minimum time between two runs of the strategies, and before the first.
+    metricsPeriod (text, 10m): the period of the averages. Loads are averages over ten minutes, so this is the only
+    value.
+    strategies (list): maps with `name` and `params`. The params of `lowNodeUtilization` are `thresholds` and
+    `targetThresholds`, maps of percentages for `cpu`, `memory` and `pods`; `numberOfNodes`, to act only if more nodes
+    than that are idle; `nodeFit: false`, to move pods even if no idle node can run them now; and
+    `thresholdPriorityClassName`, the lowest priority class of pods that stay, `system-cluster-critical` by default.
+    queueSelector (list): queues whose pods can be moved; all by default.
+    labelSelector (map): labels of pods that can be moved.
 
     Flags: `enabledVictim`, `enableNodeOrder`.
 
@@ -51,9 +52,10 @@ Example:
       address: http://prometheus.monitoring:9090
 
 Difference from the original:
-    The original has only lowNodeUtilization, ignores its params but the thresholds, never looks at pods, and with the
-    default period finds every node idle. It evicts by the name of a pod, in any namespace, pods that come nowhere else,
-    and gangs below their minimum; it does not ask budgets. Here a selector or a strategy that cannot be read is named.
+    Volcano has only lowNodeUtilization, ignores its params except the thresholds, never considers pods, and with the
+    default period finds every node idle. It evicts by the name of a pod, in any namespace, including pods that cannot
+    run elsewhere and gangs below their minimum, and ignores PodDisruptionBudgets. Here, an invalid selector or strategy
+    is reported.
 """
 
 from __future__ import annotations
@@ -74,11 +76,11 @@ NO_LABELS: dict[str, str] = {}
 class ReschedulingArguments:
     """Arguments of rescheduling."""
 
-    interval: str = argument("interval", "5m", "A duration; the strategies run no more often.")
+    interval: str = argument("interval", "5m", "A duration; the minimum time between two runs of the strategies.")
     period: str = argument("metricsPeriod", PERIOD, "Period of the averages.", choices=(PERIOD,))
     strategies: tuple[object, ...] = argument("strategies", (), "Strategies, with their params.", values=object)
-    queues: tuple[object, ...] = argument("queueSelector", (), "Queues whose pods may be moved.", values=object)
-    labels: dict[str, str] = argument("labelSelector", NO_LABELS, "Labels of pods that may be moved.", values=str)
+    queues: tuple[object, ...] = argument("queueSelector", (), "Queues whose pods can be moved.", values=object)
+    labels: dict[str, str] = argument("labelSelector", NO_LABELS, "Labels of pods that can be moved.", values=str)
 
 
 class Rescheduling(Plugin):

@@ -167,7 +167,7 @@ class Mover:
         return (*(_ORDERS[name](self, task) for name in self._strategies.orders), task.priority, task.qos, task.order)
 
     def _dominant(self, task: Task) -> float:
-        """The largest part of the cluster that a pod asks for, of any resource but pods."""
+        """The largest part of the cluster that a pod requests, of any resource but pods."""
         total = self._session.total
         parts = [amount / total[n] for n, amount in task.spec.requests.items() if n != PODS and total.get(n)]
         return max(parts, default=0.0)

@@ -1,16 +1,16 @@
 """Tasks of a job that communicate share a node; others are kept apart.
 
 What:
-    Annotations of a job say which of its tasks belong on one node (`volcano.sh/task-topology-affinity`) and which on
-    different ones (`volcano.sh/task-topology-anti-affinity`): groups of task names, separated by `;`, the names of a
-    group by `,`. A group of one name is about the pods of that task among themselves. The tasks are sorted into
-    buckets, each of which is best placed on one node. A node scores by the part of the bucket that it holds or has
-    room for, less the pods there from which the pod is to stay apart, as a part of the largest bucket, times 100,
-    times `task-topology.weight`. The largest bucket is placed first. `volcano.sh/task-topology-task-order` names the
-    tasks that come first.
+    Annotations of a job list which of its tasks should share a node (`volcano.sh/task-topology-affinity`) and which
+    should run on different nodes (`volcano.sh/task-topology-anti-affinity`): groups of task names, separated by `;`,
+    with the names in a group separated by `,`. A group of one name applies to the pods of that task among themselves.
+    The tasks are sorted into buckets, each of which is best placed on one node. The score of a node is the part of the
+    bucket that it holds or has room for, minus its pods that the pod should be kept apart from, divided by the largest
+    bucket, times 100, times `task-topology.weight`. The largest bucket is placed first.
+    `volcano.sh/task-topology-task-order` lists the tasks that go first.
 
 Why:
-    Workers beside their parameter server save the network; two servers on one node share what each needs alone.
+    Workers on the same node as their parameter server save network traffic; two servers on one node compete for it.
 
 Arguments:
     task-topology.weight (integer, 1): weight of the score.
@@ -23,9 +23,9 @@ Example:
           task-topology.weight: 10
 
 Difference from the original:
-    What a discarded attempt placed is forgotten again. Pods that ran before the cycle count for anti-affinity, too.
-    The task order also holds among tasks without affinity. Annotations that name no task of the job, or one twice,
-    are ignored as a whole as in the original, and a finding says so.
+    Placements of a discarded attempt are undone. Pods that ran before the cycle also count for anti-affinity. The task
+    order also applies among tasks without affinity. Annotations that name a task that the job does not have, or name
+    one twice, are ignored as a whole as in Volcano, and reported as a finding.
 """
 
 from __future__ import annotations

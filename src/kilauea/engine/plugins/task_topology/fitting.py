@@ -27,7 +27,7 @@ class Needed:
 
     Attributes:
         row: row of the resource.
-        most: what all of them ask for.
+        most: what all of them request.
     """
 
     def __init__(self, row: int, requests: array[int], most: int) -> None:
@@ -107,7 +107,7 @@ class Request(NamedTuple):
 
 
 class Requests:
-    """The requests of specs, and of several tasks that ask for the same, which jobs of one form have in common."""
+    """The requests of specs, and of several tasks that request the same, which jobs of one form have in common."""
 
     def __init__(self, axis: ResourceAxis) -> None:
         self._axis = axis

@@ -24,7 +24,7 @@ UNREADABLE = "Unreadable"
 """Type of condition: an annotation cannot be read."""
 
 IGNORED = "WishIgnored"
-"""Type of condition, of groups too: it asks for something that only a plugin serves that is not configured."""
+"""Type of condition, of groups too: it requests something that only a plugin serves that is not configured."""
 IGNORED_REASON = "PluginNotConfigured"
 
 MOST_FINDINGS = 20

@@ -42,7 +42,7 @@ class Format(NamedTuple):
         needed: columns by which it is known.
         known: further columns; `a/b` in a name makes a column a resource. None for a format with columns of no use.
         convert: what a line means; None for a line that does not describe a job, without being wrong.
-        notes: what has to be known about the jobs.
+        notes: what must be known about the jobs.
     """
 
     name: str

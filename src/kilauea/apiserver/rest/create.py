@@ -55,7 +55,8 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
         track: True to record the fields as set by the caller; a server-side apply has done that.
 
     Raises:
-        ApiFault: it cannot be created, or an update or apply creates it and the caller may not create objects of the kind.
+        ApiFault: it cannot be created, or an update or apply creates it and the caller may not create objects of the
+            kind.
     """
     if call.info.verb != "create":
         action = action_of(call.request.method, call.request.path, call.info)

@@ -1,8 +1,8 @@
 """PodDisruptionBudgets during a cycle: the evictions that they still allow.
 
 The API server ignores budgets when a pod is deleted, so the scheduler must check them. Evictions in the current cycle
-are counted, because the statuses of the budgets do not contain them yet. Those of earlier cycles may be missing, too, as
-a controller writes them later; so a budget must also keep as many running pods as it wants healthy.
+are counted, because the statuses of the budgets do not contain them yet. Those of earlier cycles may be missing, too,
+as a controller writes them later; so a budget must also keep as many running pods as it wants healthy.
 """
 
 from __future__ import annotations

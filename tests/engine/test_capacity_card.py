@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.cli.explain_output import sentence
+from kilauea.cli.remedy import sentence
 from kilauea.engine.explain.group import Change
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugins.capacity_card.holdings import beyond

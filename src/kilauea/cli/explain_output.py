@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from kilauea.api.decode import encode_json
@@ -19,11 +18,10 @@ from kilauea.cli.explain_queues import (
     level_data,
     queue_lines,
 )
-from kilauea.cli.group_names import Owners, long, title
-from kilauea.cli.plan_output import plural
-from kilauea.cli.remedy import heading
+from kilauea.cli.group_names import Owners, title
+from kilauea.cli.remedy import heading, sentence
 from kilauea.cli.table import table
-from kilauea.engine.explain.formatting import exact, numbers
+from kilauea.engine.explain.formatting import numbers
 from kilauea.engine.explain.group import Blocker, Change, Explanation
 from kilauea.engine.explain.levels import Level
 from kilauea.engine.model.resources import EPSILON
@@ -161,53 +159,3 @@ def _taken_since(b: Blocker, levels: Sequence[Level]) -> bool:
         if limit is not None
     ]
     return bool(limits) and all(abs(limit - allocated - b.left) > EPSILON for limit, allocated in limits)
-
-
-def sentence(c: Change, owners: Owners) -> str:
-    """A change as a sentence, with what has to be changed too."""
-    return _one(c, owners) if c.also is None else f"{_one(c, owners)}, and {sentence(c.also, owners)}"
-
-
-def _one(c: Change, owners: Owners) -> str:
-    amount, many = exact(c.resource, c.by) if c.resource else "", int(c.by) > 1
-    create = f"`vcctl queue create -n {quote(c.object)}`"
-    return {
-        "queue": f"create queue {c.object} ({create}), or correct the queue of its job",
-        "open": f"open queue {c.object} (`vcctl queue operate -n {c.object} -a open`)",
-        "leaf": f"submit it to queue {c.object}",
-        "quota": f"raise the capability of queue {c.object} by {amount}",
-        "cards": f"raise the card quota of queue {c.object} by {amount}",
-        "weight": f"raise the weight of queue {c.object} by {int(c.by)}",
-        "namespaceQuota": f"raise ResourceQuota {c.object} by {amount}",
-        "scheduler": "set schedulerName to volcano",
-        "priorityClass": f"create PriorityClass {c.object}, or correct priorityClassName",
-        "gates": f"remove the scheduling gate {c.object} from {plural(int(c.by), 'pod')}",
-        "uncordon": f"uncordon {'nodes' if many else 'node'} {c.object}",
-        "ready": f"make {'nodes' if many else 'node'} {c.object} ready (`kubectl describe node` shows what is wrong)",
-        "taint": f"tolerate the taint {c.object} in its pods, or remove it from its {plural(int(c.by), 'node')}",
-        "selector": f"remove {c.object} from the nodeSelector of its pods, or label nodes with it",
-        "affinity": f"remove the required node affinity of the pods of {long(c.object, owners)}",
-        "podAffinity": f"remove the required pod affinity of the pods of {long(c.object, owners)}",
-        "podAntiAffinity": f"remove the required pod anti-affinity of the pods of {long(c.object, owners)}",
-        "spread": f"remove the topology spread constraints of the pods of {long(c.object, owners)}",
-        "tier": f"set highestTierAllowed of {long(c.object, owners)} to {c.to}",
-        "minimum": f"lower minMember of pod group {c.object} by {int(c.by)}, to {c.to}{_beside(c)}",
-        "minAvailable": f"lower minAvailable of job {c.object} by {int(c.by)}, to {c.to}",
-        "job": _gone(c.object, owners),
-        "nodes": f"add {plural(int(c.by), 'node')} like {c.object}",
-        "node": f"add a node like {c.object}, with {amount}",
-    }[c.what]
-
-
-def _beside(c: Change) -> str:
-    """Return the words for the minResources to lower beside a minMember."""
-    if not c.min_resources:
-        return ""
-    return f", and its minResources to {' and '.join(f'{name}: {amount}' for name, amount in c.min_resources)}"
-
-
-def _gone(group: str, owners: Owners) -> str:
-    """Advice that removes a group."""
-    if group not in owners:
-        return f"delete pod group {group} and its pods"
-    return f"{'delete or suspend' if owners[group].kind == 'Job' else 'delete or scale down'} {long(group, owners)}"

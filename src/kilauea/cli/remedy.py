@@ -1,9 +1,14 @@
-"""The smallest change that lets a waiting group start, in one sentence: for events and for `vcctl job view`."""
+"""The smallest change that lets a waiting group start, in one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
+
+from kilauea.cli.group_names import Owners, long, owners_of
+from kilauea.cli.plan_output import plural
+from kilauea.engine.explain.formatting import exact
 
 if TYPE_CHECKING:
     from kilauea.api.meta import Object
@@ -22,9 +27,6 @@ def heading(explanation: Explanation) -> str:
 
 def remedy(explanation: Explanation, objects: Sequence[Object]) -> str:
     """The change as a sentence; empty if the reason already says it, or if nothing waits."""
-    from kilauea.cli.explain_output import sentence
-    from kilauea.cli.group_names import owners_of
-
     if explanation.change is not None:
         return sentence(explanation.change, owners_of(objects))
     if explanation.nominated:
@@ -44,3 +46,53 @@ def advice(explanation: Explanation, objects: Sequence[Object]) -> str:
 def _names_others(change: Change, group: str) -> bool:
     """Return True if a change names a job of another namespace: who reads events of this one may not know of it."""
     return change.what == "job" and change.object.partition("/")[0] != group.partition("/")[0]
+
+
+def sentence(c: Change, owners: Owners) -> str:
+    """A change as a sentence, with what has to be changed too."""
+    return _one(c, owners) if c.also is None else f"{_one(c, owners)}, and {sentence(c.also, owners)}"
+
+
+def _one(c: Change, owners: Owners) -> str:
+    amount, many = exact(c.resource, c.by) if c.resource else "", int(c.by) > 1
+    create = f"`vcctl queue create -n {quote(c.object)}`"
+    return {
+        "queue": f"create queue {c.object} ({create}), or correct the queue of its job",
+        "open": f"open queue {c.object} (`vcctl queue operate -n {c.object} -a open`)",
+        "leaf": f"submit it to queue {c.object}",
+        "quota": f"raise the capability of queue {c.object} by {amount}",
+        "cards": f"raise the card quota of queue {c.object} by {amount}",
+        "weight": f"raise the weight of queue {c.object} by {int(c.by)}",
+        "namespaceQuota": f"raise ResourceQuota {c.object} by {amount}",
+        "scheduler": "set schedulerName to volcano",
+        "priorityClass": f"create PriorityClass {c.object}, or correct priorityClassName",
+        "gates": f"remove the scheduling gate {c.object} from {plural(int(c.by), 'pod')}",
+        "uncordon": f"uncordon {'nodes' if many else 'node'} {c.object}",
+        "ready": f"make {'nodes' if many else 'node'} {c.object} ready (`kubectl describe node` shows what is wrong)",
+        "taint": f"tolerate the taint {c.object} in its pods, or remove it from its {plural(int(c.by), 'node')}",
+        "selector": f"remove {c.object} from the nodeSelector of its pods, or label nodes with it",
+        "affinity": f"remove the required node affinity of the pods of {long(c.object, owners)}",
+        "podAffinity": f"remove the required pod affinity of the pods of {long(c.object, owners)}",
+        "podAntiAffinity": f"remove the required pod anti-affinity of the pods of {long(c.object, owners)}",
+        "spread": f"remove the topology spread constraints of the pods of {long(c.object, owners)}",
+        "tier": f"set highestTierAllowed of {long(c.object, owners)} to {c.to}",
+        "minimum": f"lower minMember of pod group {c.object} by {int(c.by)}, to {c.to}{_beside(c)}",
+        "minAvailable": f"lower minAvailable of job {c.object} by {int(c.by)}, to {c.to}",
+        "job": _gone(c.object, owners),
+        "nodes": f"add {plural(int(c.by), 'node')} like {c.object}",
+        "node": f"add a node like {c.object}, with {amount}",
+    }[c.what]
+
+
+def _beside(c: Change) -> str:
+    """Return the words for the minResources to lower beside a minMember."""
+    if not c.min_resources:
+        return ""
+    return f", and its minResources to {' and '.join(f'{name}: {amount}' for name, amount in c.min_resources)}"
+
+
+def _gone(group: str, owners: Owners) -> str:
+    """Advice that removes a group."""
+    if group not in owners:
+        return f"delete pod group {group} and its pods"
+    return f"{'delete or suspend' if owners[group].kind == 'Job' else 'delete or scale down'} {long(group, owners)}"

@@ -187,6 +187,16 @@ def test_nothing_has_to_change_once_the_minimum_is_nominated() -> None:
     assert explanation.change is None
 
 
+def test_a_gang_that_is_nominated_to_several_nodes_has_one_reason() -> None:
+    leaving = [pod(f"r-{i}", "r", cpu="4", node=f"n{i}", deleting=True) for i in range(2)]
+    objects = [node("n0", cpu=4), node("n1", cpu=4), queue("q"), group("r"), leaving, gang("g", 2, cpu="4")]
+    explanation, _ = explained(objects, "ns/g", PLAIN)
+    assert explanation.nominated
+    assert [(blocker.message, blocker.pods) for blocker in explanation.blockers] == [
+        ("nominated to nodes n0, n1, where resources are being freed", 2)
+    ]
+
+
 @pytest.mark.parametrize(
     ("resource", "asked", "left", "said"),
     [

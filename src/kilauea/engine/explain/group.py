@@ -24,6 +24,7 @@ from kilauea.engine.explain.hints import (
     bound_elsewhere,
     full_drivers,
     node_hints,
+    nominated_to,
     some,
     terms_text,
     unbound_claims,
@@ -184,6 +185,10 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     if job is None or not (job.group or job.tasks):
         return Explanation(key, "unknown")
     waiting = list(map(with_hints(state, plan), waiting))
+    nominated = {n.pod: n.node for n in plan.nominations if state.tasks[n.pod].group == key}
+    if len(set(nominated.values())) > 1:
+        message = nominated_to(sorted(set(nominated.values())))
+        waiting = [dataclasses.replace(p, message=message) if p.code == "Nominated" else p for p in waiting]
     verdict = "waits"
     if not waiting and job.tasks and all(task.status in ENDED for task in job.tasks.values()):
         verdict = "ended"
@@ -195,8 +200,7 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     if verdict == "waits" and not blockers and (job.is_pending or not job.tasks):
         blockers = (_without_pods(job, plan),)
     nodes = next((p.nodes for p in sorted(waiting, key=lambda p: rank(p.code)) if p.nodes), ())
-    nominated = sum(1 for nomination in plan.nominations if state.tasks[nomination.pod].group == key)
-    promised = verdict == "waits" and 0 < nominated >= job.min_available - job.ready_count
+    promised = verdict == "waits" and 0 < len(nominated) >= job.min_available - job.ready_count
     if promised:
         blockers = tuple(sorted(blockers, key=lambda b: b.code != "Nominated"))
     stated = bool(blockers) and blockers[0].code in STATED

@@ -158,6 +158,11 @@ def terms_text(terms: Iterable[NodeTerm]) -> str:
     )
 
 
+def nominated_to(nodes: Sequence[str]) -> str:
+    """The reason of pods that wait for victims on these nodes."""
+    return f"nominated to node{'s' * (len(nodes) > 1)} {some(nodes)}, where resources are being freed"
+
+
 def some(names: Sequence[str]) -> str:
     """The first few names as text."""
     more = len(names) - SHOWN

@@ -12,6 +12,7 @@ import numpy as np
 
 from kilauea.engine.evaluation import Unfit
 from kilauea.engine.explain.closest import Closest
+from kilauea.engine.explain.hints import nominated_to
 from kilauea.engine.explain.ignored import findings_of_ignored, ignored_wishes, is_served, sentence
 from kilauea.engine.explain.out_of_reach import OutOfReach
 from kilauea.engine.explain.ungrouped import why_ungrouped
@@ -203,7 +204,7 @@ def _waiting(job: Job) -> list[Task]:
 
 def _pending(session: Session, job: Job, task: Task) -> Pending:
     if task.status == status.PIPELINED:
-        return Pending(task.key, job.key, "Nominated", _promise(task), job.queue)
+        return Pending(task.key, job.key, "Nominated", nominated_to([task.node]), job.queue)
     if task.gated:
         return Pending(task.key, job.key, "SchedulingGated", "the pod has a scheduling gate", job.queue)
     refusal = session.report.refusals.get(job.key)
@@ -221,10 +222,6 @@ def _pending(session: Session, job: Job, task: Task) -> Pending:
         message = "no action admits its pod group: add enqueue or allocate to the actions"
         return Pending(task.key, job.key, "NotAdmitted", message, job.queue)
     return _gang(session, job, task)
-
-
-def _promise(task: Task) -> str:
-    return f"nominated to node {task.node}, where resources are being freed"
 
 
 def _refused(task: Task, job: Job, refusal: Refusal) -> Pending:
@@ -260,7 +257,7 @@ def _gang(session: Session, job: Job, task: Task) -> Pending:
         message = f"fewer pods of its gang fit than its minimum of {job.min_available}"
         if nominated:
             mate = min(nominated, key=lambda t: t.order)
-            message = f"its gang of {job.min_available} waits for {mate.name}: {_promise(mate)}"
+            message = f"its gang of {job.min_available} waits for {mate.name}: {nominated_to([mate.node])}"
         return Pending(task.key, job.key, "GangWaiting", message, job.queue)
     mate = min(blocked, key=lambda t: t.order)
     why = unfit.get(mate.key) or session.report.task_refusals[mate.key]

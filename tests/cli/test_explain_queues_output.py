@@ -216,6 +216,7 @@ def test_json_has_the_levels_with_their_figures(tmp_path: Path) -> None:
         "allocated": "60",
         "asked": "20",
         "inqueue": "0",
+        "elastic": "60",
         "deserved": "60",
         "guarantee": "0",
         "mayUse": "60",
@@ -318,3 +319,16 @@ def test_room_that_groups_behind_have_taken_is_that_of_its_turn(tmp_path: Path) 
     assert re.search("\nred +cpu +3 +", text)
     alone = printed(objects[:-1], conf("capacity", actions="allocate"), "ns/g", tmp_path)
     assert "when its turn came" not in alone
+
+
+def test_amounts_of_a_queue_that_admits_no_more_add_up(tmp_path: Path) -> None:
+    """Pods beyond the minimum of their gang count as available at admission, so their amount is shown."""
+    pods = [pod(f"r-{i}", "r", node="n0", cpu="1") for i in range(3)]
+    held: Objects = [group("r", "red", 1, "Running", resources={"cpu": "1"}), pods]
+    claim = gang("g", 2, queue="red", phase="Pending", resources={"cpu": "5"}, cpu="2500m")
+    objects: list[Objects] = [queue("red", capability={"cpu": "5"}), node("n0", cpu=8), held, claim]
+    text = printed(objects, conf("capacity", actions="enqueue, allocate"), "ns/g", tmp_path)
+    assert "  requested 5 cpu, available 4 cpu\n" in text
+    heading, row = re.search("(QUEUE .*)\n(red .*)\n", text)[0].splitlines()
+    found = dict(zip(heading.replace("MAY USE", "MAY-USE").split(), row.split(), strict=True))
+    assert (found["MAY-USE"], found["ALLOCATED"], found["ELASTIC"]) == ("5", "3", "2")

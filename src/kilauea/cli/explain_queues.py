@@ -42,6 +42,7 @@ def level_data(level: Level) -> dict[str, Any]:
         "allocated": format_amount(level.resource, level.allocated),
         "asked": format_amount(level.resource, level.asked),
         "inqueue": format_amount(level.resource, level.inqueue),
+        "elastic": format_amount(level.resource, level.elastic),
         "deserved": _limit(level.resource, level.deserved),
         "guarantee": format_amount(level.resource, level.guarantee),
         "mayUse": _limit(level.resource, level.may_use),
@@ -123,7 +124,8 @@ def queue_lines(explanation: Explanation, owners: Owners) -> list[str]:
 def _levels(levels: tuple[Level, ...], *, admission: bool) -> list[str]:
     """One row for each queue and resource, without empty columns.
 
-    Resources reserved for admitted groups count only if the group itself waits for admission.
+    Resources reserved for admitted groups, and those held beyond minima, count only if the group itself waits for
+    admission.
     """
     if not levels:
         return []
@@ -132,10 +134,13 @@ def _levels(levels: tuple[Level, ...], *, admission: bool) -> list[str]:
     for level in levels:
         name = INDENTATION * level.depth + level.queue if level.queue != before else ""
         kept_for = level.inqueue if admission and level.inqueue else None
-        figures = (level.allocated, level.asked, kept_for, level.guarantee or None, level.deserved, level.may_use)
+        beyond = level.elastic if admission and level.elastic else None
+        guarantee = level.guarantee or None
+        figures = (level.allocated, level.asked, kept_for, beyond, guarantee, level.deserved, level.may_use)
         rows.append([name, level.resource, *(_cell(level.resource, f) for f in figures), "yes" * level.blocks])
         before = level.queue
-    heading = ["QUEUE", "RESOURCE", "ALLOCATED", "REQUESTED", "INQUEUE", "GUARANTEE", "DESERVED", "MAY USE", "BLOCKS"]
+    heading = ["QUEUE", "RESOURCE", "ALLOCATED", "REQUESTED", "INQUEUE", "ELASTIC", "GUARANTEE", "DESERVED"]
+    heading += ["MAY USE", "BLOCKS"]
     kept = [i for i in range(len(heading)) if i in (0, 1, 2) or any(row[i] not in ("", "-") for row in rows)]
     title = "Its queue:" if levels[-1].depth == 0 else "Its queue, and the queues above it:"
     return [title, *table([heading[i] for i in kept], [[row[i] for i in kept] for row in rows])]

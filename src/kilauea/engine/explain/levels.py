@@ -22,6 +22,7 @@ class Level:
         allocated: its allocation after the cycle.
         asked: the missing part of the group's minimum.
         inqueue: reserved at the start of the cycle for admitted groups that are not placed yet.
+        elastic: what its groups hold beyond their minima; it counts as available where a group waits for admission.
         deserved: its deserved share; None if no plugin sets one.
         guarantee: its guarantee.
         may_use: the most that it may hold; None if there is no limit.
@@ -34,6 +35,7 @@ class Level:
     allocated: float
     asked: float
     inqueue: float
+    elastic: float
     deserved: float | None
     guarantee: float
     may_use: float | None
@@ -101,6 +103,7 @@ def levels(
                     held,
                     lacking,
                     of.inqueue.get(resource, 0),
+                    of.elastic.get(resource, 0),
                     None if of.deserved is None else of.deserved.get(resource, 0),
                     of.guarantee.get(resource, 0),
                     most,

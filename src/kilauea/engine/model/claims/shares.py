@@ -1,7 +1,7 @@
 """Shares of devices that several claims use: the amount of each capacity that a claim uses.
 
-What a claim takes is rounded up as the device says: to the next value of a list, or to the next step of a range. What
-then lies above the range, or below no value of the list, is not to be had from the device.
+The amount is rounded up according to the device: to the next value of a list, or to the next step of a range. An amount
+above the range or the largest value is not available.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Shared:
     step: int = 0
 
     def taken(self, asked: int | None) -> int | None:
-        """The amount that a claim takes; None if the device does not give so much at a time."""
+        """The amount that a claim consumes; None if the device does not allow it."""
         amount = self._rounded(asked)
         return amount if amount <= self.value and self._is_valid(amount) else None
 

@@ -432,7 +432,7 @@ class DeviceLedger:
         return before, after
 
     def choose(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
-        """The cards for a task on a node; None if it has none left, as when an action places regardless."""
+        """Choose the cards for a task on a node; None if there are too few, which an action may cause."""
         plain = self.plain(shape)
         if plain is not None and not (plain.request.number > 1 and plain.request.kind.startswith(NETWORKED)):
             return self._chosen_plainly(plain, row, now=now)

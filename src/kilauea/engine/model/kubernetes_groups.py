@@ -46,7 +46,7 @@ def group_of(pod: Pod) -> str:
 
 
 def named_group(pod: Pod) -> str:
-    """The key of the group that a pod names, of Volcano or of Kubernetes; empty without one. Volcano's counts first."""
+    """The key of the group that a pod names, of Volcano or else of Kubernetes; empty without one."""
     name = pod.annotations.get(GROUP_NAME)
     return f"{pod.namespace}/{name}" if name else group_of(pod)
 

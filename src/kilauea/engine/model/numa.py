@@ -135,7 +135,7 @@ class Hardware:
         yield from (mask for _, mask in whole)
 
     def _rank(self, core: tuple[int, int], left: int, taken: int) -> tuple[int, ...]:
-        """Order in which single processors are taken: close to those that are taken, from what is fullest."""
+        """Order in which single processors are taken: near those already taken, then from the fullest parts."""
         socket = self.sockets[core[0]]
         return -(socket & taken).bit_count(), (socket & left).bit_count(), (self.cores[core] & left).bit_count(), *core
 
@@ -172,7 +172,7 @@ def assign(hardware: Hardware, policy: str, free: int, wish: NumaWish) -> Assign
 
 
 def _best_union(hardware: Hardware, free: int, count: int) -> tuple[int, bool, int]:
-    """The NUMA nodes for this many processors: their processors, if there could be no fewer nodes, and their number."""
+    """The NUMA nodes for this many processors: their processors, True if their number is minimal, and their number."""
     fewest = 0
     for size, cpus in hardware.unions:
         if not fewest and cpus.bit_count() >= count:

@@ -136,7 +136,7 @@ class Placements:
         self.node: NDArray[np.int32] = np.full(64, -1, dtype=np.int32)
         self.terminating: NDArray[np.bool_] = np.zeros(64, dtype=bool)
         self.started: NDArray[np.int64] = np.zeros(64, dtype=np.int64)
-        """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or does not tell."""
+        """Start time of a running pod, in microseconds since 1970; 0 if it does not run or the time is unknown."""
         self._free: list[int] = []
         self._size = 0
 

@@ -192,7 +192,7 @@ class Inventory:
         return out
 
     def count(self, chosen: Mask, rows: Rows | None = None, free: Mask | None = None) -> NDArray[np.int64]:
-        """(n,) number of the chosen devices (that are free) that nodes reach: all nodes, or those in some rows."""
+        """(n,) number of chosen (and free) devices that nodes reach: all nodes, or those in some rows."""
         if rows is not None and len(rows) <= FEW:
             return np.array([self._count_at(chosen, free, row) for row in rows.tolist()], dtype=np.int64)
         counts = self.sums(chosen if free is None else chosen & free)

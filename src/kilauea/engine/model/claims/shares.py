@@ -18,12 +18,12 @@ class Shared:
 
     Attributes:
         name: as the slice writes it.
-        value: all of it.
-        default: the amount for claims that request none; None for all of it.
-        values: the amounts that claims may take, ascending; empty for any.
-        least: the least amount.
-        most: the most, None if there is no limit.
-        step: amounts are the least and multiples of the step above it; 0 for any.
+        value: the total.
+        default: the amount for claims that request none; None for the total.
+        values: the possible amounts, ascending; empty for any.
+        least: the minimum amount.
+        most: the maximum amount; None for no limit.
+        step: amounts are the minimum plus multiples of the step; 0 for any.
     """
 
     name: str

@@ -204,7 +204,7 @@ class ResourceClaimTable:
         return self._inventory
 
     def _rules(self) -> list[TaintRule]:
-        """The rules for taints, with the selectors of the classes that they name; those of unknown classes left out."""
+        """The taint rules, with the selectors of the classes that they name; rules with unknown classes are omitted."""
         out = []
         for rule in (self.taint_rules[name] for name in sorted(self.taint_rules)):
             if rule is not None and rule.class_name in self.classes:

@@ -57,7 +57,7 @@ class Able:
         return out if len(self._rules) == 1 else out * len(self._rules) + nodes.take(self._rule)
 
     def standing(self, row: int) -> Standing:
-        """One node as it is. Where a pod has come, this is asked several times before anything else changes."""
+        """Return the current state of a node; called several times after a placement, before anything else changes."""
         changes = len(self._nodes.changed)
         at, of, known = self._last
         if of != row or at != changes:

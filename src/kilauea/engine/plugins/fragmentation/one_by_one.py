@@ -226,7 +226,7 @@ class OneByOne:
 
 
 def _losses(use: Use, free: list[int], left: list[int], whole: int) -> list[float]:
-    """By card: the usable part that is lost if so much is left of what is free of it, beside so many wholly free."""
+    """By card: the usable part that is lost if `left` remains of its free amount; `whole` cards are entirely free."""
     by_free = use.by_free
     return _with_broken(use, [by_free[b] - by_free[a] for b, a in zip(free, left, strict=True)], free, whole)
 

@@ -60,7 +60,7 @@ class Provision:
         return None if rooms is None else rooms.left()
 
     def book(self, claim: Claim, row: int) -> int:
-        """Promise room on a node to a claim; returns what `give_back` needs, or -1 if no room is counted."""
+        """Reserve capacity on a node for a claim; returns the argument for `give_back`, -1 without counted capacity."""
         rooms = self._rooms_for(claim)
         return -1 if rooms is None else rooms.book(claim.wish.size, row)
 

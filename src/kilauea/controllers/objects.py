@@ -76,7 +76,7 @@ LONGEST_RETRY_DELAY = 60.0
 
 
 def retry_delay(obj: Obj, now: int, least: float) -> float:
-    """Seconds until an object that something is wrong with is to be looked at again: the older, the later.
+    """Seconds until the next reconciliation of an object with a problem: the older the object, the longer.
 
     Args:
         obj: the object.

@@ -177,7 +177,7 @@ class History:
             raise HistoryError(f"{self.path}: not written: {error}") from error
 
     def thin(self, now: int, bounds: Bounds) -> bool:
-        """Remove some of what is beyond the bounds; returns True if there is more to remove.
+        """Remove some content beyond the bounds; returns True if there is more to remove.
 
         Raises:
             HistoryError: it could not be written.

@@ -95,7 +95,7 @@ class MappedImages:
         """Return an image.
 
         Raises:
-            ContainerError: nothing stands for it.
+            ContainerError: no mapping matches it.
         """
         if not name or any(character.isspace() for character in name):
             raise ContainerError("InvalidImageName", f'couldn\'t parse image name "{name}": invalid reference format')

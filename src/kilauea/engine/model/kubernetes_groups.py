@@ -5,7 +5,7 @@ A group of Kubernetes is a job like any other, with these fields:
 - `schedulingPolicy.gang.minCount` is its minimum; with `basic`, it is one pod.
 - Its queue is named by its annotation or label `scheduling.volcano.sh/queue-name`, else by that of its pods.
 - Its priority is that of its spec, else the highest of its pods.
-- `schedulingConstraints.topology` names a node label; it stands for the HyperNodes whose `tierName` is that label.
+- `schedulingConstraints.topology` names a node label; it means the HyperNodes whose `tierName` is that label.
 
 Such a group has no phase. Each cycle admits it again, until its condition says that it was scheduled.
 """

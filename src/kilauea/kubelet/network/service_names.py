@@ -36,7 +36,7 @@ class ServiceNames:
         self._long.pop(namespace, None)
 
     def text(self, namespace: str, known: frozenset[str]) -> str:
-        """Return the lines of all services for pods of a namespace, those of its own first.
+        """Return the lines of all services for pods of a namespace, those of the namespace first.
 
         Args:
             namespace: namespace of the pods.

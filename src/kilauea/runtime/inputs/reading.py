@@ -1,4 +1,4 @@
-"""Decodes the bytes of an event into an object for the state, or reports what is invalid."""
+"""Decodes the bytes of an event into an object for the state, or reports invalid fields."""
 
 from __future__ import annotations
 

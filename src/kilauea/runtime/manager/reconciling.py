@@ -6,8 +6,8 @@
         tasks.create_task(cache.run(client, clock, rng))
         tasks.create_task(driver.run())
 
-Each controller has a queue of its own, which holds a key at most once. A key whose operations fail is retried after a
-growing pause and does not block other keys. After a write, the driver asks about the key again only once the cache
+Each controller has a separate queue, which contains a key at most once. A key whose operations fail is retried after a
+growing pause and does not block other keys. After a write, the driver reconciles the key again only once the cache
 shows the write, so that a controller never acts twice on the same old state.
 """
 

@@ -37,7 +37,7 @@ WITHOUT = {
     "Numatopology": "NUMA nodes are unknown: with the plugin numa-aware, pods with a NUMA policy wait",
     "NodeShard": "shards are unknown: no pods are placed in hard mode, and pods are placed on any node in soft mode",
 }
-"""By kind, what is ignored without it."""
+"""By kind: the objects that are ignored without it."""
 
 log = logging.getLogger(__name__)
 

@@ -185,7 +185,7 @@ class CapacityCard(Plugin):
         if hidden > 0:
             session.findings.append(Finding(f"plugin {self.name}", f"{hidden} more findings of this kind"))
 
-    # --- what is odd
+    # --- oddities
 
     def _read_weight(self) -> float:
         """The weight of the scores, or 1 if it is not above 0."""

@@ -372,5 +372,5 @@ class DeviceShare(Plugin):
 
 
 def _counted(kind: str, memory: Numbers) -> Numbers:
-    """The part of a pod's memory that makes a card count as fuller: all on GPUs, none on NPUs, as they were before."""
+    """The part of a pod's memory that counts towards the usage of a card: all of it on GPUs, none on NPUs."""
     return memory * 0 if kind.startswith(ASCEND) else memory

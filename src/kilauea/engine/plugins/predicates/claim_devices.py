@@ -38,7 +38,7 @@ class Holdings:
         self._masks: dict[Ask, Mask | None] = {}
         self._questions: dict[tuple[Demand, ...], Question] = {}
 
-    # --- what a demand comes to
+    # --- prepared demands
 
     def problem(self, demand: Demand) -> str:
         """The reason why no node can satisfy a demand, regardless of free devices; empty if one might."""

@@ -48,7 +48,7 @@ class Unmet(NamedTuple):
 
 
 def unmet_of(pod: Obj, lookup: Lookup) -> Unmet | None:
-    """Return what keeps a pod from starting; None if nothing does.
+    """Return the faults that keep a pod from starting; None without any.
 
     Args:
         pod: the pod.

@@ -1,4 +1,4 @@
-"""Options of the simulating commands, and what they mean.
+"""Options of the simulating commands, and their interpretation.
 
 @click.command()
 @simulation_options

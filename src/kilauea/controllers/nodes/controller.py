@@ -131,7 +131,7 @@ class NodeLifecycleController:
         return Outcome([*operations, *gone], min(waits, default=None))
 
     def _patience(self, node: Obj, lease: Obj | None, now: int) -> float | None:
-        """Seconds until a node counts as silent, 0 or less if it does; None if it cannot be silent."""
+        """Seconds until a node counts as unreachable, 0 or less if it already does; None if it cannot."""
         if self._speaks_for(node):
             return None
         return (last_heartbeat(node, lease, self._running_since(now)) - now) / SECOND + GRACE_SECONDS
@@ -149,7 +149,7 @@ def _without_node(view: View, name: str, now: int) -> Outcome:
 
 
 def _lost(pods: Iterable[Obj], now: int) -> Outcome:
-    """Deletes pods once it is sure that they have no node: of kinds that are watched apart, one may be seen late."""
+    """Delete pods once it is certain that their node does not exist: watches of kinds are not synchronized."""
     operations: list[Operation] = []
     nodes: dict[str, None] = {}
     waits = []

@@ -124,7 +124,7 @@ def _completed(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedE
 
 
 def _restarting(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedEvent]:
-    """Containers of a task have been restarted too often; those pods are concerned that it takes to come below."""
+    """Yield an event if containers of a task were restarted too often; it affects enough pods to end that."""
     if task.max_retry < 0 or found.restarts < task.max_retry:
         return
     fresh = found.where(lambda state: state.phase in ("Pending", "Running") and _counts(work, state))

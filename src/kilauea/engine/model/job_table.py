@@ -37,8 +37,8 @@ class JobTable:
         self._amounts = np.zeros((5 * resources, size), dtype=np.int64)
         """(5 R, J) the following five stacked, so that a row is written at once; (R, J) each."""
         self.allocated, self.pending, self.elastic, self.reserved, self.admitted = np.split(self._amounts, 5)
-        """Held by tasks in a HOLDING state; asked by tasks that wait; held beyond the minimum; of the minimum, not held
-        yet, of jobs that are admitted; the same, but with the whole minimum of jobs that are Inqueue.
+        """Held by tasks in a HOLDING state; requested by waiting tasks; held beyond the minimum; the part of the
+        minimum of admitted jobs that is not held yet; the same, but with the whole minimum of jobs that are Inqueue.
         """
         self.counts = np.zeros((len(status.NAMES), size), dtype=np.int32)
         """(status, J) number of tasks."""
@@ -50,7 +50,7 @@ class JobTable:
         self.releasing = np.zeros(size, dtype=np.int32)
         """Tasks that are being removed from a node."""
         self.wishes = np.zeros(size, dtype=np.int32)
-        """Bits of what the group asks of plugins that may not be configured (`kilauea.engine.model.wishes`)."""
+        """Bits for fields of the group whose plugins may not be configured (`kilauea.engine.model.wishes`)."""
         self.queue: NDArray[np.int32] = np.full(size, -1, dtype=np.int32)
         """Row of the queue, -1 without a pod group, for a queue that does not exist, and for services."""
         self.service = np.zeros(size, dtype=bool)

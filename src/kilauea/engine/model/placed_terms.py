@@ -42,7 +42,7 @@ class Around:
 
     def __init__(self) -> None:
         self.repelling: dict[str, NDArray[np.int64]] = {}
-        """(D,) by topology key: how many terms in each domain keep the pods away, one for each pod that carries it."""
+        """(D,) by topology key: number of terms in each domain that repel the pods, one per pod that carries it."""
         self.ending: dict[str, NDArray[np.int64]] = {}
         """(D,) of these, the terms of pods that were terminating when the session opened."""
         self.wishes: dict[str, NDArray[np.int64]] = {}
@@ -70,8 +70,8 @@ class PlacedTerms:
         self._of_spec: dict[TaskSpec, tuple[int, ...]] = {}
         """Numbers of the terms of a specification."""
         self._by_label: dict[tuple[str, str], _TermGroup] = {}
-        """Terms by one label that pods have which they mean: thousands of gangs that each repel their own pods do not
-        look at one another."""
+        """Terms by one label of the pods that they match: thousands of gangs that each repel their own pods are not
+        compared with each other."""
         self._others = _TermGroup()
         self._moves, self._ending = Moves(), Moves()
         self._around: dict[int, Around] = {}
@@ -208,7 +208,7 @@ class _TermGroup:
 
 
 def _terms_of(spec: TaskSpec) -> Iterator[Carried]:
-    """Terms by which a placed pod attracts or repels others. Required affinity is not one: it binds only its owner."""
+    """Terms by which a placed pod attracts or repels others. Required affinity is excluded: it binds only its owner."""
     for term in spec.anti_affinity:
         yield Carried(0, term)
     for weight, term in spec.preferred_pods:

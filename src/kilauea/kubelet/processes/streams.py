@@ -279,7 +279,7 @@ async def open_attach(link: socket.socket, id: str, *, stdin: bool) -> StreamPro
 async def _request(
     link: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int]
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, dict[str, Any], list[int]]:
-    """Send a request with descriptors, which are closed here; return the connection, the result and its descriptors."""
+    """Send a request with descriptors, which are closed here; return the connection, result and new descriptors."""
     try:
         # Descriptors are sent with a byte of white space, which JSON ignores.
         socket.send_fds(link, [b" "], list(descriptors))

@@ -91,7 +91,7 @@ def _asks(claim: Body) -> list[tuple[Any, ...]]:
 
 
 async def note(api: Api, claim: ClaimAllocation, pod: str, uid: str, containers: Sequence[str]) -> None:
-    """Write into the status of a pod which claim serves its extended resources, container by container.
+    """Record the claim for the extended resources of a pod in its status, container by container.
 
     Raises:
         ApiError: it cannot be written.

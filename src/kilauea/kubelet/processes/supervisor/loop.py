@@ -64,7 +64,7 @@ class Loop:
         self._children[pid] = ended
 
     def at_exit_of_orphan(self, pid: int, ended: OnExit) -> None:
-        """Call a function with the wait status of a process that another one made, and that may have ended before."""
+        """Call a function with the wait status of a process that another one created, which may have ended already."""
         status = self._unclaimed.pop(pid, None)
         if status is None:
             self._children[pid] = ended

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 MARK = "KILAUEA_CONTAINER"
-"""Variable in the environment of all processes of a container, see `mark`. It tells apart those that left their process
-group and their parents where there are no process namespaces."""
+"""Variable in the environment of all processes of a container, see `mark`. Without PID namespaces, it identifies
+processes that left their process group and their parents."""
 
 _HARMLESS = frozenset(
     (

@@ -7,8 +7,8 @@ import os
 from kilauea.kubelet.processes.supervisor.cleaner import Cleaner, remove_tree
 
 PARTS = {"upper": 0o755, "work": 0o700, "dev": 0o755, "dev-work": 0o700, "tmp": 0o700, "root": 0o700}
-"""Folders of a root, with their modes. `upper` is what containers see as `/`, also those of other users, and `dev` what
-they see as `/dev`."""
+"""Folders of a root, with their modes. Containers, including those of other users, see `upper` as `/` and `dev` as
+`/dev`."""
 
 
 class Scratch:

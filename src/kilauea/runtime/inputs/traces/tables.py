@@ -139,7 +139,7 @@ class Row:
         return self._span(column, text, unit, "a time: use seconds, or RFC 3339 such as 2025-01-31T12:00:00Z")
 
     def duration(self, column: str, unit: int = SECOND) -> int:
-        """Microseconds of a duration: a number of units, or such as `1h30m`.
+        """Microseconds of a duration: a number of units, or text such as `1h30m`.
 
         Raises:
             BadValue: it is neither, or negative.

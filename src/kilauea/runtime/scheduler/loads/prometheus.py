@@ -40,7 +40,7 @@ class Prometheus:
         }
 
     async def _query(self, query: str, nodes: Collection[str]) -> dict[str, float]:
-        """By node, the value of an instant query; of several series of one node, that of its own name, or the largest.
+        """The value of an instant query by node; of several series of a node, that of its exact name, or the largest.
 
         Raises:
             LoadsUnavailable: it fails.

@@ -51,7 +51,7 @@ class JsonService:
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: Any = None) -> Any:
-        """The answer to a request.
+        """Send a request and return the response.
 
         Raises:
             LoadsUnavailable: there is none, or it is an error, too large, or not JSON.
